@@ -1,0 +1,108 @@
+"""What does a step, and how it talks to whoever asked. Knows no queue, no channel, no agent, no database.
+
+`work` is an async generator: every value it yields ends one step, and between two values the loop may stop
+asking; what is kept then is what `Hands.keep` and `Hands.call` were told. A `Model` is the smaller interface
+under the backends whose tools run in our process (tool_loop.py): it answers once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent_worker.tools.tool import Call, Result, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    input: int = 0
+    cached: int = 0  #: of the input, read from the provider's cache
+    output: int = 0
+    usd: float | None = None  #: None when the backend does not know the price
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of a model: text, calls or both. `raw` is its provider's own form, to be sent back as it came."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage = Usage()
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PastStep:
+    """A step done earlier. Calls without a result were cut off; calling them again by the same id is safe."""
+
+    reply: Reply
+    results: dict[str, Result] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Everything a backend may know about one run."""
+
+    run: str
+    system: str
+    prompt: str
+    tools: tuple[ToolSpec, ...] = ()
+    past: tuple[PastStep, ...] = ()  #: steps of this work that earlier runs completed
+    model: str = ""
+    max_steps: int = 20
+    max_tokens: int | None = None
+
+
+class Hands(Protocol):
+    """What a backend may do while it works. All of it is stored by whoever gave the hands."""
+
+    def say(self, text: str) -> None:
+        """Show text as it is being written."""
+        ...
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        """Store what the model answered in this step, before its calls are made. Steps count from 0."""
+        ...
+
+    async def call(self, step: int, call: Call) -> Result:
+        """Make a tool call. The same step and id give the same result, however often asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A step is done and more are to come."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The work is done; the reply of this last step is not kept by hand but with the end of the work."""
+
+    step: int
+    reply: Reply
+
+
+Outcome = Unfinished | Finished
+
+
+class Backend(Protocol):
+    def work(self, turn: Turn, hands: Hands) -> AsyncIterator[Outcome]:
+        """Go on from where `turn.past` ends. Raises BackendFailure; never retries."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and processes."""
+        ...
+
+
+class Model(Protocol):
+    """Answers once. Holds no conversation: it is handed all of it."""
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply: ...

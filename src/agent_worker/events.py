@@ -1,0 +1,181 @@
+"""What happened, told after it was committed, and the bus that tells it.
+
+An event is a hint to look, and a line in a live view; the database is the record. Listeners are called in
+the event loop, in the order of commits. A subscriber that does not keep up is closed, never waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    kind: ClassVar[str] = "event"
+    workspace: str | None = None  #: the room it happened in; None is personal context
+
+    def as_record(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return {"event": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted(Event):
+    kind = "message"
+    seq: int
+    id: str
+    sender: str
+    text: str
+    sort: str = "message"
+    mentions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued(Event):
+    kind = "queued"
+    agent: str
+    instruction: str
+    lane: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent(Event):
+    """Something about one run. `name` is the agent's name, for people; `agent` its id."""
+
+    agent: str
+    name: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started(RunEvent):
+    kind = "started"
+    instruction: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta(RunEvent):
+    """Text as it is written. Never stored: the answer comes whole with its message."""
+
+    kind = "chunk"
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called(RunEvent):
+    kind = "tool_call"
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned(RunEvent):
+    kind = "tool_result"
+    tool: str
+    text: str
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stepped(RunEvent):
+    kind = "step"
+    step: int
+    tokens: int = 0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrying(RunEvent):
+    kind = "retry"
+    reason: str
+    wait: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(RunEvent):
+    kind = "ended"
+    instruction: str
+    state: str
+    reason: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentChanged(Event):
+    kind = "agent"
+    agent: str
+    name: str
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceChanged(Event):
+    kind = "workspace"
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talked(Event):
+    """A line was added to an agent's thread."""
+
+    kind = "talk"
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentChanged(Event):
+    kind = "document"
+    name: str
+    revision: str
+    author: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionRaised(Event):
+    kind = "attention"
+    id: str
+    sort: str
+    text: str
+
+
+class Lagging(Exception):
+    """This subscriber did not read fast enough and was closed; start again from what is stored."""
+
+
+class Bus:
+    def __init__(self, *, room: int = 1000) -> None:
+        self._room = room
+        self._listeners: list[Callable[[Event], None]] = []
+        self._subscribers: set[asyncio.Queue[Event | None]] = set()
+
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` with every event from now on; the returned function ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def publish(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)
+        for queue in tuple(self._subscribers):
+            if queue.qsize() >= self._room:
+                self._subscribers.discard(queue)
+                queue.put_nowait(None)
+            else:
+                queue.put_nowait(event)
+
+    async def subscribe(self) -> AsyncIterator[Event]:
+        """Every event from the first `anext` on. Raises Lagging when it was closed for being slow."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._subscribers.add(queue)
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            raise Lagging
+        finally:
+            self._subscribers.discard(queue)

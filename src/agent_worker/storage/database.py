@@ -1,0 +1,51 @@
+"""The one door to stored state: synchronous transaction functions, run elsewhere than the event loop.
+
+A transaction function takes a `Transaction` first and does its work in SQL that SQLite and PostgreSQL both
+understand. It may run again after a conflict, so it touches nothing else. What it `tell`s is published after
+its commit, even if whoever asked for the write has gone away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from agent_worker.events import Event
+
+Row = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Transaction(Protocol):
+    """What a transaction function sees. Parameters are named, `:like_this`."""
+
+    def run(self, sql: str, **values: object) -> int:
+        """Execute; how many rows changed."""
+        ...
+
+    def one(self, sql: str, **values: object) -> Row | None: ...
+
+    def all(self, sql: str, **values: object) -> list[Row]: ...
+
+    def tell(self, event: Event) -> None:
+        """Publish this after the commit; forgotten if there is none."""
+        ...
+
+
+class Database(Protocol):
+    async def write(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run in a transaction; returns once it is on disk. Raises StorageFault when the disk says no."""
+        ...
+
+    async def read(
+        self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run on a consistent view that cannot write."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go of the files."""
+        ...

@@ -1,0 +1,46 @@
+"""Numbered schema changes: `schema/0001_name.sql`, applied once each, one transaction each, in order.
+
+Before the first change to a database that already holds data, a copy of it is put beside it.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import apsw
+
+from agent_worker.errors import StorageFault
+from agent_worker.failpoints import failpoint
+
+
+def versions() -> list[tuple[int, str]]:
+    """(number, SQL) of every migration this program knows."""
+    folder = resources.files("agent_worker.storage") / "schema"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return [(int(f.name.split("_", 1)[0]), f.read_text("utf-8")) for f in files]
+
+
+def migrate(connection: apsw.Connection, path: Path | None) -> None:
+    connection.execute("create table if not exists migration (version integer primary key)")
+    current: int = connection.execute("select coalesce(max(version), 0) from migration").get
+    known = versions()
+    if current > known[-1][0]:
+        raise StorageFault(
+            f"the database has schema version {current}, this program knows {known[-1][0]}",
+            hint="install the newer agent-worker again, or restore the backup that was made before the upgrade",
+        )
+    pending = [(number, sql) for number, sql in known if number > current]
+    if pending and current and path:
+        _back_up(connection, path.with_name(f"{path.name}.before-{pending[-1][0]:04}"))
+    for number, sql in pending:
+        with connection:
+            connection.execute(sql)
+            failpoint(f"migrate.{number}")
+            connection.execute("insert into migration(version) values (?)", (number,))
+
+
+def _back_up(connection: apsw.Connection, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    connection.execute("vacuum into ?", (str(target),))
+    target.chmod(0o600)

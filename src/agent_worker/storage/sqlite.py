@@ -1,0 +1,241 @@
+"""SQLite behind the door: one writer thread that commits in groups, readers apart.
+
+Everything queued while the last commit was syncing becomes one transaction, a savepoint per change, so a bad
+change hurts only itself. A future is resolved after COMMIT with full sync: answered means on disk.
+A full disk refuses the group and goes on; any other I/O error closes the door until a restart, because a
+second sync may report success for data that is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import apsw
+
+from agent_worker.errors import StorageFault
+from agent_worker.events import Bus, Event
+from agent_worker.failpoints import failpoint
+from agent_worker.storage.database import Row
+from agent_worker.storage.migrations import migrate
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+GROUP = 256  # changes in one commit; past that the first ones would wait too long
+READERS = 4
+
+
+class SqliteTransaction:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._names: dict[str, tuple[str, ...]] = {}
+        self.told: list[Event] = []
+
+    def run(self, sql: str, **values: object) -> int:
+        before = self._connection.total_changes()
+        self._connection.execute(sql, values)
+        return self._connection.total_changes() - before
+
+    def one(self, sql: str, **values: object) -> Row | None:
+        rows = self.all(sql, **values)
+        return rows[0] if rows else None
+
+    def all(self, sql: str, **values: object) -> list[Row]:
+        cursor = self._connection.execute(sql, values)
+        names = self._names.get(sql)
+        if names is None:
+            try:
+                names = tuple(name for name, _ in cursor.get_description())
+            except apsw.ExecutionCompleteError:  # no row, no columns to name
+                return []
+            self._names[sql] = names
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def tell(self, event: Event) -> None:
+        self.told.append(event)
+
+
+@dataclass(slots=True)
+class _Job:
+    change: Callable[[SqliteTransaction], Any]
+    answer: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+    told: tuple[Event, ...] = ()
+
+
+def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+    connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=300)
+    connection.set_busy_timeout(5000)
+    if write:
+        connection.execute("pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on")
+    else:
+        connection.execute("pragma query_only=on")
+    return connection
+
+
+class SqliteDatabase:
+    """`await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
+
+    def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None) -> None:
+        self._path = str(path)
+        self._bus = bus
+        self._vfs = vfs
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._fault: StorageFault | None = None
+        self._closed = False
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._local = threading.local()
+        self._reading: list[apsw.Connection] = []
+
+    @classmethod
+    async def open(cls, path: Path | str, bus: Bus, *, vfs: str | None = None) -> SqliteDatabase:
+        database = cls(path, bus, vfs=vfs)
+        ready: asyncio.Future[None] = database._loop.create_future()
+        thread = threading.Thread(target=database._write_for_life, args=(ready,), name="writer", daemon=True)
+        database._thread = thread
+        thread.start()
+        await ready
+        return database
+
+    _thread: threading.Thread
+
+    async def write(
+        self, change: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._enqueue(lambda transaction: change(transaction, *args, **kwargs))
+
+    async def read(
+        self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if self._path == ":memory:":  # only the writer's connection can see it
+            return await self._enqueue(lambda transaction: query(transaction, *args, **kwargs))
+        return await self._loop.run_in_executor(
+            self._readers, lambda: self._query(lambda transaction: query(transaction, *args, **kwargs))
+        )
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._readers.shutdown()
+        for connection in self._reading:
+            connection.close()
+
+    async def _enqueue(self, change: Callable[[SqliteTransaction], T]) -> T:
+        if self._closed:
+            raise StorageFault("the database is closed")
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(_Job(change, answer))
+        return await answer
+
+    def _query(self, query: Callable[[SqliteTransaction], T]) -> T:
+        transaction: SqliteTransaction | None = getattr(self._local, "transaction", None)
+        if transaction is None:
+            connection = connect(self._path, write=False, vfs=self._vfs)
+            self._reading.append(connection)
+            transaction = self._local.transaction = SqliteTransaction(connection)
+        with transaction._connection:
+            result = query(transaction)
+        return result
+
+    # --- the writer thread ---------------------------------------------------------------------------
+
+    def _write_for_life(self, ready: asyncio.Future[None]) -> None:
+        try:
+            connection = self._open_writer()
+        except BaseException as error:
+            self._loop.call_soon_threadsafe(ready.set_exception, error)
+            return
+        self._loop.call_soon_threadsafe(ready.set_result, None)
+        transaction = SqliteTransaction(connection)
+        while (job := self._jobs.get()) is not None:
+            group = [job]
+            while len(group) < GROUP:
+                try:
+                    following = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    self._jobs.put(None)
+                    break
+                group.append(following)
+            self._commit(transaction, group)
+            self._loop.call_soon_threadsafe(self._answer, group)
+        connection.close()
+
+    def _open_writer(self) -> apsw.Connection:
+        if self._path != ":memory:" and self._vfs is None:
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        connection = connect(self._path, write=True, vfs=self._vfs)
+        migrate(connection, None if self._path == ":memory:" else Path(self._path))
+        return connection
+
+    def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
+        if self._fault is not None:
+            return _fail(group, self._fault)
+        connection = transaction._connection
+        try:
+            connection.execute("begin immediate")
+            for job in group:
+                self._attempt(transaction, job)
+            failpoint("commit.before")
+            connection.execute("commit")
+            failpoint("commit.after")
+        except (apsw.Error, OSError) as error:
+            _fail(group, self._judge(error))
+            if not connection.get_autocommit():
+                connection.execute("rollback")
+
+    def _attempt(self, transaction: SqliteTransaction, job: _Job) -> None:
+        connection = transaction._connection
+        connection.execute("savepoint change")
+        transaction.told = []
+        try:
+            job.result = job.change(transaction)
+            job.told = tuple(transaction.told)
+        except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+            raise  # the disk's word concerns the whole group
+        except BaseException as error:
+            job.error = error
+            connection.execute("rollback to change")
+        connection.execute("release change")
+
+    def _judge(self, error: Exception) -> StorageFault:
+        if isinstance(error, apsw.FullError):
+            return StorageFault("the disk is full: nothing was stored", hint="free some space and try again")
+        self._fault = StorageFault(
+            f"the database cannot be written any more: {error}",
+            hint="check the disk, then restart: agent-worker doctor",
+        )
+        return self._fault
+
+    def _answer(self, group: list[_Job]) -> None:
+        for job in group:
+            for event in job.told if job.error is None else ():
+                self._bus.publish(event)
+            if job.answer.done():
+                continue
+            if job.error is not None:
+                job.answer.set_exception(job.error)
+            else:
+                job.answer.set_result(job.result)
+
+
+def _fail(group: list[_Job], fault: StorageFault) -> None:
+    for job in group:
+        # A change that was refused for its own reason keeps that reason: it would not have been stored anyway.
+        if job.error is None:
+            job.error = fault

@@ -1,0 +1,152 @@
+"""One definition per tool: a typed function whose docstring is what the model reads.
+
+    @tool
+    def channel_send(tx: Transaction, desk: Desk, text: str) -> str:
+        '''Say something to the team. ...'''
+
+A plain `def` is *stored*: it runs inside one transaction together with the record of its result, so its effect
+happens once. An `async def` reaches outside the database (files, processes, the network); after a crash it is
+made again only if it says `@tool(repeatable=True)`. A tool knows its desk and nothing of who serves it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from agent_worker.clock import Clock
+from agent_worker.errors import BadInput
+from agent_worker.storage.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call the model asks for. The id is unique within its step."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a call. The text is written for the model."""
+
+    text: str
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Who works, where, and on whose behalf. Set by us, never by an argument of a call."""
+
+    agent: str  #: id
+    name: str
+    project: str
+    run: str
+    root: str
+    hop: int
+    workspace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a tool may use when it is called."""
+
+    seat: Seat
+    database: Database
+    clock: Clock
+    key: str = ""  #: names this one call among all there ever were; the same when it is made again
+    cwd: Path = field(default_factory=Path)  #: where task tools work
+    home: Path | None = None  #: the agent's own folder; None when it has no personal files
+    env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    description: str
+    function: Callable[..., Any]
+    arguments: type[BaseModel]
+    stored: bool  #: runs inside one transaction
+    repeatable: bool  #: safe to make again when its outcome is unknown
+    personal: bool  #: also there without a workspace
+
+    @property
+    def spec(self) -> ToolSpec:
+        schema = self.arguments.model_json_schema()
+        schema.pop("title", None)
+        return ToolSpec(self.name, self.description, schema)
+
+    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, typed; BadInput is a sentence the model can act on."""
+        try:
+            checked = self.arguments.model_validate(arguments)
+        except ValidationError as error:
+            raise BadInput(f"{self.name}: {_sentence(error)}", hint=_signature(self.arguments)) from None
+        return {name: getattr(checked, name) for name in type(checked).model_fields}
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(*, repeatable: bool = False, personal: bool = False) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None, /, *, repeatable: bool = False, personal: bool = False
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    def define(function: Callable[..., Any]) -> Tool:
+        stored = not inspect.iscoroutinefunction(function)
+        return Tool(
+            name=function.__name__,
+            description=inspect.getdoc(function) or "",
+            function=function,
+            arguments=_arguments(function, skip=2 if stored else 1),
+            stored=stored,
+            repeatable=repeatable or stored,
+            personal=personal,
+        )
+
+    return define(function) if function is not None else define
+
+
+def _arguments(function: Callable[..., Any], *, skip: int) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    fields: dict[str, Any] = {
+        p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default)
+        for p in parameters
+    }
+    return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _sentence(error: ValidationError) -> str:
+    parts = []
+    for problem in error.errors(include_url=False):
+        where = ".".join(map(str, problem["loc"])) or "arguments"
+        match problem["type"]:
+            case "missing":
+                parts.append(f"{where} is missing")
+            case "extra_forbidden":
+                parts.append(f"there is no argument {where}")
+            case _:
+                parts.append(f"{where}: {problem['msg']}")
+    return "; ".join(parts)
+
+
+def _signature(arguments: type[BaseModel]) -> str:
+    names = [n if f.is_required() else f"{n}?" for n, f in arguments.model_fields.items()]
+    return f"it takes: {', '.join(names) or 'nothing'}"
