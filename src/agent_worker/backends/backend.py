@@ -7,7 +7,8 @@ under the backends whose tools run in our process (tool_loop.py): it answers onc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -34,9 +35,22 @@ class Reply:
     calls: tuple[Call, ...] = ()
     usage: Usage = Usage()
     raw: str = ""
+    more: bool = False  #: no calls, and yet not the end: the model paused and wants to be asked again
+
+    def dump(self) -> str:
+        """As JSON, for the record; `load` reads it back. Usage is kept elsewhere."""
+        calls = [[call.id, call.tool, call.arguments] for call in self.calls]
+        record = {"text": self.text, "calls": calls, "raw": self.raw, "more": self.more}
+        return json.dumps(record, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, record: str) -> Reply:
+        data = json.loads(record)
+        calls = tuple(Call(*call) for call in data["calls"])
+        return cls(text=data["text"], calls=calls, raw=data["raw"], more=data["more"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PastStep:
     """A step done earlier. Calls without a result were cut off; calling them again by the same id is safe."""
 
@@ -92,8 +106,12 @@ class Finished:
 Outcome = Unfinished | Finished
 
 
+class Suspended(Exception):
+    """Not an error: a call waits for a person, so the work is laid aside. Raised by hands, passed on by backends."""
+
+
 class Backend(Protocol):
-    def work(self, turn: Turn, hands: Hands) -> AsyncIterator[Outcome]:
+    def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
         """Go on from where `turn.past` ends. Raises BackendFailure; never retries."""
         ...
 

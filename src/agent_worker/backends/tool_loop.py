@@ -7,7 +7,7 @@ goes on in the middle of a step without asking the model, or making a finished c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from agent_worker.backends.backend import Finished, Hands, Model, Outcome, PastStep, Reply, Turn, Unfinished
 from agent_worker.errors import Exhausted
@@ -17,7 +17,7 @@ class ToolLoop:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    async def work(self, turn: Turn, hands: Hands) -> AsyncIterator[Outcome]:
+    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
         steps = list(turn.past)
         if steps and _cut_off(steps[-1]):
             last = len(steps) - 1
@@ -26,7 +26,7 @@ class ToolLoop:
         while len(steps) < turn.max_steps:
             number = len(steps)
             reply = await self._model.reply(turn, steps, hands)
-            if not reply.calls:
+            if not reply.calls and not reply.more:
                 yield Finished(number, reply)
                 return
             await hands.keep(number, reply)
@@ -46,5 +46,8 @@ def _cut_off(step: PastStep) -> bool:
 
 
 async def _call_all(hands: Hands, step: int, reply: Reply) -> PastStep:
-    results = await asyncio.gather(*(hands.call(step, call) for call in reply.calls))
-    return PastStep(reply, {call.id: result for call, result in zip(reply.calls, results, strict=True)})
+    results = await asyncio.gather(*(hands.call(step, call) for call in reply.calls), return_exceptions=True)
+    for result in results:  # only now: a call that raised must not leave its neighbours running alone
+        if isinstance(result, BaseException):
+            raise result
+    return PastStep(reply, {call.id: result for call, result in zip(reply.calls, results, strict=True)})  # type: ignore[misc]

@@ -34,15 +34,11 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    async def write(
-        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    async def write(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run in a transaction; returns once it is on disk. Raises StorageFault when the disk says no."""
         ...
 
-    async def read(
-        self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run on a consistent view that cannot write."""
         ...
 

@@ -115,9 +115,7 @@ class SqliteDatabase:
     ) -> T:
         return await self._enqueue(lambda transaction: change(transaction, *args, **kwargs))
 
-    async def read(
-        self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    async def read(self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._path == ":memory:":  # only the writer's connection can see it
             return await self._enqueue(lambda transaction: query(transaction, *args, **kwargs))
         return await self._loop.run_in_executor(

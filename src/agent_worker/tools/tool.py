@@ -127,8 +127,7 @@ def _arguments(function: Callable[..., Any], *, skip: int) -> type[BaseModel]:
     hints = get_type_hints(function, include_extras=True)
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     fields: dict[str, Any] = {
-        p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default)
-        for p in parameters
+        p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default) for p in parameters
     }
     return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
 

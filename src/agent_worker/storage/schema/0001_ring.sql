@@ -214,11 +214,13 @@ create table document (
   base text not null,                       -- the revision it replaced; '' for the first
   author text not null,
   text text not null,
+  key text not null default '',             -- the tool call that wrote it: made again, it is found again
   filed integer not null,                   -- 0 until its file holds it
   at bigint not null,
   primary key (workspace, name, n)
 );
 create index document_unfiled on document(workspace) where filed = 0;
+create index document_key on document(workspace, key) where key <> '';
 
 create table attention (
   id text primary key,

@@ -1,0 +1,68 @@
+"""Gathers what may enter the prompt of a run, in one consistent look at the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from agent_worker import threads
+from agent_worker.agents.assignments import Assignment
+from agent_worker.agents.registry import Worker
+from agent_worker.ids import new_id
+from agent_worker.prompt import Brief, Line
+from agent_worker.storage.database import Transaction
+from agent_worker.workspaces import channel, inbox, workspace
+
+DIGEST = 50  # messages of the channel that are looked at; older ones are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    brief: Brief
+    seen: int = 0  #: the last message of the channel that was there to be shown
+
+
+def gather(tx: Transaction, job: Assignment, worker: Worker, tools: tuple[str, ...]) -> Briefing:
+    context = job.workspace or threads.PERSONAL
+    thin = worker.definition.context.thin_thread
+    brief = Brief(
+        name=worker.name,
+        mark=new_id("q")[-12:],
+        instruction=job.lead.text,
+        sender=job.lead.sender,
+        system=worker.definition.system,
+        soul={k: v for k, v in worker.definition.soul.model_dump().items() if v},
+        memory_budget=worker.definition.memory.budget,
+        workflow_note=worker.note,
+        tools=tools,
+        thread=[_line(talk) for talk in threads.recent(tx, job.fence.agent, context, thin)],
+        resumed=job.lead.attempts > 0 and bool(job.past),
+    )
+    if job.workspace is None:
+        return Briefing(brief)
+    return _in_room(tx, brief, job, job.workspace, worker.place)
+
+
+def _in_room(tx: Transaction, brief: Brief, job: Assignment, room: str, place: str) -> Briefing:
+    members = workspace.members(tx, room)
+    me = next((row for row in members if row["agent"] == job.fence.agent), None)
+    last = workspace.get(tx, room)["seq"]
+    seen = me["seen"] if me else 0
+    mine = inbox.open_for(tx, job.fence.agent, room)
+    inboxed = {row["seq"] for row in mine}
+    fetched = channel.last(tx, room, DIGEST, after=seen)
+    digest = [m for m in fetched if m.seq not in inboxed and m.sender != brief.name]
+    return Briefing(
+        replace(
+            brief,
+            workspace=place,
+            members=[row["name"] for row in members],
+            digest=[Line(m.sender, m.text, m.seq) for m in digest],
+            digest_left_out=max(0, last - seen - len(fetched)),
+            inbox=[Line(row["sender"], row["text"], row["seq"]) for row in mine if row["id"] != job.lead.message],
+        ),
+        seen=last,
+    )
+
+
+def _line(talk: threads.Talk) -> Line:
+    return Line(talk.who if talk.sort == "message" else "system (failure)", talk.text)

@@ -1,0 +1,156 @@
+"""The hands of one run: what its backend shows, keeps and calls is stored here.
+
+A stored tool and the record of its result are one transaction. A tool that reaches outside is noted before and
+after; if its outcome is unknown after a crash the model is told so, unless the tool says it may be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_worker import steps
+from agent_worker.agents.assignments import Assignment, Terms, hold_run, keep_step
+from agent_worker.backends.backend import Reply, Suspended
+from agent_worker.clock import Clock, micros
+from agent_worker.errors import AgentWorkerError, BadInput, Fenced, StorageFault
+from agent_worker.events import Bus, Called, Delta, Returned
+from agent_worker.failpoints import failpoint
+from agent_worker.limits import Reached
+from agent_worker.steps import Place
+from agent_worker.storage.database import Database, Transaction
+from agent_worker.tools.tool import Call, Desk, Result, Tool
+
+log = logging.getLogger(__name__)
+
+RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
+UNKNOWN = Result(
+    "The outcome of this call is unknown: it had begun when the work was interrupted. "
+    "Check what it did before you make it again.",
+    ok=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """What hands write with."""
+
+    database: Database
+    bus: Bus
+    clock: Clock
+
+
+class RunHands:
+    def __init__(self, job: Assignment, terms: Terms, desk: Desk, tools: Mapping[str, Tool], pen: Pen) -> None:
+        self._job = job
+        self._terms = terms
+        self._desk = desk
+        self._tools = tools
+        self._pen = pen
+        self.reached: Reached | None = None  #: a limit met by the last step
+
+    def say(self, text: str) -> None:
+        self._pen.bus.publish(Delta(**self._about(), text=text))
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        failpoint("step.after_call")
+        self.reached = await self._pen.database.write(
+            keep_step, self._job, step, reply, self._terms, now=micros(self._pen.clock.now())
+        )
+        failpoint("step.after_persist")
+
+    async def call(self, step: int, call: Call) -> Result:
+        self._pen.bus.publish(Called(**self._about(), tool=call.tool, arguments=_short(call.arguments)))
+        result = await self._make(Place(self._job.lead.work, step, call.id), call)
+        self._pen.bus.publish(Returned(**self._about(), tool=call.tool, text=result.text[:2000], ok=result.ok))
+        return result
+
+    async def _make(self, place: Place, call: Call) -> Result:
+        tool = self._tools.get(call.tool)
+        try:
+            if tool is None:
+                raise BadInput(f"there is no tool {call.tool!r}; you have: {', '.join(self._tools)}")
+            arguments = tool.check(call.arguments)
+            if tool.stored:
+                return await self._pen.database.write(self._perform, place, call, tool, arguments)
+            return await self._reach_out(place, call, tool, arguments)
+        except (Fenced, StorageFault, Suspended):
+            raise
+        except AgentWorkerError as error:
+            text = f"{error.message} ({error.hint})" if error.hint else error.message
+            return await self._pen.database.write(self._note, place, call, Result(text, ok=False))
+        except Exception as error:  # boundary: a broken tool is told to the model, it does not end the work
+            log.exception("tool %s failed", call.tool)
+            text = f"{call.tool} broke: {type(error).__name__}: {error}"
+            return await self._pen.database.write(self._note, place, call, Result(text, ok=False))
+
+    async def _reach_out(self, place: Place, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
+        known = await self._pen.database.write(self._start, place, call, tool)
+        if known is not None:
+            return known
+        failpoint("call.before")
+        text = await tool.function(replace(self._desk, key=place.key), **arguments)
+        failpoint("call.after")
+        return await self._pen.database.write(self._note, place, call, Result(str(text)))
+
+    # --- inside the writer ----------------------------------------------------------------------------
+
+    def _perform(self, tx: Transaction, place: Place, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
+        hold_run(tx, self._job)
+        if known := _done(tx, place):
+            return known
+        text = tool.function(tx, replace(self._desk, key=place.key), **arguments)
+        return self._write_down(tx, place, call, Result(text))
+
+    def _start(self, tx: Transaction, place: Place, call: Call, tool: Tool) -> Result | None:
+        """What is known of this call already; None means: go and make it."""
+        hold_run(tx, self._job)
+        row = steps.call_at(tx, place)
+        if row is None:
+            self._begin(tx, place, call)
+            return None
+        if row["state"] == "done":
+            return Result(row["result"], bool(row["ok"]))
+        return None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)
+
+    def _note(self, tx: Transaction, place: Place, call: Call, result: Result) -> Result:
+        hold_run(tx, self._job)
+        return self._write_down(tx, place, call, result)
+
+    def _write_down(self, tx: Transaction, place: Place, call: Call, result: Result) -> Result:
+        result = replace(result, text=_capped(result.text))
+        self._begin(tx, place, call)
+        steps.end_call(tx, place, result=result.text, ok=result.ok)
+        return result
+
+    def _begin(self, tx: Transaction, place: Place, call: Call) -> None:
+        steps.start_call(
+            tx,
+            place,
+            run=self._job.run,
+            tool=call.tool,
+            arguments=json.dumps(call.arguments, ensure_ascii=False),
+            now=micros(self._pen.clock.now()),
+        )
+
+    def _about(self) -> dict[str, Any]:
+        job = self._job
+        return {"workspace": job.workspace, "agent": job.fence.agent, "name": job.name, "run": job.run}
+
+
+def _done(tx: Transaction, place: Place) -> Result | None:
+    row = steps.call_at(tx, place)
+    return Result(row["result"], bool(row["ok"])) if row and row["state"] == "done" else None
+
+
+def _capped(text: str) -> str:
+    if len(text) <= RESULT_LIMIT:
+        return text
+    return f"{text[:RESULT_LIMIT]}\n[cut: {len(text) - RESULT_LIMIT} more characters]"
+
+
+def _short(arguments: dict[str, Any]) -> str:
+    return json.dumps(arguments, ensure_ascii=False)[:2000]

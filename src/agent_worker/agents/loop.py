@@ -1,0 +1,236 @@
+"""One loop per agent: take → assemble the prompt → step → (yield?) → … → finish.
+
+It waits on events, never polls, and decides between two steps only. What follows a failure is decided in
+failure.py; every change of state is a transaction in assignments.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from agent_worker import instructions, prompt
+from agent_worker.agents import assignments, briefing
+from agent_worker.agents.assignments import Assignment, NotYet, Terms
+from agent_worker.agents.failure import GiveUp, Retry, after
+from agent_worker.agents.hands import Pen, RunHands
+from agent_worker.agents.limiter import Limiter
+from agent_worker.agents.registry import Registry, Worker
+from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
+from agent_worker.clock import Clock, from_micros, micros
+from agent_worker.errors import BackendFailure, Crashed, Fenced, Overloaded, StorageFault
+from agent_worker.failpoints import failpoint
+from agent_worker.identities import Fence
+from agent_worker.instructions import Ageing
+from agent_worker.tools.tool import Desk, Seat, Tool
+
+T = TypeVar("T")
+
+
+class Slots:
+    """How many runs there may be at once on this machine."""
+
+    def __init__(self, *, runs: int = 8, programs: int = 4) -> None:
+        self._runs = asyncio.Semaphore(runs)
+        self._programs = asyncio.Semaphore(programs)
+
+    @asynccontextmanager
+    async def one(self, worker: Worker) -> AsyncIterator[None]:
+        async with self._runs, self._programs if worker.is_program else contextlib.nullcontext():
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What all loops of a host share."""
+
+    pen: Pen
+    registry: Registry
+    limiter: Limiter
+    slots: Slots
+    ageing: Ageing = field(default_factory=Ageing)
+
+    @property
+    def clock(self) -> Clock:
+        return self.pen.clock
+
+    def now(self) -> int:
+        return micros(self.pen.clock.now())
+
+
+class Loop:
+    def __init__(self, fence: Fence, floor: Floor) -> None:
+        self.fence = fence
+        self.run: str | None = None  #: what it works on now
+        self._floor = floor
+        self._arrived = asyncio.Event()
+        self._stopping = False
+        self._waited: dict[str, float] = {}  # instruction → seconds spent at a closed gate
+
+    def wake(self) -> None:
+        self._arrived.set()
+
+    def stop(self) -> None:
+        """End after the current step."""
+        self._stopping = True
+        self._arrived.set()
+
+    async def work(self) -> None:
+        while not self._stopping:
+            # Clear before looking: what arrives while we look must not be slept through.
+            self._arrived.clear()
+            match await self._next():
+                case NotYet(at):
+                    await self._sleep_until(at)
+                case None:
+                    await self._arrived.wait()
+
+    async def _next(self) -> NotYet | bool | None:
+        """Do one piece of work, if there is one; True when there was."""
+        worker = self._floor.registry.worker(self.fence.agent)
+        async with self._gate(worker.credential), self._floor.slots.one(worker):
+            if self._stopping:
+                return True
+            failpoint("lease.before")
+            job = await self._floor.pen.database.write(
+                assignments.begin, self.fence, self._terms, now=self._floor.now(), ageing=self._floor.ageing
+            )
+            failpoint("lease.after")
+            if not isinstance(job, Assignment):
+                return job
+            self.run = job.run
+            try:
+                await self._do(job)
+            except Fenced:
+                return True  # cancelled, or no longer ours: begin() finds out which
+            finally:
+                self.run = None
+        return True
+
+    async def _do(self, job: Assignment) -> None:
+        worker = self._floor.registry.worker(self.fence.agent, job.workspace)
+        terms = self._terms(job.workspace)
+        tools = {t.name: t for t in worker.tools if t.personal or job.workspace}
+        turn, seen = await self._prepare(job, worker, tools)
+        hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
+        try:
+            await self._steps(job, worker, turn, hands, seen)
+        except (Fenced, StorageFault):
+            raise
+        except Suspended:
+            await self._write(assignments.suspend, job)
+        except BackendFailure as failure:
+            await self._failed(job, worker, failure)
+        except Exception as error:  # boundary: whatever else a backend raises is its crash, not ours
+            await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
+
+    async def _steps(self, job: Assignment, worker: Worker, turn: Turn, hands: RunHands, seen: int) -> None:
+        async with aclosing(worker.backend.work(turn, hands)) as outcomes:
+            async for outcome in outcomes:
+                if worker.credential:
+                    self._floor.limiter.succeeded(worker.credential)
+                match outcome:
+                    case Finished(step, reply):
+                        await self._write(assignments.finish, job, step, reply, terms_model(worker), seen=seen)
+                        failpoint("finish.after_commit")
+                        self._waited.pop(job.lead.id, None)
+                        return
+                    case Unfinished():
+                        if await self._leaves(job, hands):
+                            return
+        raise Crashed("the backend stopped without an answer")
+
+    async def _leaves(self, job: Assignment, hands: RunHands) -> bool:
+        """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""
+        if hands.reached:
+            await self._write(assignments.stop_at_limit, job, hands.reached)
+            return True
+        if self._stopping:
+            await self._write(assignments.put_back, job, why="stopping", ageing=self._floor.ageing)
+            return True
+        if self._arrived.is_set() or job.others_wait:
+            self._arrived.clear()
+            if await self._write(assignments.should_yield, job, ageing=self._floor.ageing):
+                await self._write(assignments.put_back, job, why="preempted", preempted=True, ageing=self._floor.ageing)
+                return True
+        return False
+
+    async def _prepare(self, job: Assignment, worker: Worker, tools: dict[str, Tool]) -> tuple[Turn, int]:
+        database = self._floor.pen.database
+        gathered = await database.read(briefing.gather, job, worker, tuple(tools))
+        composed = prompt.compose(gathered.brief)
+        await database.write(instructions.keep_manifest, job.run, composed.manifest)
+        turn = Turn(
+            run=job.run,
+            system=composed.system,
+            prompt=composed.user,
+            tools=tuple(tool.spec for tool in tools.values()),
+            past=job.past,
+            model=terms_model(worker),
+            max_steps=len(job.past) + worker.definition.max_steps,
+            max_tokens=worker.definition.max_tokens,
+        )
+        return turn, gathered.seen
+
+    async def _failed(self, job: Assignment, worker: Worker, failure: BackendFailure) -> None:
+        waited = self._waited.get(job.lead.id, 0.0)
+        match after(failure, failures=job.lead.failures, waited=waited):
+            case Retry(wait, counts):
+                if isinstance(failure, Overloaded) and worker.credential:
+                    wait = self._floor.limiter.refused(worker.credential, failure.retry_after)
+                if not counts:
+                    self._waited[job.lead.id] = waited + wait
+                await self._write(assignments.retry_later, job, failure, wait=wait, counts=counts)
+            case GiveUp(state):
+                self._waited.pop(job.lead.id, None)
+                await self._write(assignments.give_up, job, failure, state)
+
+    def _desk(self, job: Assignment, worker: Worker) -> Desk:
+        seat = Seat(
+            agent=job.fence.agent,
+            name=job.name,
+            project=job.project,
+            run=job.run,
+            root=job.lead.root,
+            hop=max(item.hop for item in job.taken),
+            workspace=job.workspace,
+        )
+        pen = self._floor.pen
+        return Desk(seat, pen.database, pen.clock, cwd=worker.cwd, home=worker.home, env=worker.definition.env)
+
+    def _terms(self, workspace: str | None) -> Terms:
+        worker = self._floor.registry.worker(self.fence.agent, workspace)
+        return Terms(worker.name, worker.definition.backend, terms_model(worker), worker.limits)
+
+    @asynccontextmanager
+    async def _gate(self, credential: str) -> AsyncIterator[None]:
+        if not credential:
+            yield
+            return
+        await self._floor.limiter.enter(credential)
+        try:
+            yield
+        finally:
+            self._floor.limiter.leave(credential)
+
+    async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
+        return await self._floor.pen.database.write(change, *args, now=self._floor.now(), **kwargs)
+
+    async def _sleep_until(self, at: int) -> None:
+        """Until that time, or until something arrives."""
+        seconds = (from_micros(at) - self._floor.clock.now()).total_seconds()
+        alarm = asyncio.create_task(self._floor.clock.sleep(max(0.0, seconds)))
+        arrival = asyncio.create_task(self._arrived.wait())
+        try:
+            await asyncio.wait({alarm, arrival}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            alarm.cancel()
+            arrival.cancel()
+
+
+def terms_model(worker: Worker) -> str:
+    return worker.definition.model or worker.definition.backend

@@ -1,0 +1,65 @@
+"""Which agents there are, and what each needs to work: definitions bound to ids, backends, tools, places.
+
+An agent has one worker of its own and, where a workflow adds to its definition, one per workspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_worker.backends.backend import Backend
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.errors import NotFound
+from agent_worker.limits import Limits
+from agent_worker.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """An agent as its loop needs it."""
+
+    agent: str  #: id
+    name: str
+    project: str  #: id
+    definition: AgentDefinition
+    backend: Backend
+    tools: tuple[Tool, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    cwd: Path = field(default_factory=Path)
+    home: Path | None = None  #: its own folder; None when it has no personal files
+    note: str = ""  #: what the workflow adds to its prompt
+    place: str = ""  #: the workspace's name, for people
+    credential: str = ""  #: whose rate limit it shares; '' shares none
+
+    @property
+    def is_program(self) -> bool:
+        return self.definition.backend not in ("sdk", "mock")
+
+
+class Registry:
+    def __init__(self) -> None:
+        self._workers: dict[tuple[str, str | None], Worker] = {}
+
+    def add(self, worker: Worker, *, workspace: str | None = None) -> None:
+        self._workers[worker.agent, workspace] = worker
+
+    def remove(self, agent: str, *, workspace: str | None = None) -> None:
+        self._workers.pop((agent, workspace), None)
+
+    def detach(self, workspace: str) -> None:
+        """Forget what was only true in this workspace."""
+        for key in [key for key in self._workers if key[1] == workspace]:
+            del self._workers[key]
+
+    def knows(self, agent: str) -> bool:
+        return any(key[0] == agent for key in self._workers)
+
+    def worker(self, agent: str, workspace: str | None = None) -> Worker:
+        found = self._workers.get((agent, workspace)) or self._workers.get((agent, None))
+        if found is None:
+            raise NotFound(f"agent {agent} has no definition here")
+        return found
+
+    def workers(self) -> list[Worker]:
+        return list(self._workers.values())

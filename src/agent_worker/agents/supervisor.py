@@ -1,0 +1,151 @@
+"""Keeps the loops: starts one when its agent first gets work, restarts it when it crashes, ends them all.
+
+A crash of a loop puts its work back and starts it again after 1, 2, 4 … 30 s; more than five in ten minutes and
+the agent stays in `error` until a person starts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+
+from agent_worker import identities
+from agent_worker.agents import assignments
+from agent_worker.agents.failure import restart_wait, too_many
+from agent_worker.agents.loop import Floor, Loop
+from agent_worker.errors import Fenced, StorageFault
+from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
+from agent_worker.ids import new_id
+from agent_worker.workspaces import workspace
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    def __init__(self, floor: Floor, *, owner: str | None = None) -> None:
+        self.owner = owner or new_id("h")
+        self._floor = floor
+        self._loops: dict[str, Loop] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._others: set[asyncio.Task[None]] = set()
+        self._unlisten: Callable[[], None] = lambda: None
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Take back what a dead host left running, then listen for work."""
+        await self._floor.pen.database.write(assignments.recover, self.owner, now=self._floor.now())
+        self._unlisten = self._floor.pen.bus.listen(self._hear)
+
+    async def wake_all(self) -> None:
+        """Look at every queue that has something in it: after a start there is nobody to tell us."""
+        rows = await self._floor.pen.database.read(
+            lambda tx: tx.all("select distinct agent from instruction where state = 'queued'")
+        )
+        for row in rows:
+            self.wake(row["agent"])
+
+    def wake(self, agent: str) -> None:
+        if self._stopping or not self._floor.registry.knows(agent):
+            return
+        if loop := self._loops.get(agent):
+            loop.wake()
+        elif agent not in self._tasks:
+            task = asyncio.create_task(self._keep(agent), name=f"loop {agent}")
+            self._tasks[agent] = task
+            task.add_done_callback(lambda _: self._tasks.pop(agent, None))
+
+    async def stop(self, *, grace: float = 10.0) -> None:
+        """Let steps end, put the rest back, leave nothing running."""
+        self._stopping = True
+        self._unlisten()
+        for loop in self._loops.values():
+            loop.stop()
+        tasks = [*self._tasks.values(), *self._others]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def dismiss(self, agent: str) -> None:
+        """End one agent's loop, between two steps if it can be had soon."""
+        task = self._tasks.get(agent)
+        if loop := self._loops.get(agent):
+            loop.stop()
+        if task:
+            with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(task, timeout=10)
+
+    # --- hearing --------------------------------------------------------------------------------------
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Queued(agent=agent):
+                self.wake(agent)
+            case AgentChanged(agent=agent, state="idle") if agent in self._loops:
+                self._loops[agent].wake()
+            case WorkspaceChanged(workspace=str(room), state="running"):
+                self._later(self._wake_members(room))
+            case Ended(agent=agent, run=run, state="cancelled"):
+                self._interrupt(agent, run)
+
+    def _interrupt(self, agent: str, run: str) -> None:
+        """A person ended this run: unlike anything else, that does not wait for the step."""
+        loop = self._loops.get(agent)
+        if loop and loop.run == run:
+            self._tasks[agent].cancel()
+
+    async def _wake_members(self, room: str) -> None:
+        for row in await self._floor.pen.database.read(workspace.members, room):
+            self.wake(row["agent"])
+
+    def _later(self, coroutine: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+    # --- keeping --------------------------------------------------------------------------------------
+
+    async def _keep(self, agent: str) -> None:
+        crashes: list[float] = []
+        while not self._stopping:
+            fence = await self._floor.pen.database.write(identities.claim, agent, self.owner)
+            loop = self._loops[agent] = Loop(fence, self._floor)
+            try:
+                await loop.work()
+                await self._abandon(loop, "idle", "")
+                return
+            except asyncio.CancelledError:
+                await asyncio.shield(self._abandon(loop, "idle", "stopped"))
+                if self._stopping:
+                    raise
+            except Fenced:
+                return  # another host runs it now
+            except StorageFault:
+                log.exception("agent %s: the database is gone", agent)
+                return
+            except Exception as error:  # boundary: a crash of the loop itself
+                log.exception("loop of %s crashed", agent)
+                crashes.append(self._floor.clock.monotonic())
+                if not await self._recovers(loop, crashes, error):
+                    return
+            finally:
+                self._loops.pop(agent, None)
+
+    async def _recovers(self, loop: Loop, crashes: list[float], error: Exception) -> bool:
+        reason = f"{type(error).__name__}: {error}"
+        await self._abandon(loop, "error", reason)
+        if too_many(crashes, self._floor.clock.monotonic()):
+            return False
+        recent = [at for at in crashes if self._floor.clock.monotonic() - at < 600]
+        await self._floor.clock.sleep(restart_wait(len(recent)))
+        await self._floor.pen.database.write(identities.set_state, loop.fence.agent, "idle")
+        return True
+
+    async def _abandon(self, loop: Loop, state: str, reason: str) -> None:
+        with contextlib.suppress(Fenced, StorageFault):
+            await self._floor.pen.database.write(
+                assignments.abandon, loop.fence, state=state, reason=reason, now=self._floor.now()
+            )

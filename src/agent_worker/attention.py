@@ -1,0 +1,74 @@
+"""The person's inbox: everything that waits for one. The one writer of table `attention`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agent_worker.errors import NotFound
+from agent_worker.events import AttentionRaised
+from agent_worker.ids import new_id
+from agent_worker.storage.database import Row, Transaction
+
+Sort = Literal["mention", "question", "approval", "failure", "dead", "limit", "conflict"]
+
+
+def ask(
+    tx: Transaction,
+    sort: Sort,
+    *,
+    project: str,
+    ref: str,
+    text: str,
+    now: int,
+    workspace: str | None = None,
+    agent: str | None = None,
+) -> str:
+    """Put something before the person, once: the same thing about the same matter is not repeated."""
+    known = tx.one(
+        "select id from attention where state = 'open' and project = :project and sort = :sort and ref = :ref",
+        project=project,
+        sort=sort,
+        ref=ref,
+    )
+    if known:
+        return str(known["id"])
+    id = new_id("t")
+    tx.run(
+        """insert into attention(id, project, workspace, agent, sort, ref, text, at)
+           values (:id, :project, :workspace, :agent, :sort, :ref, :text, :now)""",
+        id=id,
+        project=project,
+        workspace=workspace,
+        agent=agent,
+        sort=sort,
+        ref=ref,
+        text=text,
+        now=now,
+    )
+    tx.tell(AttentionRaised(workspace=workspace, id=id, sort=sort, text=text))
+    return id
+
+
+def open_items(tx: Transaction, project: str) -> list[Row]:
+    return tx.all("select * from attention where state = 'open' and project = :project order by at", project=project)
+
+
+def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], answer: str = "") -> Row:
+    row = tx.one(
+        "update attention set state = :state, answer = :answer where id = :id and state = 'open' returning *",
+        id=id,
+        state=state,
+        answer=answer,
+    )
+    if row is None:
+        raise NotFound(f"nothing open waits under {id}", hint="agent-worker inbox")
+    return row
+
+
+def close_about(tx: Transaction, sort: Sort, ref: str) -> None:
+    """What it was about has been settled another way."""
+    tx.run(
+        "update attention set state = 'answered' where state = 'open' and sort = :sort and ref = :ref",
+        sort=sort,
+        ref=ref,
+    )

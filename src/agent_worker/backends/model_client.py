@@ -1,0 +1,190 @@
+"""Builds a model of the model library for a route: its client, with the connection guarded.
+
+Imports the vendors' libraries (seconds of CPU), so it is itself only imported in a thread, by model_api.py. The
+libraries retry and follow redirects by themselves; here they do neither, because the loop decides about tries and
+a key must not travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+
+import httpx2
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.ollama import OllamaModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.models.openrouter import OpenRouterModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+from agent_worker.backends.outbound import IPAddress, Patience, check_address, host_of, literal
+from agent_worker.backends.providers import Route
+from agent_worker.errors import BadInput, Permanent
+
+Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
+
+#: Known to the model library with their peculiarities; the others are spoken to as plain chat completions.
+_KNOWN = frozenset(("openai", "openai-chat", "openrouter", "deepseek", "moonshotai", "together", "fireworks", "ollama"))
+_CHAT_MODELS: Mapping[str, type[OpenAIChatModel]] = {"openrouter": OpenRouterModel, "ollama": OllamaModel}
+#: The libraries insist on a key; this stands for «none», and the transport takes it off again.
+_NO_KEY = "none"
+
+
+def build_model(route: Route, patience: Patience, env: Mapping[str, str]) -> tuple[Model, httpx2.AsyncClient]:
+    """The model, and the client to close when it is no longer used."""
+    http = _http_client(route, patience, env)
+    key = route.key or _NO_KEY
+    if route.speaks == "anthropic":
+        client = AsyncAnthropic(api_key=key, base_url=route.base_url, http_client=http, max_retries=0)
+        return AnthropicModel(route.model, provider=AnthropicProvider(anthropic_client=client)), http
+    provider = _openai_provider(
+        route, AsyncOpenAI(api_key=key, base_url=route.base_url, http_client=http, max_retries=0)
+    )
+    if route.speaks == "responses":
+        return OpenAIResponsesModel(route.model, provider=provider), http
+    # Without the flag a stream that ends early is taken for a whole answer.
+    profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
+    model = _CHAT_MODELS.get(route.provider, OpenAIChatModel)
+    return model(route.model, provider=provider, profile=profile), http
+
+
+def _openai_provider(route: Route, client: AsyncOpenAI) -> Provider[AsyncOpenAI]:
+    if route.provider in _KNOWN:
+        return infer_provider_class(route.provider)(openai_client=client)  # type: ignore[call-arg]
+    return OpenAICompatibleProvider(route.provider, openai_client=client)
+
+
+def _http_client(route: Route, patience: Patience, env: Mapping[str, str]) -> httpx2.AsyncClient:
+    proxy = _proxy(route.base_url, env)
+    limits = httpx2.Limits(max_connections=100, max_keepalive_connections=20)
+    wire = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy)
+    guarded = GuardedTransport(wire, route, body=patience.body, pinned=proxy is None)
+    timeout = httpx2.Timeout(patience.silence, connect=patience.connect)
+    return httpx2.AsyncClient(transport=guarded, timeout=timeout, follow_redirects=False)
+
+
+def _proxy(url: str, env: Mapping[str, str]) -> str | None:
+    """The user's proxy. A client that is handed a transport no longer looks for it."""
+    host, scheme = host_of(url), url.split(":", 1)[0]
+    for direct in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(","):
+        name = direct.strip().lstrip("*.")
+        if direct.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return None
+    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    return next((env[name] for name in names if env.get(name)), None)
+
+
+async def resolve(host: str, port: int) -> list[IPAddress]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [ipaddress.ip_address(info[4][0]) for info in found]
+    # We try only one, and IPv4 is the one that works where IPv6 is half set up.
+    return sorted(addresses, key=lambda address: address.version)
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Sends what we mean to send to where we mean to send it, and takes back a bounded, uncompressed answer."""
+
+    def __init__(
+        self,
+        wire: httpx2.AsyncBaseTransport,
+        route: Route,
+        *,
+        body: int,
+        pinned: bool = True,
+        resolve: Resolve = resolve,
+    ) -> None:
+        self._wire = wire
+        self._route = route
+        self._host = httpx2.URL(route.base_url).host
+        self._body = body
+        #: A proxy resolves names by itself, so nothing can be pinned behind one.
+        self._pinned = pinned and route.foreign and not route.local and not literal(route.host)
+        self._resolve = resolve
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.host != self._host:
+            raise Permanent(f"a request for {self._host} was about to go to {request.url.host}")
+        self._keep_secrets(request)
+        request.headers["accept-encoding"] = "identity"  # an answer that unpacks to gigabytes cannot be sent
+        if self._pinned:
+            await self._pin(request)
+        response = await self._wire.handle_async_request(request)
+        if problem := _problem(response):
+            await response.aclose()
+            raise problem
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_Bounded(response.stream, self._body),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+    def _keep_secrets(self, request: httpx2.Request) -> None:
+        """The libraries add headers from the environment; only their own vendor may see those."""
+        key = self._route.key
+        if self._route.foreign or self._route.provider not in _VENDORS:
+            kept = [(n, v) for n, v in request.headers.multi_items() if n.lower() in _PLAIN_HEADERS]
+            request.headers = httpx2.Headers(kept)
+            if key:
+                request.headers["authorization"] = f"Bearer {key}"
+
+    async def _pin(self, request: httpx2.Request) -> None:
+        """Connect to the very address that was checked: the name may answer differently a moment later."""
+        host = request.url.host
+        try:
+            addresses = await self._resolve(host, request.url.port or 443)
+            for address in addresses:
+                check_address(host, address)
+        except BadInput as error:
+            raise Permanent(error.message, hint=error.hint) from None
+        except OSError as error:
+            raise httpx2.ConnectError(f"{host}: {error}", request=request) from error
+        request.extensions = {**request.extensions, "sni_hostname": host}
+        request.url = request.url.copy_with(host=str(addresses[0]))
+
+
+_VENDORS = frozenset({"anthropic", "openai", "openai-chat"})
+_PLAIN_HEADERS = frozenset(
+    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding", "user-agent"}
+    | {"anthropic-version", "anthropic-beta"}
+)
+
+
+def _problem(response: httpx2.Response) -> Permanent | None:
+    if 300 <= response.status_code < 400:
+        target = host_of(response.headers.get("location", "")) or "another address"
+        return Permanent(
+            f"the provider redirects to {target}, which is not followed", hint="set base_url to where it answers"
+        )
+    if response.headers.get("content-encoding", "identity") != "identity":
+        return Permanent("the provider sent a compressed answer though it was asked not to")
+    return None
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
+        self._stream = stream
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        async for chunk in self._stream:
+            seen += len(chunk)
+            if seen > self._limit:
+                raise Permanent(f"the provider's answer is larger than {self._limit} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

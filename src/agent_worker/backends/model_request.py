@@ -1,0 +1,90 @@
+"""The model library behind two verbs: build a model for a route, ask it once.
+
+The way into the heavy half of the model API (this, model_client, model_messages, model_failures), which model_api.py
+imports in a thread. It calls the model itself and not the library's `direct` functions: those walk the whole history
+three times for every request, in search of kinds of messages that we never make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import httpx2
+from pydantic_ai.messages import (
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+)
+from pydantic_ai.models import Model, StreamedResponse
+
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.backends.model_client import build_model
+from agent_worker.backends.model_failures import failure
+from agent_worker.backends.model_messages import Memory, parameters, read_reply, settings
+from agent_worker.backends.outbound import Patience
+from agent_worker.backends.providers import Route
+from agent_worker.errors import Permanent, Transient
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A model, ready to be asked. One that was made elsewhere has no route and no connection."""
+
+    model: Model
+    route: Route | None = None
+    http: httpx2.AsyncClient | None = None
+
+    async def close(self) -> None:
+        if self.http:
+            await self.http.aclose()
+
+
+class ModelLibrary:
+    """Holds no conversation, only the form in which past steps are sent."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._memory = Memory()
+
+    def build(self, route: Route, env: Mapping[str, str]) -> Built:
+        """Slow (it reads all certificates): call it in a thread."""
+        model, http = build_model(route, self._patience, env)
+        return Built(model, route, http)
+
+    async def ask(self, built: Built, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+        route = built.route
+        try:
+            async with asyncio.timeout(self._patience.total):
+                response = await self._stream(built.model, turn, steps, hands)
+            return read_reply(response, turn, steps)
+        except TimeoutError:
+            raise Transient(f"the provider's answer took longer than {self._patience.total:g} s") from None
+        except Exception as error:  # this is the border to the vendors' libraries, which raise what they like
+            raise failure(error, route) from error
+
+    async def _stream(self, model: Model, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> ModelResponse:
+        messages = self._memory.messages(turn, steps)
+        async with model.request_stream(messages, settings(turn), parameters(turn)) as stream:
+            await self._show(stream, hands)
+        return stream.get()
+
+    async def _show(self, stream: StreamedResponse, hands: Hands) -> None:
+        calls = 0
+        async for event in stream:
+            match event:
+                case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+                    hands.say(text)
+                case PartStartEvent(part=TextPart(content=text)) if text:
+                    hands.say(text)
+                case PartStartEvent(part=ToolCallPart()):
+                    calls += 1
+                    if calls > self._patience.calls:
+                        await stream.cancel()
+                        raise Permanent(f"the model made more than {self._patience.calls} calls at once")
+                case _:
+                    pass

@@ -1,0 +1,210 @@
+"""An agent as its file describes it (SPEC §4.1). `AgentSettings` is what inline members share with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
+from agent_worker.definitions.fields import (
+    Duration,
+    Flag,
+    InsidePath,
+    Label,
+    Line,
+    ModelName,
+    Money,
+    Name,
+    Text,
+    Url,
+    Variable,
+    Whole,
+)
+from agent_worker.definitions.schedule import Schedule
+from agent_worker.definitions.script import ScriptEntry
+
+BackendName = Literal["sdk", "claude", "codex", "cursor", "opencode", "gemini", "acp", "mock"]
+
+_KEY_REFERENCE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
+_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_FUNCTION = re.compile(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+def split_model(text: str) -> tuple[str | None, str]:
+    """`provider/model` or `provider:model` → both; a bare model has no provider."""
+    found = re.search(r"[/:]", text)
+    return (text[: found.start()], text[found.end() :]) if found else (None, text)
+
+
+def _key_reference(text: str) -> str:
+    if not _KEY_REFERENCE.fullmatch(text):  # and never show what was written: it may be the secret
+        raise wrong("must refer to an environment variable, never hold the key itself", "such as $MY_KEY")
+    return text
+
+
+def _tool(text: str) -> str:
+    inside = ".." not in text.split("/") and not text.startswith("/")
+    if not (_TOOL.fullmatch(text) or (inside and _FUNCTION.fullmatch(text))):
+        raise wrong("is not a tool", "a tool's name, or ./path/in/project.py:function")
+    return text
+
+
+def _named(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def on_or_off(settings: str) -> Discriminator:
+    """Chooses between `false` and a block by what was written."""
+    return Discriminator(lambda value: "<off>" if value is False else settings)
+
+
+class Provider(Block):
+    """Who serves the model: a known name, or an endpoint of one's own."""
+
+    name: Name
+    base_url: Url | None = None
+    api_key: Annotated[str, AfterValidator(_key_reference)] | None = None
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable that holds the key."""
+        return self.api_key and self.api_key.removeprefix("$")
+
+
+class Prompt(Block):
+    """Who the agent is told to be. Once loaded, `system` holds the text, wherever it was written."""
+
+    misplaced: ClassVar[Mapping[str, str]] = {"append": "is only for a member with `ref`"}
+
+    system: Text | None = None
+    system_file: Line | None = None  #: relative to the file that names it, inside the project
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        if not only_one_of(written, "system", "system_file"):
+            yield Broken((), "needs exactly one of system, system_file")
+
+
+class Soul(Block):
+    """An open record: these keys have a form, others are kept as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: str | None = None
+    expertise: tuple[str, ...] = ()
+    style: str | None = None
+    principles: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """Everything that was written, in that order."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class PersonalContext(Block):
+    dir: InsidePath | None = None  #: None is .agents/<name>/
+    thin_thread: Annotated[int, Field(strict=True, ge=0, le=1000)] = 10
+    store: Literal["files", "database"] = "files"
+
+
+class Memory(Block):
+    budget: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 2000  #: tokens in the prompt
+    auto_load: tuple[Label, ...] = ("core",)
+    search: tuple[Label, ...] = ("working",)
+
+
+class AutoMemory(Block):
+    """What is drawn from a run after it; `model` None is the cheap default."""
+
+    model: ModelName | None = None
+
+
+class Tool(Block):
+    name: Annotated[str, AfterValidator(_tool)]
+    approve: Flag = False  #: a person must say yes to each call
+
+
+class McpServer(Block):
+    url: Url | None = None
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        if not only_one_of(written, "url", "command"):
+            yield Broken((), "needs exactly one of url, command")
+
+
+class AgentLimits(Block):
+    usd_per_day: Money | None = None
+
+
+class AgentSettings(Block):
+    model: ModelName | None = None
+    backend: BackendName = "sdk"
+    provider: Annotated[Provider, BeforeValidator(_named, json_schema_input_type=Name | Provider)] | None = None
+    prompt: Prompt | None = None
+    system_prompt: Text | None = Field(None, description="shorthand for prompt: the text, or a .md or .txt file")
+    soul: Soul = Soul()
+    tools: tuple[Annotated[Tool, BeforeValidator(_named, json_schema_input_type=str | Tool)], ...] = ()
+    mcp_servers: dict[Name, McpServer] = Field(default_factory=dict)
+    skills: tuple[InsidePath, ...] = ()
+    cwd: InsidePath = "."
+    env: tuple[Variable, ...] = ()
+    max_tokens: Whole | None = None
+    max_steps: Whole = 20
+    timeout: Duration = 600.0
+    limits: AgentLimits = AgentLimits()
+    schedule: Schedule | None = None
+    requires: tuple[Label, ...] = ()
+    isolate: Literal["worktree"] | None = None
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    script: tuple[ScriptEntry, ...] | None = None  #: None lets the mock answer by itself
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        backend = written.get("backend", "sdk")
+        if backend == "sdk" and written.get("model") is None:
+            yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-4-5")
+        if backend == "acp" and written.get("command") is None:
+            yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
+        if backend != "acp" and written.get("command") is not None:
+            yield Broken(("command",), "is only for backend acp")
+        if backend != "mock" and written.get("script") is not None:
+            yield Broken(("script",), "is only for backend mock")
+        prompts = [key for key in ("prompt", "system_prompt") if written.get(key) is not None]
+        if len(prompts) == 2:
+            yield Broken(("system_prompt",), "stands for prompt, which is here too", "keep one of them")
+        if not prompts and backend != "mock":
+            yield Broken(("prompt",), "is required", "prompt: { system: You are … }")
+
+    @model_validator(mode="after")
+    def _write_out_shorthand(self) -> AgentSettings:
+        if self.system_prompt is not None:
+            is_file = self.system_prompt.endswith((".md", ".txt")) and "\n" not in self.system_prompt
+            prompt = Prompt(**{"system_file" if is_file else "system": self.system_prompt})
+            # The value is not out of our hands yet, so freezing does not bind us.
+            object.__setattr__(self, "prompt", prompt)
+            object.__setattr__(self, "system_prompt", None)
+        return self
+
+    @property
+    def system(self) -> str:
+        """The base system prompt; empty for a mock that was given none."""
+        return (self.prompt.system if self.prompt else None) or ""
+
+
+class AgentDefinition(AgentSettings):
+    name: Name
+    context: PersonalContext = PersonalContext()
+    memory: Memory = Memory()
+    auto_memory: Annotated[
+        Annotated[Literal[False], Tag("<off>")] | Annotated[AutoMemory, Tag("<AutoMemory>")],
+        on_or_off("<AutoMemory>"),
+    ] = AutoMemory()
+
+    @property
+    def personal_dir(self) -> str:
+        """Relative to the project."""
+        return self.context.dir or f".agents/{self.name}"

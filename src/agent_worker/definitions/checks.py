@@ -1,0 +1,141 @@
+"""What can only be seen with more than one file in hand: refs, prompt files, and where paths lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent_worker.address import canonical
+from agent_worker.definitions.agent import AgentDefinition, AgentSettings
+from agent_worker.definitions.block import Broken
+from agent_worker.definitions.paths import Outside, beneath, overlap
+from agent_worker.definitions.placeholders import BUILT_IN, malformed_in, names_in
+from agent_worker.definitions.problems import did_you_mean
+from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
+
+_OURS = (".agents", ".workflows", ".git")
+
+
+def check_members(
+    workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition], *, broken: Mapping[str, str]
+) -> Iterator[Broken]:
+    """`broken` are agents whose file has problems, with that file."""
+    for name, member in workflow.agents.items():
+        path = ("agents", name)
+        if isinstance(member, InlineMember):
+            if (taken := canonical(name, agents)) is not None:
+                yield Broken(path, f"the project has an agent {taken} already", f"ref: {taken}, or another name")
+            continue
+        if (agent := canonical(member.ref, agents)) is None:
+            yield Broken((*path, "ref"), *_unknown_agent(member.ref, agents, broken))
+            continue
+        if agent.lower() != name.lower():
+            yield Broken(path, f"an agent keeps its name: this is {agent}", f"{agent}: {{ ref: {agent} }}")
+        yield from _check_override(path, member, agents[agent])
+
+
+def _unknown_agent(ref: str, agents: Mapping[str, AgentDefinition], broken: Mapping[str, str]) -> tuple[str, str]:
+    if (name := canonical(ref, broken)) is not None:
+        return f"agent {name} has problems of its own", f"fix {broken[name]} first"
+    known = f"known agents: {', '.join(sorted(agents))}" if agents else "this project has no agents"
+    near = did_you_mean(ref, list(agents))
+    return f"there is no agent {ref}", f"{near} {known}" if near else known
+
+
+def _check_override(path: tuple[str, ...], member: RefMember, agent: AgentDefinition) -> Iterator[Broken]:
+    merged = member.applied_to(agent)
+    if merged.backend == "sdk" and merged.model is None:
+        yield Broken((*path, "backend"), "backend sdk needs a model, and the agent has none", "add model: here")
+    if merged.backend == "acp" and merged.command is None:
+        yield Broken((*path, "backend"), "backend acp needs a command, and the agent has none")
+
+
+def check_placeholders(workflow: WorkflowDefinition) -> Iterator[Broken]:
+    """Every `${{ name }}` asks for something that will be there."""
+    known = {*BUILT_IN, *(f"params.{param.name}" for param in workflow.params)}
+    known |= {f"env.{variable}" for variable in workflow.env}
+    for index, step in enumerate(workflow.setup):
+        yield from _check_text(("setup", index, "shell"), step.shell, known)
+        known |= {step.output} if step.output else set()  # from here on
+    for path, text in _texts(workflow):
+        yield from _check_text(path, text, known)
+
+
+def _texts(workflow: WorkflowDefinition) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    yield ("kickoff",), workflow.kickoff or ""
+    if workflow.workspace is not False:
+        yield ("workspace", "bind"), workflow.workspace.bind or ""
+        yield ("workspace", "dir"), workflow.workspace.dir or ""
+    for name, member in workflow.agents.items():
+        if isinstance(member, RefMember):
+            yield ("agents", name, "prompt", "append"), member.append
+        else:
+            yield ("agents", name, "prompt", "system"), member.system
+
+
+def _check_text(path: tuple[str | int, ...], text: str, known: set[str]) -> Iterator[Broken]:
+    for piece in malformed_in(text):
+        yield Broken(path, f"{piece!r} asks for no name", "write ${{ name }}, or $${{ for the characters")
+    for name in names_in(text):
+        if name in known:
+            continue
+        hint = did_you_mean(name, sorted(known))
+        if name.startswith("env."):
+            hint = f"list {name.removeprefix('env.')} under env: to allow it"
+        yield Broken(path, f"there is no {name} to fill in", hint or f"known: {', '.join(sorted(known))}")
+
+
+def check_paths_of_agent(agent: AgentSettings, root: Path) -> Iterator[Broken]:
+    for index, text in enumerate(agent.skills):
+        yield from _check_path(("skills", index), text, root)
+    for index, tool in enumerate(agent.tools):
+        if ".py:" in tool.name:
+            yield from _check_path(("tools", index), tool.name.rpartition(":")[0], root)
+    yield from _check_path(("cwd",), agent.cwd, root, forbidden=(".git",))
+    if isinstance(agent, AgentDefinition):
+        yield from _check_path(("context", "dir"), agent.personal_dir, root, forbidden=(".git", ".workflows"), own=True)
+
+
+def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterator[Broken]:
+    if workflow.workspace is not False:
+        for key in ("bind", "dir"):
+            if (text := getattr(workflow.workspace, key)) is not None:
+                yield from check_own_path(("workspace", key), text, root)
+    for name, member in workflow.agents.items():
+        if isinstance(member, InlineMember):
+            for broken in check_paths_of_agent(member, root):
+                yield broken.below("agents", name)
+
+
+def check_own_path(path: tuple[str | int, ...], text: str, root: Path) -> Iterator[Broken]:
+    """A directory that we will fill, and that is no agent's, no definition's and not git's."""
+    yield from _check_path(path, text, root, forbidden=_OURS, own=True)
+
+
+def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> dict[str, Broken]:
+    """The agents whose folder overlaps that of another; of two, the one that chose to be there."""
+    dirs: dict[str, Path] = {}
+    found: dict[str, Broken] = {}
+    for name, agent in sorted(agents.items(), key=lambda item: item[1].context.dir is not None):
+        mine = (root / agent.personal_dir).resolve()
+        other = next((other for other, path in dirs.items() if overlap(mine, path)), None)
+        if other is None:
+            dirs[name] = mine
+        else:
+            found[name] = Broken(("context", "dir"), f"is, or overlaps, the folder of agent {other}")
+    return found
+
+
+def _check_path(
+    path: tuple[str | int, ...], text: str, root: Path, *, forbidden: tuple[str, ...] = (), own: bool = False
+) -> Iterator[Broken]:
+    """`own` is a directory that we will fill and that therefore must not hold other things of the project."""
+    try:
+        real = beneath(root, text)
+    except Outside:
+        yield Broken(path, "leads out of the project")
+        return
+    top = root.resolve()
+    first = real.relative_to(top).parts[:1]
+    if any(part.lower() in forbidden for part in first) or (own and real in (top, top / ".agents")):
+        yield Broken(path, "must be a directory of its own inside the project", "not one that holds other things")

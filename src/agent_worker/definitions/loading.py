@@ -1,0 +1,118 @@
+"""One agent or workflow file → its definition, with prompt files read and everything checked.
+
+Each function raises DefinitionError with every problem of that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent_worker.definitions.agent import AgentDefinition, AgentSettings, Prompt
+from agent_worker.definitions.block import Broken
+from agent_worker.definitions.checks import (
+    check_members,
+    check_paths_of_agent,
+    check_paths_of_workflow,
+    check_placeholders,
+)
+from agent_worker.definitions.paths import Outside, beneath
+from agent_worker.definitions.problems import validate
+from agent_worker.definitions.source import Source, read_source, read_text
+from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
+from agent_worker.errors import DefinitionError, Problem
+
+A = TypeVar("A", bound=AgentSettings)
+
+
+def shown(path: Path, root: Path) -> str:
+    """A file as messages name it."""
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def load_agent(path: Path, *, root: Path) -> AgentDefinition:
+    source = read_source(path, shown_as=shown(path, root))
+    agent = validate(AgentDefinition, source, defaults={"name": path.stem})
+    agent, wrong_prompt = with_prompt_read(agent, named_in=path, root=root)
+    refuse(source, [*wrong_prompt, *check_paths_of_agent(agent, root)])
+    return agent
+
+
+def load_workflow(
+    path: Path,
+    agents: Mapping[str, AgentDefinition],
+    *,
+    root: Path,
+    broken_agents: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> WorkflowDefinition:
+    """A workflow file at any path. A file outside of the project may name prompt files beside it.
+
+    `broken_agents` have problems of their own, told elsewhere: each with its file. `name` is used if the file has none.
+    """
+    source = read_source(path, shown_as=shown(path, root))
+    workflow = validate(WorkflowDefinition, source, defaults={"name": name or path.stem})
+    home = root if path.resolve().is_relative_to(root.resolve()) else path.parent
+    wrong: list[Broken] = []
+    members: dict[str, Any] = {}
+    for member_name, member in workflow.agents.items():
+        members[member_name] = member
+        if isinstance(member, InlineMember):
+            members[member_name], found = with_prompt_read(member, named_in=path, root=home)
+            wrong += [broken.below("agents", member_name) for broken in found]
+    workflow = workflow.model_copy(update={"agents": members})
+    wrong += check_members(workflow, agents, broken=broken_agents or {})
+    wrong += check_placeholders(workflow)
+    wrong += check_paths_of_workflow(workflow, root)
+    refuse(source, wrong)
+    return workflow
+
+
+def with_prompt_read(settings: A, *, named_in: Path, root: Path) -> tuple[A, list[Broken]]:
+    """The same settings with the text of `system_file` in `system`."""
+    if settings.prompt is None or settings.prompt.system_file is None:
+        return settings, []
+    try:
+        text = _prompt_text(settings.prompt.system_file, named_in, root)
+    except DefinitionError as error:
+        return settings, [Broken(("prompt", "system_file"), problem.message) for problem in error.problems]
+    prompt = Prompt.model_construct(system=text, system_file=settings.prompt.system_file)
+    return settings.model_copy(update={"prompt": prompt}), []
+
+
+def refuse(source: Source, wrong: Iterable[Broken]) -> None:
+    """Raises DefinitionError if anything is wrong."""
+    problems = [
+        source.problem(_as_written(list(broken.path), source.data), broken.message, hint=broken.hint)
+        for broken in wrong
+    ]
+    if problems:
+        raise DefinitionError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+
+
+def _prompt_text(name: str, named_in: Path, root: Path) -> str:
+    try:
+        path = beneath(root, name, start=named_in.parent)
+    except Outside:
+        raise DefinitionError([Problem(name, 1, 1, "", "must be a file inside the project")]) from None
+    text = read_text(path, file=name)
+    if "\0" in text:
+        raise DefinitionError([Problem(name, 1, 1, "", "is not a text file")])
+    if not text.strip():
+        raise DefinitionError([Problem(name, 1, 1, "", "is empty")])
+    return text
+
+
+def _as_written(path: list[str | int], data: Any) -> list[str | int]:
+    """The path by the spelling that the file uses for what has two."""
+    written: list[str | int] = []
+    for step in path:
+        keys = data if isinstance(data, dict) else {}
+        if step == "workspace" and step not in keys and "context" in keys:
+            step = "context"
+        if step == "prompt" and step not in keys and "system_prompt" in keys:
+            return [*written, "system_prompt"]
+        written.append(step)
+        data = keys.get(step)
+    return written

@@ -1,0 +1,90 @@
+"""What pydantic found → problems in our words, at the line where the mistake stands.
+
+Pydantic's English speaks of inputs and instances; a person who writes a file knows keys, text and numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from agent_worker.definitions.source import Source
+from agent_worker.errors import DefinitionError, Problem
+
+M = TypeVar("M", bound=BaseModel)
+
+_MAPPING = "must be a mapping (lines of `key: value`)"
+_SENTENCES = {
+    "missing": "is required",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "string_too_long": "must be at most {max_length} characters",
+    "too_long": "must have at most {max_length} entries",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+}
+
+
+def validate(model: type[M], source: Source, *, defaults: Mapping[str, Any] | None = None) -> M:
+    """The value that the file describes; DefinitionError with every problem in it otherwise."""
+    data = source.data
+    if data is None:
+        data = {}
+    if isinstance(data, dict):
+        data = {**(defaults or {}), **data}
+    try:
+        value = model.model_validate(data)
+    except ValidationError as error:
+        raise DefinitionError(_sorted([*source.problems, *problems_of(error, source)])) from None
+    if source.problems:
+        raise DefinitionError(list(source.problems))
+    return value
+
+
+def problems_of(error: ValidationError, source: Source) -> list[Problem]:
+    return [_problem(details, source) for details in error.errors(include_url=False)]
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """A hint, or nothing when no known word is near."""
+    near = get_close_matches(word[:64], known, n=1, cutoff=0.6)
+    return f'did you mean "{near[0]}"?' if near else ""
+
+
+def _problem(details: ErrorDetails, source: Source) -> Problem:
+    # Steps in brackets are pydantic's: the arm of a union that was chosen, or the key instead of its value.
+    path = [step for step in details["loc"] if not (isinstance(step, str) and step.startswith(("<", "[key]")))]
+    context: Mapping[str, Any] = details.get("ctx") or {}
+    hint = str(context.get("hint", ""))
+    kind, given = details["type"], details["input"]
+    if kind == "unknown_key" or "[key]" in details["loc"]:
+        return source.problem(path, details["msg"], hint=hint, at_key=True)
+    if given is None and kind.endswith("_type"):
+        return source.problem(path, "has no value", hint="give it one, or remove the key", at_key=True)
+    if kind == "string_type" and isinstance(given, bool | int | float):
+        hint = "put it in quotes"
+    if kind == "literal_error" and isinstance(given, str):
+        hint = did_you_mean(given, str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", "))
+    sentence = _SENTENCES.get(kind, details["msg"].removeprefix("Value error, "))
+    return source.problem(path, sentence.format_map(context) if kind in _SENTENCES else sentence, hint=hint)
+
+
+def _sorted(problems: list[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda problem: (problem.line, problem.column))

@@ -1,0 +1,27 @@
+"""JSON Schemas of the three files, for editors."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.block import Block
+from agent_worker.definitions.project import ProjectDefinition
+from agent_worker.definitions.workflow import WorkflowDefinition
+
+Kind = Literal["agent", "workflow", "project"]
+
+_MODELS: dict[Kind, type[Block]] = {
+    "agent": AgentDefinition,
+    "workflow": WorkflowDefinition,
+    "project": ProjectDefinition,
+}
+
+
+def json_schema(kind: Kind) -> dict[str, Any]:
+    schema = _MODELS[kind].model_json_schema()
+    # In a file the name may be left out: it is then the name of the file or of the directory.
+    required = [key for key in schema.pop("required", []) if key != "name"]
+    if required:
+        schema["required"] = required
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"agent-worker {kind}"}

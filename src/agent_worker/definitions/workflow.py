@@ -1,0 +1,234 @@
+"""A workflow as its file describes it (SPEC §4.2): members, set-up, kickoff.
+
+What needs other files, such as whether a `ref` exists, is looked at in `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, AliasChoices, Discriminator, Field, Tag
+
+from agent_worker.address import canonical
+from agent_worker.definitions.agent import (
+    AgentDefinition,
+    AgentLimits,
+    AgentSettings,
+    BackendName,
+    on_or_off,
+)
+from agent_worker.definitions.block import Block, Broken, wrong
+from agent_worker.definitions.fields import (
+    Count,
+    Flag,
+    InsidePath,
+    Minutes,
+    ModelName,
+    Money,
+    Name,
+    Text,
+    Variable,
+    Whole,
+)
+from agent_worker.definitions.placeholders import OUTPUT, SPACES, is_powerful, is_secret, variable_of
+from agent_worker.definitions.schedule import Schedule
+
+_OF_THE_AGENT = "belongs to the agent's own file, not to a member with `ref`"
+_OVERRIDES = ("model", "backend", "max_tokens", "max_steps", "schedule", "limits")
+_NO_PERSONAL_FILES = "has no place here: an inline agent has no personal files"
+
+
+class Addition(Block):
+    """What a workflow adds to the prompt of a project agent."""
+
+    misplaced: ClassVar[Mapping[str, str]] = {"system": _OF_THE_AGENT, "system_file": _OF_THE_AGENT}
+
+    append: Text
+
+
+class RefMember(Block):
+    """A project agent takes part, perhaps with overrides. None leaves what the agent has."""
+
+    misplaced: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        {*AgentDefinition.model_fields}
+        - {"model", "backend", "prompt", "max_tokens", "max_steps", "schedule", "limits"},
+        _OF_THE_AGENT,
+    )
+
+    ref: Name
+    prompt: Addition | None = None
+    model: ModelName | None = None
+    backend: BackendName | None = None
+    max_tokens: Whole | None = None
+    max_steps: Whole | None = None
+    schedule: Schedule | None = None
+    limits: AgentLimits | None = None
+
+    @property
+    def append(self) -> str:
+        return self.prompt.append if self.prompt else ""
+
+    def applied_to(self, agent: AgentDefinition) -> AgentDefinition:
+        """The agent as it works in this workflow. Its prompt stays; `append` is a section of its own."""
+        given = {field: value for field in _OVERRIDES if (value := getattr(self, field)) is not None}
+        return agent.model_copy(update=given)
+
+
+class InlineMember(AgentSettings):
+    """An agent that lives with the workflow instance."""
+
+    misplaced: ClassVar[Mapping[str, str]] = {
+        "name": "has no place here: the key above is the name",
+        **dict.fromkeys(("context", "memory", "auto_memory"), _NO_PERSONAL_FILES),
+    }
+
+    def as_agent(self, name: str) -> AgentDefinition:
+        fields = {field: getattr(self, field) for field in AgentSettings.model_fields}
+        return AgentDefinition.model_construct(name=name, **fields, auto_memory=False)
+
+
+def _kind_of_member(value: Any) -> str:
+    has_ref = "ref" in value if isinstance(value, dict) else isinstance(value, RefMember)
+    return "<ref>" if has_ref else "<inline>"
+
+
+Member = Annotated[
+    Annotated[RefMember, Tag("<ref>")] | Annotated[InlineMember, Tag("<inline>")], Discriminator(_kind_of_member)
+]
+
+
+class WorkspaceSettings(Block):
+    provider: Literal["file", "sqlite", "memory"] = "file"
+    bind: InsidePath | None = None  #: kept across runs, here; None is an instance that ends with its run
+    dir: InsidePath | None = None  #: where an instance without `bind` keeps its files
+    documents: Literal["file", "sqlite"] | None = None
+    document_owner: str | None = Field(
+        None,
+        validation_alias=AliasChoices("document_owner", "documentOwner"),
+        description="a member, or elect",
+    )
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        if written.get("bind") is not None and written.get("dir") is not None:
+            yield Broken(("dir",), "is for an instance without `bind`", "keep one of them")
+        if written.get("bind") is not None and written.get("provider") == "memory":
+            yield Broken(("bind",), "keeps nothing with provider memory", "choose provider file or sqlite")
+
+    @property
+    def document_store(self) -> Literal["file", "sqlite"]:
+        return self.documents or ("file" if self.provider == "file" else "sqlite")
+
+
+class Param(Block):
+    """One value that is given after `--` when the workflow is started."""
+
+    name: Name
+    type: Literal["string", "integer", "number", "boolean"] = "string"
+    short: Annotated[str, Field(pattern="^[A-Za-z]$")] | None = None
+    required: Flag = False
+    default: Any = None
+    description: str = ""
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        default = written.get("default")
+        if written.get("name") == "help" or written.get("short") == "h":
+            yield Broken((), "--help and -h are taken")
+        if default is None:
+            return
+        if written.get("required") is True:
+            yield Broken(("default",), "has no meaning for a required param")
+        wanted = {"string": str, "integer": int, "number": int | float, "boolean": bool}.get(
+            str(written.get("type", "string")), object
+        )
+        if not isinstance(default, wanted) or (isinstance(default, bool) and wanted not in (bool, object)):
+            yield Broken(("default",), f"must be a {written.get('type', 'string')}, like the param")
+
+
+def _output(name: str) -> str:
+    variable = variable_of(name)
+    if not OUTPUT.fullmatch(name):
+        raise wrong("is not a name for an output", "letters, digits, _ and -, at most 63")
+    if name in SPACES or variable.startswith(tuple(f"{space.upper()}_" for space in SPACES)):
+        raise wrong(f"{name} would be mixed up with {name.partition('_')[0]}.*", "choose another name")
+    if is_powerful(variable):
+        raise wrong(f"would set the variable {variable} for later commands", "choose another name")
+    return name
+
+
+class SetupStep(Block):
+    shell: Annotated[str, Field(min_length=1, max_length=65536)]
+    output: Annotated[str, AfterValidator(_output)] | None = Field(None, alias="as")
+
+
+class GuardSettings(Block):
+    model: ModelName | None = None
+    llm_curation: Flag = False
+    auto_store: Flag = True
+    soul_evolution: Literal["propose", "auto", "disabled"] = "propose"
+
+
+class Limits(Block):
+    """Of one instance. None leaves the default, "off" lifts the limit."""
+
+    turns: Count | None = None
+    usd: Money | None = None
+    minutes: Minutes | None = None
+
+
+def _shareable(variable: str) -> str:
+    if is_secret(variable):
+        raise wrong(
+            f"{variable} looks like a secret, which must not get into a prompt", "pass it to an agent by its `env`"
+        )
+    return variable
+
+
+class WorkflowDefinition(Block):
+    name: Name
+    agents: Annotated[dict[Name, Member], Field(min_length=1)]
+    workspace: Annotated[
+        Annotated[Literal[False], Tag("<off>")] | Annotated[WorkspaceSettings, Tag("<settings>")],
+        on_or_off("<settings>"),
+    ] = Field(WorkspaceSettings(), validation_alias=AliasChoices("workspace", "context"))
+    params: tuple[Param, ...] = ()
+    setup: tuple[SetupStep, ...] = ()
+    kickoff: Text | None = None
+    env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}
+    guard: GuardSettings = GuardSettings()
+    limits: Limits = Limits()
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        agents = written.get("agents")
+        members = list(agents) if isinstance(agents, dict) else []
+        yield from _twice([("agents", member) for member in members], [member.lower() for member in members])
+        for key in ("workspace", "context"):
+            yield from _workspace_rules(key, written.get(key), members)
+        for key, field in (("params", "name"), ("params", "short"), ("setup", "as")):
+            found = [(index, str(item[field])) for index, item in _records(written.get(key)) if item.get(field)]
+            same = [name if field == "short" else variable_of(name) for _, name in found]
+            yield from _twice([(key, index, field) for index, _ in found], same)
+
+
+def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterator[Broken]:
+    if settings is False and len(members) > 1:
+        yield Broken((key,), "can be false for a single agent only", "several agents need a workspace to talk in")
+    for spelling in ("document_owner", "documentOwner"):
+        owner = settings.get(spelling) if isinstance(settings, dict) else None
+        if isinstance(owner, str) and owner != "elect" and canonical(owner, members) is None:
+            yield Broken((key, spelling), f'"{owner}" is no member', f"elect, or one of {', '.join(members)}")
+
+
+def _records(value: Any) -> list[tuple[int, dict[str, Any]]]:
+    return [(i, item) for i, item in enumerate(value) if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _twice(paths: Sequence[tuple[str | int, ...]], names: Sequence[str]) -> Iterator[Broken]:
+    seen: set[str] = set()
+    for path, name in zip(paths, names, strict=True):
+        if name in seen:
+            yield Broken(path, "this name is here twice", "upper and lower case are the same name")
+        seen.add(name)

@@ -1,0 +1,285 @@
+"""The queue: one row per piece of work for one agent. The one writer of tables `instruction` and `run`.
+
+Verbs: *put* into a lane, *take* the next, *put back* with its progress, *end*. Knows no loop, no channel and no
+limits; agents/assignments.py ties those together in its transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from agent_worker.events import Queued
+from agent_worker.identities import next_place
+from agent_worker.ids import new_id
+from agent_worker.storage.database import Row, Transaction
+
+Source = Literal["dm", "workspace", "channel", "schedule"]
+End = Literal["done", "failed", "incomplete", "cancelled", "dead"]
+
+
+class Lane(IntEnum):
+    IMMEDIATE = 0
+    NORMAL = 1
+    BACKGROUND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ageing:
+    """How long waiting, and how many times being pushed aside, lifts an instruction."""
+
+    immediate_after: int = 5 * 60 * 1_000_000  #: microseconds since it was first queued
+    up_after_preemptions: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One piece of work for one agent. Never changes; a later look at the row is another value."""
+
+    id: str
+    work: str  #: the first instruction of a chain of continuations; completed steps hang on it
+    agent: str
+    workspace: str | None  #: None is a direct message: personal context only
+    source: Source
+    sender: str
+    lane: Lane
+    text: str
+    message: str | None  #: the channel message that caused it
+    root: str
+    hop: int
+    state: str
+    attempts: int
+    failures: int
+    queued_at: int
+
+    @classmethod
+    def of(cls, row: Row) -> Instruction:
+        return cls(
+            id=row["id"],
+            work=row["work"],
+            agent=row["agent"],
+            workspace=row["workspace"],
+            source=row["source"],
+            sender=row["sender"],
+            lane=Lane(row["lane"]),
+            text=row["text"],
+            message=row["message"],
+            root=row["root"],
+            hop=row["hop"],
+            state=row["state"],
+            attempts=row["attempts"],
+            failures=row["failures"],
+            queued_at=row["queued_at"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to put into a queue."""
+
+    agent: str
+    text: str
+    source: Source
+    sender: str
+    lane: Lane
+    root: str
+    workspace: str | None = None
+    message: str | None = None
+    hop: int = 0
+    continues: str | None = None  #: an instruction whose saved steps this one goes on from
+
+
+def put(tx: Transaction, order: Order, *, now: int, id: str | None = None) -> str:
+    """Queue it. A given id makes putting it twice harmless."""
+    id = id or new_id("i")
+    if tx.one("select 1 as known from instruction where id = :id", id=id):
+        return id
+    tx.run(
+        """insert into instruction(id, work, agent, workspace, source, sender, lane, ord, text, message, root, hop,
+                                   state, queued_at)
+           values (:id, coalesce((select work from instruction where id = :continues), :id), :agent, :workspace,
+                   :source, :sender, :lane, :ord, :text, :message, :root, :hop, 'queued', :now)""",
+        id=id,
+        continues=order.continues,
+        agent=order.agent,
+        workspace=order.workspace,
+        source=order.source,
+        sender=order.sender,
+        lane=int(order.lane),
+        ord=next_place(tx, order.agent),
+        text=order.text,
+        message=order.message,
+        root=order.root,
+        hop=order.hop,
+        now=now,
+    )
+    tx.tell(Queued(workspace=order.workspace, agent=order.agent, instruction=id, lane=int(order.lane)))
+    return id
+
+
+AGE = """
+update instruction set lane = 0
+ where agent = :agent and state = 'queued' and lane > 0 and queued_at <= :aged"""
+
+HEAD = """
+select * from instruction i
+ where agent = :agent and state = 'queued'
+   and not exists (select 1 from workspace w where w.id = i.workspace and w.paused <> '')
+ order by lane, ord limit 1"""
+
+
+def head(tx: Transaction, agent: str, *, now: int, ageing: Ageing) -> Row | None:
+    """What is next for this agent, after those that waited long enough were lifted."""
+    tx.run(AGE, agent=agent, aged=now - ageing.immediate_after)
+    return tx.one(HEAD, agent=agent)
+
+
+def companions(tx: Transaction, first: Row) -> list[Row]:
+    """Queued mentions of the same agent in the same place are taken together."""
+    if first["source"] != "channel":
+        return []
+    return tx.all(
+        """select * from instruction
+            where agent = :agent and state = 'queued' and source = 'channel' and workspace = :workspace and id <> :id
+            order by ord""",
+        agent=first["agent"],
+        workspace=first["workspace"],
+        id=first["id"],
+    )
+
+
+def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str, now: int) -> str:
+    """Count the attempt and open its run, before anything is tried: one that kills its worker is counted too."""
+    run = new_id("r")
+    first = taken[0]
+    tx.run(
+        """insert into run(id, instruction, agent, workspace, root, backend, model, state, started_at)
+           values (:id, :instruction, :agent, :workspace, :root, :backend, :model, 'running', :now)""",
+        id=run,
+        instruction=first["id"],
+        agent=first["agent"],
+        workspace=first["workspace"],
+        root=first["root"],
+        backend=backend,
+        model=model,
+        now=now,
+    )
+    for row in taken:
+        tx.run(
+            "update instruction set state = 'running', run = :run, attempts = attempts + 1 where id = :id",
+            run=run,
+            id=row["id"],
+        )
+    return run
+
+
+def any_queued(tx: Transaction, agent: str) -> bool:
+    return bool(
+        tx.one("select 1 as one from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
+    )
+
+
+def waiting_above(tx: Transaction, agent: str, lane: Lane, *, now: int, ageing: Ageing) -> bool:
+    """Is there ready work in a strictly higher lane than this?"""
+    if lane is Lane.IMMEDIATE:
+        return False
+    first = head(tx, agent, now=now, ageing=ageing)
+    return first is not None and first["lane"] < lane and first["not_before"] <= now
+
+
+def running(tx: Transaction, run: str) -> list[Row]:
+    """The instructions this run works on; empty when it is no longer the one."""
+    return tx.all("select * from instruction where run = :run and state = 'running' order by ord", run=run)
+
+
+def put_back(
+    tx: Transaction,
+    run: str,
+    *,
+    preempted: bool = False,
+    failed: bool = False,
+    not_before: int = 0,
+    ageing: Ageing | None = None,
+) -> None:
+    """Back to its lane, with its completed steps; pushed aside often enough, one lane up."""
+    tx.run(
+        """update instruction
+              set state = 'queued', run = null, not_before = :not_before,
+                  failures = failures + :failed,
+                  lane = case when :preempted = 1 and preempted + 1 >= :up and lane > 0 then lane - 1 else lane end,
+                  preempted = case when :preempted = 1 and preempted + 1 >= :up then 0
+                                   else preempted + :preempted end
+            where run = :run and state = 'running'""",
+        run=run,
+        preempted=int(preempted),
+        failed=int(failed),
+        not_before=not_before,
+        up=(ageing or Ageing()).up_after_preemptions,
+    )
+
+
+def end(tx: Transaction, run: str, state: End, *, reason: str = "", now: int) -> None:
+    """All instructions of the run end the same way."""
+    tx.run(
+        """update instruction set state = :state, reason = :reason, ended_at = :now
+            where run = :run and state = 'running'""",
+        run=run,
+        state=state,
+        reason=reason,
+        now=now,
+    )
+
+
+def end_queued(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> None:
+    """End one that never got to run."""
+    tx.run(
+        """update instruction set state = :state, reason = :reason, ended_at = :now
+            where id = :id and state in ('queued', 'waiting')""",
+        id=id,
+        state=state,
+        reason=reason,
+        now=now,
+    )
+
+
+def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
+    tx.run(
+        """update run set state = :state, reason = :reason, text = :text, ended_at = :now
+            where id = :run and state = 'running'""",
+        run=run,
+        state=state,
+        reason=reason,
+        text=text,
+        now=now,
+    )
+
+
+def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
+    """The run had a stored effect: it posted, or changed something the team keeps."""
+    tx.run(
+        "update run set produced = produced + 1, posted = posted + :posted where id = :run",
+        run=run,
+        posted=int(posted),
+    )
+
+
+def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:
+    tx.run("update run set manifest = :manifest where id = :run", run=run, manifest=manifest)
+
+
+def lost_runs(tx: Transaction, instruction: str) -> int:
+    """How many runs of it never came to an end of their own."""
+    row = tx.one("select count(*) as n from run where instruction = :id and state = 'lost'", id=instruction)
+    return int(row["n"]) if row else 0
+
+
+def open_in(tx: Transaction, workspace: str) -> int:
+    """How much work is queued, running or waiting in a workspace."""
+    row = tx.one(
+        """select count(*) as n from instruction
+            where workspace = :workspace and state in ('queued', 'running', 'waiting')""",
+        workspace=workspace,
+    )
+    return int(row["n"]) if row else 0

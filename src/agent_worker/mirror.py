@@ -1,0 +1,170 @@
+"""Files that people read: channel, history and conversations, written after the commit, in order.
+
+The database is the record; a file is brought up to date from what it already holds, so a line is neither lost
+nor doubled however often we stop in between. A file that cannot be written is tried again at the next event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from agent_worker import threads
+from agent_worker.clock import from_micros
+from agent_worker.errors import AgentWorkerError, NotFound
+from agent_worker.events import Bus, Event, Posted, Talked
+from agent_worker.failpoints import failpoint
+from agent_worker.storage.database import Database, Transaction
+from agent_worker.storage.files import Root
+from agent_worker.storage.jsonl import append_records, last_record
+from agent_worker.workspaces import channel, resources
+
+log = logging.getLogger(__name__)
+
+CONVERSATIONS = "conversations"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One log and where it is written. An agent without a workspace is its personal conversation."""
+
+    workspace: str | None
+    agent: str | None  #: None is the channel
+
+
+class Mirror:
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
+        self._places: dict[Target, tuple[Root, str]] = {}  # where, and the file (or the folder of dated files)
+        self._written: dict[Target, int] = {}
+        self._behind: set[Target] = set()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._unlisten = bus.listen(self._hear)
+        self._task = asyncio.create_task(self._follow(), name="mirror")
+
+    def watch(self, target: Target, root: Root, path: str) -> None:
+        """Keep this file up to date from now on, beginning with whatever it lacks."""
+        self._places[target] = (root, path)
+        self._note(target)
+
+    def forget(self, target: Target) -> None:
+        self._places.pop(target, None)
+        self._written.pop(target, None)
+
+    async def flush(self) -> None:
+        """Wait until the files hold all that was committed before."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        await self.flush()
+        self._unlisten()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Posted(workspace=room):
+                self._note(Target(room, None))
+            case Talked(workspace=room, agent=agent):
+                self._note(Target(room, agent))
+
+    def _note(self, target: Target) -> None:
+        if target in self._places:
+            self._behind.add(target)
+            self._idle.clear()
+            self._wake.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._behind:
+                target = self._behind.pop()
+                try:
+                    await self._catch_up(target)
+                except (OSError, AgentWorkerError):  # the record is safe; the file follows at the next event
+                    log.exception("could not write the log of %s", target)
+            self._idle.set()
+
+    async def _catch_up(self, target: Target) -> None:
+        place = self._places.get(target)
+        if place is None:
+            return
+        root, path = place
+        if target not in self._written:
+            self._written[target] = await asyncio.to_thread(last_seq, root, path, dated=_is_dated(target))
+        while rows := await self._database.read(_FETCH[_kind(target)], target, self._written[target]):
+            failpoint("outbox.before_append")
+            await asyncio.to_thread(_append, root, path, rows, _is_dated(target))
+            self._written[target] = rows[-1].seq
+            if target.agent is None:
+                await self._keep_resources(root, target, rows)
+
+    async def _keep_resources(self, root: Root, target: Target, rows: Iterable[channel.Message]) -> None:
+        for id in {row.resource for row in rows if row.resource}:
+            kept = await self._database.read(resources.load, target.workspace or "", id)
+            await asyncio.to_thread(root.replace, f"resources/{id}", kept.text)
+
+
+def last_seq(root: Root, path: str, *, dated: bool) -> int:
+    """How far a log on disk goes; 0 when there is none."""
+    try:
+        files = sorted(e.name for e in root.list(path) if e.name.endswith(".jsonl")) if dated else [path]
+    except NotFound:
+        return 0
+    for name in reversed(files):
+        try:
+            record = last_record(root, f"{path}/{name}" if dated else name)
+        except NotFound:
+            continue
+        if record is not None:
+            return int(record.get("seq", 0))
+    return 0
+
+
+def _append(root: Root, path: str, rows: list[channel.Message] | list[threads.Talk], dated: bool) -> None:
+    if not dated:
+        return append_records(root, path, map(_as_record, rows))
+    for day in dict.fromkeys(_day(row.at) for row in rows):
+        append_records(root, f"{path}/{day}.jsonl", (_as_record(row) for row in rows if _day(row.at) == day))
+
+
+def _as_record(row: channel.Message | threads.Talk) -> dict[str, object]:
+    at = from_micros(row.at).isoformat(timespec="milliseconds")
+    if isinstance(row, threads.Talk):
+        return {"seq": row.seq, "at": at, "who": row.who, "sort": row.sort, "text": row.text, "run": row.run}
+    return {
+        "seq": row.seq,
+        "id": row.id,
+        "at": at,
+        "sender": row.sender,
+        "sort": row.sort,
+        "text": row.text,
+        "mentions": row.mentions,
+        "resource": row.resource,
+        "reply_to": row.reply_to,
+        "root": row.root,
+        "hop": row.hop,
+    }
+
+
+def _day(at: int) -> str:
+    return from_micros(at).date().isoformat()
+
+
+def _is_dated(target: Target) -> bool:
+    return target.workspace is None
+
+
+def _kind(target: Target) -> str:
+    return "channel" if target.agent is None else "talk"
+
+
+_FETCH: dict[str, Callable[[Transaction, Target, int], list]] = {  # type: ignore[type-arg]
+    "channel": lambda tx, target, seq: channel.read(tx, target.workspace or "", since=seq, limit=500),
+    "talk": lambda tx, target, seq: threads.since(tx, target.agent or "", target.workspace or threads.PERSONAL, seq),
+}

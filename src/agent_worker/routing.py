@@ -1,0 +1,173 @@
+"""Talk becomes work: a message goes into the channel, to those it mentions, and into their queues.
+
+Here the ring closes, in one transaction. Everything that speaks in a workspace comes through `say`: a person,
+a kickoff, a tool, the answer of a run. Direct messages come through `tell_agent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_worker import attention, instructions, threads
+from agent_worker.errors import BadInput, Refused
+from agent_worker.failpoints import failpoint
+from agent_worker.ids import new_id
+from agent_worker.instructions import Lane, Order
+from agent_worker.mentions import find_mentions
+from agent_worker.storage.database import Transaction
+from agent_worker.workspaces import channel, inbox, resources, workspace
+from agent_worker.workspaces.channel import Draft, Message
+
+MESSAGE_LIMIT = 256 * 1024
+LONG_MESSAGE = 4 * 1024  # over this, the text becomes a resource and the message carries its head
+HEAD = 600
+RECIPIENTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """Something to be said in a workspace."""
+
+    workspace: str
+    sender: str
+    text: str
+    to: str | None = None  #: a member by name: lane normal, no mention needed
+    root: str = ""  #: '' makes this message a root
+    hop: int = 0
+    run: str | None = None
+    reply_to: int | None = None
+    quoted: Sequence[tuple[int, int]] = ()  #: spans that are somebody else's words: no mention counts there
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of it."""
+
+    id: str
+    seq: int | None = None
+    woke: tuple[str, ...] = ()  #: names of those who got it into their queue
+    unknown: tuple[str, ...] = ()  #: mentioned, but no members: bounced
+    members: tuple[str, ...] = ()
+    resource: str | None = None
+
+
+def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) -> Receipt:
+    """Post a message and queue the work it causes."""
+    if key and (known := accepted(tx, key)):
+        return Receipt(id=known)
+    room = workspace.get(tx, speech.workspace)
+    agents: dict[str, str] = {}
+    if speech.to is not None or "@" in speech.text:
+        agents = {row["name"]: str(row["agent"]) for row in workspace.members(tx, speech.workspace)}
+    if speech.to is not None and speech.to not in agents:
+        raise Refused(
+            f'{speech.to} is not a participant in workflow "{room["workflow"]}". '
+            f"Add {speech.to} to .workflows/{room['workflow']}.yaml first.",
+            hint=f"its members are: {', '.join(agents)}",
+        )
+    found = find_mentions(speech.text, agents, sender=speech.sender, quoted=speech.quoted)
+    called = found.names if speech.to is None else (speech.to,)
+    if len(called) > RECIPIENTS:
+        raise BadInput(f"a message wakes at most {RECIPIENTS} members; this one names {len(called)}")
+    failpoint("accept.before_message")
+    message = _post(tx, speech, called, now=now)
+    lane = Lane.IMMEDIATE if speech.to is None else Lane.NORMAL
+    for name in called:
+        inbox.deliver(tx, message, agents[name])
+        order = Order(
+            agent=agents[name],
+            text=message.text,
+            source="channel" if speech.to is None else "workspace",
+            sender=speech.sender,
+            lane=lane,
+            root=message.root,
+            workspace=speech.workspace,
+            message=message.id,
+            hop=message.hop,
+        )
+        instructions.put(tx, order, now=now)
+    if found.user and speech.sender != "user":
+        attention.ask(
+            tx,
+            "mention",
+            project=room["project"],
+            workspace=speech.workspace,
+            ref=message.id,
+            text=f"{speech.sender}: {message.text[:500]}",
+            now=now,
+        )
+    if key:
+        accept(tx, key, message.id, now=now)
+    return Receipt(
+        id=message.id,
+        seq=message.seq,
+        woke=called,
+        unknown=found.unknown,
+        members=tuple(agents),
+        resource=message.resource,
+    )
+
+
+def _post(tx: Transaction, speech: Speech, called: tuple[str, ...], *, now: int) -> Message:
+    text, resource = speech.text, None
+    if len(text.encode("utf-8", "surrogatepass")) > LONG_MESSAGE:
+        kept = resources.store(tx, speech.workspace, text)
+        resource = kept.id
+        text = f"{text[:HEAD].rstrip()}\n[… {kept.size} bytes in all: resource_read {kept.id}]"
+    draft = Draft(
+        workspace=speech.workspace,
+        sender=speech.sender,
+        text=text,
+        mentions=called,
+        resource=resource,
+        reply_to=speech.reply_to,
+        root=speech.root,
+        hop=speech.hop,
+        run=speech.run,
+    )
+    return channel.post(tx, draft, now=now)
+
+
+def notice(tx: Transaction, workspace_id: str, text: str, *, root: str = "", now: int) -> Message:
+    """The system says something in the channel. Nobody is woken by it."""
+    return channel.post(
+        tx, Draft(workspace=workspace_id, sender="system", text=text, sort="system", root=root), now=now
+    )
+
+
+def tell_agent(
+    tx: Transaction, agent: str, text: str, *, now: int, sender: str = "user", key: str | None = None
+) -> Receipt:
+    """A direct message from a person: personal context, answered before other work."""
+    if key and (known := accepted(tx, key)):
+        return Receipt(id=known)
+    check_size(text)
+    id = new_id("i")
+    order = Order(agent=agent, text=text, source="dm", sender=sender, lane=Lane.IMMEDIATE, root=id)
+    instructions.put(tx, order, now=now, id=id)
+    threads.say(tx, agent, threads.PERSONAL, who=sender, text=text, now=now)
+    if key:
+        accept(tx, key, id, now=now)
+    return Receipt(id=id)
+
+
+def accepted(tx: Transaction, key: str) -> str | None:
+    """What an earlier send with this key became."""
+    row = tx.one("select ref from accepted where key = :key", key=key)
+    return str(row["ref"]) if row else None
+
+
+def accept(tx: Transaction, key: str, ref: str, *, now: int) -> None:
+    tx.run("insert into accepted(key, ref, at) values (:key, :ref, :at)", key=key, ref=ref, at=now)
+
+
+def check_size(text: str) -> None:
+    """What a sender may send; the answer of a run may be longer and becomes a resource."""
+    if not text.strip():
+        raise BadInput("an empty message was not sent")
+    if len(text.encode("utf-8", "surrogatepass")) > MESSAGE_LIMIT:
+        raise BadInput(
+            f"a message holds at most {MESSAGE_LIMIT // 1024} KiB",
+            hint="put the text into a resource or a document and send its name",
+        )

@@ -1,0 +1,83 @@
+"""Completed steps and tool calls: what a run leaves behind so that the next one goes on from there.
+
+The one writer of tables `step` and `call`. A step is stored when the model has answered, before its calls are
+made; a call is `started` before it reaches outside and `done` with its result. A stored effect and its `done`
+are one transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_worker.storage.database import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call stands: the work, the step in it, and the call's own id in that step."""
+
+    work: str
+    step: int
+    call: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.work}/{self.step}/{self.call}"
+
+
+def keep(tx: Transaction, *, work: str, step: int, run: str, reply: str, tokens: int, micros: int, now: int) -> None:
+    tx.run(
+        """insert into step(work, n, run, reply, tokens, micros, at)
+           values (:work, :n, :run, :reply, :tokens, :micros, :now) on conflict (work, n) do nothing""",
+        work=work,
+        n=step,
+        run=run,
+        reply=reply,
+        tokens=tokens,
+        micros=micros,
+        now=now,
+    )
+
+
+def of_work(tx: Transaction, work: str) -> list[Row]:
+    return tx.all("select * from step where work = :work order by n", work=work)
+
+
+def calls_of_work(tx: Transaction, work: str) -> list[Row]:
+    return tx.all("select * from call where work = :work order by step, at", work=work)
+
+
+def call_at(tx: Transaction, place: Place) -> Row | None:
+    return tx.one(
+        "select * from call where work = :work and step = :step and id = :id",
+        work=place.work,
+        step=place.step,
+        id=place.call,
+    )
+
+
+def start_call(tx: Transaction, place: Place, *, run: str, tool: str, arguments: str, now: int) -> None:
+    tx.run(
+        """insert into call(work, step, id, run, tool, arguments, state, at)
+           values (:work, :step, :id, :run, :tool, :arguments, 'started', :now)
+           on conflict (work, step, id) do nothing""",
+        work=place.work,
+        step=place.step,
+        id=place.call,
+        run=run,
+        tool=tool,
+        arguments=arguments,
+        now=now,
+    )
+
+
+def end_call(tx: Transaction, place: Place, *, result: str, ok: bool) -> None:
+    tx.run(
+        """update call set state = 'done', result = :result, ok = :ok
+            where work = :work and step = :step and id = :id and state = 'started'""",
+        work=place.work,
+        step=place.step,
+        id=place.call,
+        result=result,
+        ok=int(ok),
+    )

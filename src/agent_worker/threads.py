@@ -1,0 +1,96 @@
+"""Threads: what an agent was told and what it answered, per context, in order.
+
+A context is a workspace id, or '' for the agent's personal one. The one writer of tables `thread` and `talk`;
+the JSONL files that people read are written from here by mirror.py, after the commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.events import Talked
+from agent_worker.storage.database import Row, Transaction
+
+PERSONAL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    seq: int
+    who: str
+    text: str
+    at: int
+    sort: Literal["message", "failure"] = "message"
+    run: str | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> Talk:
+        return cls(seq=row["seq"], who=row["who"], text=row["text"], at=row["at"], sort=row["sort"], run=row["run"])
+
+
+def say(
+    tx: Transaction,
+    agent: str,
+    context: str,
+    *,
+    who: str,
+    text: str,
+    now: int,
+    sort: Literal["message", "failure"] = "message",
+    run: str | None = None,
+) -> int:
+    row = tx.one(
+        """insert into thread(agent, context, seq) values (:agent, :context, 1)
+           on conflict (agent, context) do update set seq = thread.seq + 1 returning seq""",
+        agent=agent,
+        context=context,
+    )
+    assert row is not None
+    tx.run(
+        """insert into talk(agent, context, seq, who, sort, text, run, at)
+           values (:agent, :context, :seq, :who, :sort, :text, :run, :now)""",
+        agent=agent,
+        context=context,
+        seq=row["seq"],
+        who=who,
+        sort=sort,
+        text=text,
+        run=run,
+        now=now,
+    )
+    tx.tell(Talked(workspace=context or None, agent=agent))
+    return int(row["seq"])
+
+
+def recent(tx: Transaction, agent: str, context: str, count: int) -> list[Talk]:
+    """The last lines, oldest first."""
+    rows = tx.all(
+        """select * from talk where agent = :agent and context = :context order by seq desc limit :count""",
+        agent=agent,
+        context=context,
+        count=count,
+    )
+    return [Talk.of(row) for row in reversed(rows)]
+
+
+def since(tx: Transaction, agent: str, context: str, seq: int, *, limit: int = 500) -> list[Talk]:
+    rows = tx.all(
+        """select * from talk where agent = :agent and context = :context and seq > :seq order by seq limit :limit""",
+        agent=agent,
+        context=context,
+        seq=seq,
+        limit=limit,
+    )
+    return [Talk.of(row) for row in rows]
+
+
+def begin_at(tx: Transaction, agent: str, context: str, seq: int) -> None:
+    """An agent's folder came from elsewhere with its own history: go on counting after it."""
+    tx.run(
+        """insert into thread(agent, context, seq) values (:agent, :context, :seq)
+           on conflict (agent, context) do update set seq = :seq where thread.seq < :seq""",
+        agent=agent,
+        context=context,
+        seq=seq,
+    )

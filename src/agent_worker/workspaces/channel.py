@@ -1,0 +1,156 @@
+"""The channel: an append-only log whose `seq` is the one order everybody sees. The one writer of `message`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.errors import NotRunning
+from agent_worker.events import Posted
+from agent_worker.ids import new_id
+from agent_worker.storage.database import Row, Transaction
+
+Sort = Literal["message", "system", "proposal", "decision"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of a channel."""
+
+    workspace: str
+    seq: int
+    id: str
+    sender: str
+    text: str
+    sort: Sort
+    mentions: tuple[str, ...]  #: names, found once, when it was written
+    root: str
+    hop: int
+    at: int
+    resource: str | None = None  #: where the whole text is, when it was long
+    reply_to: int | None = None
+    run: str | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> Message:
+        return cls(
+            workspace=row["workspace"],
+            seq=row["seq"],
+            id=row["id"],
+            sender=row["sender"],
+            text=row["text"],
+            sort=row["sort"],
+            mentions=tuple(json.loads(row["mentions"])),
+            root=row["root"],
+            hop=row["hop"],
+            at=row["at"],
+            resource=row["resource"],
+            reply_to=row["reply_to"],
+            run=row["run"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message before it has its place."""
+
+    workspace: str
+    sender: str
+    text: str
+    sort: Sort = "message"
+    mentions: tuple[str, ...] = ()
+    resource: str | None = None
+    reply_to: int | None = None
+    root: str = ""  #: '' makes the message its own root
+    hop: int = 0
+    run: str | None = None
+
+
+def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
+    place = tx.one(
+        "update workspace set seq = seq + 1 where id = :workspace and state = 'running' returning seq",
+        workspace=draft.workspace,
+    )
+    if place is None:
+        raise NotRunning("this workspace is closed: nothing can be said here any more")
+    id = new_id("m")
+    message = Message(
+        workspace=draft.workspace,
+        seq=place["seq"],
+        id=id,
+        sender=draft.sender,
+        text=draft.text,
+        sort=draft.sort,
+        mentions=draft.mentions,
+        root=draft.root or id,
+        hop=draft.hop,
+        at=now,
+        resource=draft.resource,
+        reply_to=draft.reply_to,
+        run=draft.run,
+    )
+    tx.run(
+        """insert into message(workspace, seq, id, sender, sort, text, mentions, resource, reply_to, root, hop, run, at)
+           values (:workspace, :seq, :id, :sender, :sort, :text, :mentions, :resource, :reply_to, :root, :hop, :run,
+                   :at)""",
+        workspace=message.workspace,
+        seq=message.seq,
+        id=id,
+        sender=message.sender,
+        sort=message.sort,
+        text=message.text,
+        mentions=json.dumps(message.mentions),
+        resource=message.resource,
+        reply_to=message.reply_to,
+        root=message.root,
+        hop=message.hop,
+        run=message.run,
+        at=now,
+    )
+    tx.tell(
+        Posted(
+            workspace=message.workspace,
+            seq=message.seq,
+            id=id,
+            sender=message.sender,
+            text=message.text,
+            sort=message.sort,
+            mentions=message.mentions,
+        )
+    )
+    return message
+
+
+def read(tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100) -> list[Message]:
+    """In order, after `since`."""
+    rows = tx.all(
+        "select * from message where workspace = :workspace and seq > :since order by seq limit :limit",
+        workspace=workspace,
+        since=since,
+        limit=limit,
+    )
+    return [Message.of(row) for row in rows]
+
+
+def last(tx: Transaction, workspace: str, count: int, *, after: int = 0) -> list[Message]:
+    """The newest ones after a seq, oldest of them first."""
+    rows = tx.all(
+        """select * from message where workspace = :workspace and seq > :after order by seq desc limit :count""",
+        workspace=workspace,
+        after=after,
+        count=count,
+    )
+    return [Message.of(row) for row in reversed(rows)]
+
+
+def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, among: int = 10) -> bool:
+    """Did this sender say just this in its last few messages here?"""
+    rows = tx.all(
+        """select text from message where workspace = :workspace and sender = :sender and sort = 'message'
+            order by seq desc limit :among""",
+        workspace=workspace,
+        sender=sender,
+        among=among,
+    )
+    return any(row["text"].strip() == text.strip() for row in rows)

@@ -1,0 +1,253 @@
+"""Named texts a team shares. The file is the truth where there is one; the one writer of table `document`.
+
+A write is first committed as a revision and then put into its file, so that a crash in between is made good at
+the next start and a tool call made twice is one revision. Writing takes the revision that was read; a person's
+edit in between is never overwritten: theirs stays in place, ours is kept beside it, and the conflict is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_worker import attention
+from agent_worker.clock import Clock, micros
+from agent_worker.errors import BadInput, NotFound, Stale
+from agent_worker.events import DocumentChanged
+from agent_worker.failpoints import failpoint
+from agent_worker.storage.database import Database, Row, Transaction
+from agent_worker.storage.files import Root
+from agent_worker.storage.paths import names_in
+from agent_worker.storage.swap import Conflict, content_hash
+
+LIMIT = 4 * 1024 * 1024
+DEFAULT = "notes.md"
+FOLDER = "documents"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    name: str
+    text: str
+    revision: str  #: SHA-256 of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who writes, and by which tool call; a call made again with the same key changes nothing."""
+
+    name: str
+    key: str = ""
+
+
+class Documents:
+    """The documents of one workspace."""
+
+    def __init__(self, database: Database, clock: Clock, room: Row) -> None:
+        self._database = database
+        self._clock = clock
+        self._room = room
+        filed = room["documents"] == "file" and room["directory"]
+        self._root = Root(Path(room["directory"])).beneath(FOLDER) if filed else None
+
+    async def read(self, name: str = DEFAULT) -> Document:
+        found = await self._look(_checked(name))
+        if found is None:
+            names = ", ".join(sorted(await self.names())) or "none yet"
+            raise NotFound(f"there is no document {name}", hint=f"documents: {names}")
+        return found
+
+    async def names(self) -> list[str]:
+        if self._root is not None:
+            return await asyncio.to_thread(_names_beneath, self._root)
+        rows = await self._database.read(_latest, self._room["id"])
+        return [row["name"] for row in rows]
+
+    async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
+        """Replace the text that had the revision `base`; None is for a document that does not exist yet."""
+        name = _checked(name)
+        if done := await self._made_before(by):
+            return done
+        now = await self._look(name)
+        if (now.revision if now else None) != base:
+            raise _stale(name, now)
+        return await self._put(name, text, now, by)
+
+    async def append(self, name: str, text: str, *, by: Author) -> Document:
+        """Add to the end, whatever stands there; a missing document begins with this."""
+        name = _checked(name)
+        if done := await self._made_before(by):
+            return done
+        now = await self._look(name)
+        before = now.text if now else ""
+        gap = "" if not before or before.endswith("\n") else "\n"
+        return await self._put(name, f"{before}{gap}{text}", now, by)
+
+    async def file_pending(self) -> None:
+        """Bring to their files what a crash kept from them."""
+        for row in await self._database.read(_unfiled, self._room["id"]):
+            await self._file(row)
+
+    async def _look(self, name: str) -> Document | None:
+        if self._root is None:
+            row = await self._database.read(_last, self._room["id"], name)
+            return Document(name, row["text"], row["revision"]) if row else None
+        try:
+            text = await asyncio.to_thread(self._root.read_text, name, limit=LIMIT)
+        except NotFound:
+            return None
+        return Document(name, text, content_hash(text))
+
+    async def _made_before(self, by: Author) -> Document | None:
+        row = await self._database.read(_by_key, self._room["id"], by.key) if by.key else None
+        if row is None:
+            return None
+        await self._file(row)
+        return Document(row["name"], row["text"], row["revision"])
+
+    async def _put(self, name: str, text: str, now: Document | None, by: Author) -> Document:
+        if len(text.encode("utf-8", "surrogatepass")) > LIMIT:
+            raise BadInput(f"a document holds at most {LIMIT // 1024 // 1024} MiB")
+        if "\x00" in text:
+            raise BadInput("a document holds text: there is a NUL byte in this")
+        new = Document(name, text, content_hash(text))
+        if now is not None and now.revision == new.revision:
+            return now
+        row = await self._database.write(_revise, self._room, new, now, by, at=micros(self._clock.now()))
+        failpoint("document.before_file")
+        await self._file(row)
+        return new
+
+    async def _file(self, row: Row) -> None:
+        if self._root is None or row["filed"]:
+            return
+        outcome = await asyncio.to_thread(self._root.swap, row["name"], row["text"], expected=row["base"] or None)
+        failpoint("document.after_file")
+        conflict = outcome.kept if isinstance(outcome, Conflict) else ""
+        await self._database.write(_filed, self._room, row, conflict, now=micros(self._clock.now()))
+        if conflict:
+            raise Stale(
+                f"{row['name']} was changed by someone else at the same moment; your text is kept as {conflict}",
+                hint="read the document again and merge",
+            )
+
+
+# --- transactions -------------------------------------------------------------------------------------
+
+
+def _revise(tx: Transaction, room: Row, new: Document, now: Document | None, by: Author, *, at: int) -> Row:
+    last = _last(tx, room["id"], new.name)
+    if last and not last["filed"] and last["revision"] != (now.revision if now else None):
+        raise _stale(new.name, Document(new.name, last["text"], last["revision"]))
+    number = last["n"] + 1 if last else 1
+    if now is not None and (last is None or last["revision"] != now.revision):
+        _insert(tx, room["id"], now, number, last["revision"] if last else "", Author("user"), at, filed=1)
+        number += 1  # a person's edit is a revision too
+    row = _insert(
+        tx, room["id"], new, number, now.revision if now else "", by, at, filed=int(room["documents"] != "file")
+    )
+    tx.tell(DocumentChanged(workspace=room["id"], name=new.name, revision=new.revision, author=by.name))
+    return row
+
+
+def _insert(
+    tx: Transaction, room: str, document: Document, n: int, base: str, by: Author, at: int, *, filed: int
+) -> Row:
+    row = tx.one(
+        """insert into document(workspace, name, n, revision, base, author, text, key, filed, at)
+           values (:workspace, :name, :n, :revision, :base, :author, :text, :key, :filed, :at) returning *""",
+        workspace=room,
+        name=document.name,
+        n=n,
+        revision=document.revision,
+        base=base,
+        author=by.name,
+        text=document.text,
+        key=by.key,
+        filed=filed,
+        at=at,
+    )
+    assert row is not None
+    return row
+
+
+def _filed(tx: Transaction, room: Row, row: Row, conflict: str, *, now: int) -> None:
+    tx.run(
+        "update document set filed = 1 where workspace = :workspace and name = :name and n = :n",
+        workspace=room["id"],
+        name=row["name"],
+        n=row["n"],
+    )
+    if conflict:
+        attention.ask(
+            tx,
+            "conflict",
+            project=room["project"],
+            workspace=room["id"],
+            ref=f"{row['name']}@{row['revision'][:12]}",
+            text=f"{row['name']} was edited while {row['author']} wrote it; the other version is {conflict}",
+            now=now,
+        )
+
+
+def _last(tx: Transaction, room: str, name: str) -> Row | None:
+    return tx.one(
+        "select * from document where workspace = :room and name = :name order by n desc limit 1", room=room, name=name
+    )
+
+
+def _by_key(tx: Transaction, room: str, key: str) -> Row | None:
+    return tx.one("select * from document where workspace = :room and key = :key and key <> ''", room=room, key=key)
+
+
+def _unfiled(tx: Transaction, room: str) -> list[Row]:
+    return tx.all("select * from document where workspace = :room and filed = 0 order by name, n", room=room)
+
+
+def _latest(tx: Transaction, room: str) -> list[Row]:
+    return tx.all("select distinct name from document where workspace = :room order by name", room=room)
+
+
+def revisions(tx: Transaction, room: str, name: str) -> list[Row]:
+    """Its history, oldest first."""
+    return tx.all(
+        "select n, revision, base, author, at from document where workspace = :room and name = :name order by n",
+        room=room,
+        name=name,
+    )
+
+
+def changed_since(tx: Transaction, room: str, at: int) -> list[str]:
+    rows = tx.all(
+        "select distinct name from document where workspace = :room and at >= :at order by name", room=room, at=at
+    )
+    return [row["name"] for row in rows]
+
+
+# --- names --------------------------------------------------------------------------------------------
+
+
+def _checked(name: str) -> str:
+    return "/".join(names_in(name))
+
+
+def _names_beneath(root: Root, folder: str = "") -> list[str]:
+    found: list[str] = []
+    try:
+        entries = root.list(folder)
+    except NotFound:
+        return found
+    for entry in entries:
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        found += _names_beneath(root, path) if entry.is_directory else [path]
+    return found
+
+
+def _stale(name: str, now: Document | None) -> Stale:
+    if now is None:
+        return Stale(f"there is no document {name} any more", hint="create it, or read the list")
+    return Stale(
+        f"{name} has changed since you read it; it is at revision {now.revision[:12]} now",
+        hint=f"read {name} again, then write with that revision",
+    )

@@ -1,0 +1,53 @@
+"""Large texts kept by their hash: same content, same id, stored once. The one writer of table `resource`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from agent_worker.errors import BadInput, NotFound, StorageFault
+from agent_worker.storage.database import Transaction
+
+LIMIT = 16 * 1024 * 1024
+_ID = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    id: str
+    size: int  #: bytes
+    text: str
+
+    @property
+    def head(self) -> str:
+        """Its first line, shortened: what a message shows of it."""
+        return self.text.strip().partition("\n")[0][:120]
+
+
+def store(tx: Transaction, workspace: str, text: str) -> Resource:
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) > LIMIT:
+        raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {len(data)} bytes")
+    resource = Resource(hashlib.sha256(data).hexdigest(), len(data), text)
+    tx.run(
+        """insert into resource(workspace, id, size, text) values (:workspace, :id, :size, :text)
+           on conflict (workspace, id) do nothing""",
+        workspace=workspace,
+        id=resource.id,
+        size=resource.size,
+        text=text,
+    )
+    return resource
+
+
+def load(tx: Transaction, workspace: str, id: str) -> Resource:
+    if not _ID.fullmatch(id):
+        raise BadInput(f"a resource id is 64 hexadecimal digits, not {id!r}")
+    row = tx.one("select * from resource where workspace = :workspace and id = :id", workspace=workspace, id=id)
+    if row is None:
+        raise NotFound(f"there is no resource {id[:12]}… here")
+    text = str(row["text"])
+    if hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() != id:
+        raise StorageFault(f"resource {id[:12]}… is damaged: its content does not match its id")
+    return Resource(id, row["size"], text)

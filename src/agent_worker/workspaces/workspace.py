@@ -1,0 +1,193 @@
+"""The room of one workflow instance: when it is open, who is in it. The one writer of `workspace` and `member`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent_worker.errors import NotFound, NotRunning, Refused
+from agent_worker.events import WorkspaceChanged
+from agent_worker.ids import new_id
+from agent_worker.storage.database import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How to open a workspace."""
+
+    project: str
+    workflow: str
+    tag: str = "main"
+    provider: str = "file"  #: file | sqlite | memory
+    documents: str = "file"  #: file | sqlite
+    directory: str = ""  #: where its files are; '' when it has none
+    bound: bool = False  #: kept across runs
+
+    @property
+    def name(self) -> str:
+        return f"{self.workflow}:{self.tag}" if self.tag != "main" else self.workflow
+
+
+def open_room(tx: Transaction, room: Room, *, now: int) -> str:
+    """Create it, or open a bound one again with its history. Its id."""
+    known = tx.one(
+        """select id, state, bound from workspace
+            where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
+        project=room.project,
+        workflow=room.workflow,
+        tag=room.tag,
+    )
+    if known and known["state"] == "running":
+        raise Refused(
+            f'workflow "{room.name}" is already running',
+            hint=f'talk to it: agent-worker send @{room.name} "…"',
+        )
+    if known and room.bound:
+        id = str(known["id"])
+        tx.run(
+            """update workspace set state = 'running', paused = '', ended_at = null, directory = :directory,
+                                    provider = :provider, documents = :documents where id = :id""",
+            id=id,
+            directory=room.directory,
+            provider=room.provider,
+            documents=room.documents,
+        )
+    else:
+        if known:
+            tx.run("update workspace set state = 'archived' where id = :id", id=known["id"])
+        id = new_id("w")
+        tx.run(
+            """insert into workspace(id, project, workflow, tag, provider, documents, directory, bound, state,
+                                     started_at)
+               values (:id, :project, :workflow, :tag, :provider, :documents, :directory, :bound, 'running', :now)""",
+            id=id,
+            project=room.project,
+            workflow=room.workflow,
+            tag=room.tag,
+            provider=room.provider,
+            documents=room.documents,
+            directory=room.directory,
+            bound=int(room.bound),
+            now=now,
+        )
+    tx.tell(WorkspaceChanged(workspace=id, state="running"))
+    return id
+
+
+def seat_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> None:
+    """Name → agent id: exactly these take part. One who was here before keeps what it has seen."""
+    for row in tx.all("select agent, name from member where workspace = :workspace", workspace=workspace):
+        if agents.get(row["name"]) != row["agent"]:
+            tx.run(
+                "delete from member where workspace = :workspace and agent = :agent",
+                workspace=workspace,
+                agent=row["agent"],
+            )
+    for name, agent in agents.items():
+        tx.run(
+            """insert into member(workspace, agent, name) values (:workspace, :agent, :name)
+               on conflict (workspace, agent) do update set name = excluded.name""",
+            workspace=workspace,
+            agent=agent,
+            name=name,
+        )
+
+
+def members(tx: Transaction, workspace: str) -> list[Row]:
+    """Name, agent id, status and state of everyone here, by name."""
+    return tx.all(
+        """select m.*, a.state, a.paused from member m join agent a on a.id = m.agent
+            where m.workspace = :workspace order by m.name""",
+        workspace=workspace,
+    )
+
+
+def get(tx: Transaction, workspace: str) -> Row:
+    row = tx.one("select * from workspace where id = :workspace", workspace=workspace)
+    if row is None:
+        raise NotFound(f"there is no workspace {workspace}")
+    return row
+
+
+def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
+    row = tx.one(
+        """select * from workspace
+            where project = :project and workflow = :workflow and tag = :tag and state = 'running'""",
+        project=project,
+        workflow=workflow,
+        tag=tag,
+    )
+    if row is None:
+        name = workflow if tag == "main" else f"{workflow}:{tag}"
+        start = workflow if tag == "main" else f"{workflow} --tag {tag}"
+        raise NotRunning(
+            f'workflow "{name}" is not running. Start it with: agent-worker start {start}',
+            hint=f"agent-worker start {start}",
+        )
+    return row
+
+
+def close_room(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:
+    """No message is accepted any more. A bound room can be opened again."""
+    tx.run(
+        "update workspace set state = 'stopped', ended_at = :now where id = :id and state = 'running'",
+        id=workspace,
+        now=now,
+    )
+    tx.tell(WorkspaceChanged(workspace=workspace, state="stopped", reason=reason))
+
+
+def erase(tx: Transaction, workspace: str) -> None:
+    """Provider `memory` keeps nothing: its rows go with the room."""
+    for table in ("message", "delivery", "resource", "document", "member"):
+        tx.run(f"delete from {table} where workspace = :workspace", workspace=workspace)
+    tx.run("delete from talk where context = :workspace", workspace=workspace)
+    tx.run("update workspace set state = 'archived' where id = :workspace", workspace=workspace)
+
+
+def pause(tx: Transaction, workspace: str, reason: str) -> bool:
+    """Its work waits. True if it was not paused before."""
+    changed = tx.run(
+        "update workspace set paused = :reason where id = :workspace and paused = ''",
+        workspace=workspace,
+        reason=reason,
+    )
+    if changed:
+        tx.tell(WorkspaceChanged(workspace=workspace, state="paused", reason=reason))
+    return bool(changed)
+
+
+def resume(tx: Transaction, workspace: str) -> None:
+    tx.run("update workspace set paused = '' where id = :workspace", workspace=workspace)
+    tx.run("update member set fruitless = 0 where workspace = :workspace", workspace=workspace)
+    tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
+
+
+def set_status(tx: Transaction, workspace: str, agent: str, status: str) -> None:
+    tx.run(
+        "update member set status = :status where workspace = :workspace and agent = :agent",
+        workspace=workspace,
+        agent=agent,
+        status=status,
+    )
+
+
+def mark_seen(tx: Transaction, workspace: str, agent: str, seq: int) -> None:
+    tx.run(
+        "update member set seen = :seq where workspace = :workspace and agent = :agent and seen < :seq",
+        workspace=workspace,
+        agent=agent,
+        seq=seq,
+    )
+
+
+def count_fruitless(tx: Transaction, workspace: str, agent: str, *, fruitful: bool) -> int:
+    """How many runs in a row this member has had here without producing anything new."""
+    row = tx.one(
+        """update member set fruitless = case when :fruitful = 1 then 0 else fruitless + 1 end
+            where workspace = :workspace and agent = :agent returning fruitless""",
+        workspace=workspace,
+        agent=agent,
+        fruitful=int(fruitful),
+    )
+    return int(row["fruitless"]) if row else 0
