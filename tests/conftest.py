@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
+
+from agent_worker.clock import SystemClock
+from tests.teams import Team, open_team
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    """Alice and bob in a workspace, on the real clock with a short quiet time."""
+    async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=0.02) as team:
+        yield team
+        for name, model in team.backends.items():
+            assert not model.left_over, f"{name} did not play: {model.left_over}"

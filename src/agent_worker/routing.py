@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_worker import attention, instructions, threads
+from agent_worker import attention, instructions
 from agent_worker.errors import BadInput, Refused
 from agent_worker.failpoints import failpoint
 from agent_worker.ids import new_id
@@ -146,7 +146,6 @@ def tell_agent(
     id = new_id("i")
     order = Order(agent=agent, text=text, source="dm", sender=sender, lane=Lane.IMMEDIATE, root=id)
     instructions.put(tx, order, now=now, id=id)
-    threads.say(tx, agent, threads.PERSONAL, who=sender, text=text, now=now)
     if key:
         accept(tx, key, id, now=now)
     return Receipt(id=id)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tests.fakes.model_protocols import Anthropic, Answer, Ask, Chat, Json, Protocol, Refusal, Responses, example
+from tests.fakes.model_protocols import Answer, Anthropic, Ask, Chat, Json, Protocol, Refusal, Responses, example
 
 PROTOCOLS: dict[str, Protocol] = {
     "/v1/messages": Anthropic(),
@@ -61,6 +62,7 @@ class ModelServer:
     tool: str = ""  #: which tool the mode `tools` asks for; the first one offered when empty
     port: int = 0
     requests: list[Recorded] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)  #: set by the first request
     complaints: list[str] = field(default_factory=list)
     _script: list[Step] = field(default_factory=list)
     _server: asyncio.Server | None = None
@@ -105,6 +107,7 @@ class ModelServer:
         try:
             while request := await _read(reader):
                 self.requests.append(request)
+                self.asked.set()
                 await self._answer(request, _Wire(reader, writer))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
@@ -309,10 +312,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument("--tool", default="", help="part of the name of the tool that /m/tools asks for")
     options = parser.parse_args()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(options.port, options.tool))
-    except KeyboardInterrupt:
-        pass
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from agent_worker import instructions
 from agent_worker.clock import Clock, from_micros, micros
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.errors import AgentWorkerError
-from agent_worker.events import AgentChanged, Bus, Event
 from agent_worker.failpoints import failpoint
 from agent_worker.instructions import Lane, Order
 from agent_worker.storage.database import Database, Row, Transaction
@@ -77,9 +76,7 @@ def clear(tx: Transaction, id: str) -> bool:
 
 def fire_due(tx: Transaction, *, now: datetime) -> int:
     """Queue the work of all that are due. How many were."""
-    due = tx.all(
-        "select * from schedule where state = 'active' and due_at <= :now order by due_at", now=micros(now)
-    )
+    due = tx.all("select * from schedule where state = 'active' and due_at <= :now order by due_at", now=micros(now))
     for row in due:
         _fire(tx, row, now=now)
     failpoint("schedule.tick")
@@ -137,26 +134,20 @@ def first_due(tx: Transaction) -> datetime | None:
 
 
 class Ticker:
-    """Sleeps until the first schedule is due; changes of the schedules wake it."""
+    """Sleeps until the first schedule is due, or until it is told that there is a new one."""
 
-    def __init__(self, database: Database, bus: Bus, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._changed = asyncio.Event()
-        self._unlisten = bus.listen(self._hear)
         self._task = asyncio.create_task(self._tick(), name="schedules")
 
     def look_again(self) -> None:
         self._changed.set()
 
     async def close(self) -> None:
-        self._unlisten()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, AgentChanged):
-            self._changed.set()
 
     async def _tick(self) -> None:
         while True:
@@ -170,7 +161,7 @@ class Ticker:
             await self._wait(due)
 
     async def _wait(self, due: datetime | None) -> None:
-        waits = {asyncio.create_task(self._changed.wait())}
+        waits: set[asyncio.Task[object]] = {asyncio.create_task(self._changed.wait())}
         if due is not None:
             # At most an hour: a wall clock that was set back or a machine that slept must not delay it for long.
             seconds = min((due - self._clock.now()).total_seconds(), 3600.0)

@@ -26,7 +26,9 @@ _FAILURES: dict[str, type[BackendFailure]] = {
     "crash": Crashed,
 }
 _ASKED = re.compile(r".* asks you «(\w+)»\n(.*?)(?:\n\[[^\n]*\])?\n«/\1»", re.DOTALL)
-_TOLD_TO_CALL = re.compile(r"\b(?:ask|tell|ping|call on|hand (?:it )?to|pass (?:it )?to|then)\s+(@[A-Za-z][\w-]*)", re.I)
+_TOLD_TO_CALL = re.compile(
+    r"\b(?:ask|tell|ping|call on|hand (?:it )?to|pass (?:it )?to|then)\s+(@[A-Za-z][\w-]*)", re.I
+)
 
 
 def says(text: str) -> ScriptEntry:

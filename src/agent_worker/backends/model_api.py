@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from agent_worker.errors import Permanent
 
 if TYPE_CHECKING:  # importing it takes seconds
     from agent_worker.backends.model_request import Built, ModelLibrary
+
+
+_KEPT_OPEN = 8
 
 
 class Catalogue:
@@ -35,6 +39,7 @@ class Catalogue:
         self._approval = approval
         self._patience = patience
         self._built: dict[tuple[str, str, str], Built] = {}
+        self._retired: deque[Built] = deque()
         self._added: dict[str, Built] = {}
         self._building = asyncio.Lock()
         self._library: ModelLibrary | None = None
@@ -67,14 +72,22 @@ class Catalogue:
         async with self._building:
             built = self._built.get(name)
             if built is None or built.route != where:
-                # A changed key takes the place of the old one; requests under way keep theirs until they end.
+                if built:
+                    await self._retire(built)
                 built = self._built[name] = await self._build(where)
         return built
 
     async def close(self) -> None:
-        for built in self._built.values():
+        for built in (*self._built.values(), *self._retired):
             await built.close()
         self._built.clear()
+        self._retired.clear()
+
+    async def _retire(self, built: Built) -> None:
+        """The key has changed. Requests under way may still use the old connection, so it is not closed at once."""
+        self._retired.append(built)
+        if len(self._retired) > _KEPT_OPEN:
+            await self._retired.popleft().close()
 
     async def _build(self, where: Route) -> Built:
         library = await self.warm()

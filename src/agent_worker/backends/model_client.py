@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 import httpx2
@@ -38,9 +39,11 @@ _CHAT_MODELS: Mapping[str, type[OpenAIChatModel]] = {"openrouter": OpenRouterMod
 _NO_KEY = "none"
 
 
-def build_model(route: Route, patience: Patience, env: Mapping[str, str]) -> tuple[Model, httpx2.AsyncClient]:
+def build_model(
+    route: Route, patience: Patience, *, env: Mapping[str, str], certificates: ssl.SSLContext
+) -> tuple[Model, httpx2.AsyncClient]:
     """The model, and the client to close when it is no longer used."""
-    http = _http_client(route, patience, env)
+    http = _http_client(route, patience, env, certificates)
     key = route.key or _NO_KEY
     if route.speaks == "anthropic":
         client = AsyncAnthropic(api_key=key, base_url=route.base_url, http_client=http, max_retries=0)
@@ -62,10 +65,12 @@ def _openai_provider(route: Route, client: AsyncOpenAI) -> Provider[AsyncOpenAI]
     return OpenAICompatibleProvider(route.provider, openai_client=client)
 
 
-def _http_client(route: Route, patience: Patience, env: Mapping[str, str]) -> httpx2.AsyncClient:
+def _http_client(
+    route: Route, patience: Patience, env: Mapping[str, str], certificates: ssl.SSLContext
+) -> httpx2.AsyncClient:
     proxy = _proxy(route.base_url, env)
     limits = httpx2.Limits(max_connections=100, max_keepalive_connections=20)
-    wire = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy)
+    wire = httpx2.AsyncHTTPTransport(verify=certificates, limits=limits, proxy=proxy)
     guarded = GuardedTransport(wire, route, body=patience.body, pinned=proxy is None)
     timeout = httpx2.Timeout(patience.silence, connect=patience.connect)
     return httpx2.AsyncClient(transport=guarded, timeout=timeout, follow_redirects=False)
@@ -173,6 +178,9 @@ def _problem(response: httpx2.Response) -> Permanent | None:
     return None
 
 
+_AT_ONCE = 8192
+
+
 class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
         self._stream = stream
@@ -184,7 +192,10 @@ class _Bounded(httpx2.AsyncByteStream):
             seen += len(chunk)
             if seen > self._limit:
                 raise Permanent(f"the provider's answer is larger than {self._limit} bytes")
-            yield chunk
+            for start in range(0, len(chunk), _AT_ONCE):
+                if start:
+                    await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
+                yield chunk[start : start + _AT_ONCE]
 
     async def aclose(self) -> None:
         await self._stream.aclose()

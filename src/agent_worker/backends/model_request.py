@@ -50,10 +50,10 @@ class ModelLibrary:
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
         self._memory = Memory()
+        self._certificates = httpx2.create_ssl_context()  # takes long to read, so all connections share it
 
     def build(self, route: Route, env: Mapping[str, str]) -> Built:
-        """Slow (it reads all certificates): call it in a thread."""
-        model, http = build_model(route, self._patience, env)
+        model, http = build_model(route, self._patience, env=env, certificates=self._certificates)
         return Built(model, route, http)
 
     async def ask(self, built: Built, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:

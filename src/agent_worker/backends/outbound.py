@@ -27,7 +27,7 @@ class Patience:
     connect: float = 10
     silence: float = 300  #: between two pieces of an answer; models may think for minutes without a word
     total: float = 1800
-    body: int = 32 * 1024 * 1024
+    body: int = 64 * 1024 * 1024  #: a long answer, at some 300 bytes for each token of a stream
     calls: int = 128  #: tool calls in one answer
 
 

@@ -23,13 +23,13 @@ from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCu
 
 from agent_worker.definitions.problems import did_you_mean
 
-Path = tuple[str | int, ...]
+Where = tuple[str | int, ...]
 
 
 class Broken(NamedTuple):
     """A rule that does not hold: where, from the block on down, and why."""
 
-    path: Path
+    path: Where
     message: str
     hint: str = ""
 
@@ -109,6 +109,12 @@ def wrong(message: str, hint: str = "") -> PydanticCustomError:
 
 def only_one_of(written: Mapping[str, Any], *keys: str) -> bool:
     return sum(written.get(key) is not None for key in keys) == 1
+
+
+def entries(value: Any) -> Iterator[tuple[str | int, dict[str, Any]]]:
+    """The mappings in a mapping or list of unchecked things, each with its key or index."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return ((key, item) for key, item in pairs if isinstance(item, dict))
 
 
 def _custom(kind: str, context: dict[str, Any]) -> PydanticCustomError:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from agent_worker.address import canonical
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
-from agent_worker.definitions.block import Broken
+from agent_worker.definitions.block import Broken, Where, entries
 from agent_worker.definitions.paths import Outside, beneath, overlap
 from agent_worker.definitions.placeholders import BUILT_IN, malformed_in, names_in
 from agent_worker.definitions.problems import did_you_mean
@@ -17,21 +18,31 @@ _OURS = (".agents", ".workflows", ".git")
 
 
 def check_members(
-    workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition], *, broken: Mapping[str, str]
+    written: Any, agents: Mapping[str, AgentDefinition], *, broken: Mapping[str, str]
 ) -> Iterator[Broken]:
-    """`broken` are agents whose file has problems, with that file."""
+    """Of a workflow, before its form is checked. `broken` are agents whose file has problems, with that file."""
+    for name, member in entries(_get(written, "agents")):
+        ref, known = member.get("ref"), canonical(str(name), agents)
+        if "ref" not in member and known is not None:
+            yield Broken(("agents", name), f"the project has an agent {known} already", f"write ref: {known}")
+        if not isinstance(ref, str):
+            continue
+        if (agent := canonical(ref, agents)) is None:
+            yield Broken(("agents", name, "ref"), *_unknown_agent(ref, agents, broken))
+        elif agent.lower() != str(name).lower():
+            yield Broken(("agents", name), f"an agent keeps its name: this is {agent}", f"write {agent}: as the key")
+
+
+def check_overrides(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition]) -> Iterator[Broken]:
+    """What an override makes of its agent must still be able to work."""
     for name, member in workflow.agents.items():
-        path = ("agents", name)
-        if isinstance(member, InlineMember):
-            if (taken := canonical(name, agents)) is not None:
-                yield Broken(path, f"the project has an agent {taken} already", f"ref: {taken}, or another name")
+        if not isinstance(member, RefMember) or (agent := canonical(member.ref, agents)) is None:
             continue
-        if (agent := canonical(member.ref, agents)) is None:
-            yield Broken((*path, "ref"), *_unknown_agent(member.ref, agents, broken))
-            continue
-        if agent.lower() != name.lower():
-            yield Broken(path, f"an agent keeps its name: this is {agent}", f"{agent}: {{ ref: {agent} }}")
-        yield from _check_override(path, member, agents[agent])
+        merged = member.applied_to(agents[agent])
+        if merged.backend == "sdk" and merged.model is None:
+            yield Broken(("agents", name), "backend sdk needs a model, and the agent has none", "add model: here")
+        if merged.backend == "acp" and merged.command is None:
+            yield Broken(("agents", name), "backend acp needs a command, and the agent has none")
 
 
 def _unknown_agent(ref: str, agents: Mapping[str, AgentDefinition], broken: Mapping[str, str]) -> tuple[str, str]:
@@ -42,38 +53,45 @@ def _unknown_agent(ref: str, agents: Mapping[str, AgentDefinition], broken: Mapp
     return f"there is no agent {ref}", f"{near} {known}" if near else known
 
 
-def _check_override(path: tuple[str, ...], member: RefMember, agent: AgentDefinition) -> Iterator[Broken]:
-    merged = member.applied_to(agent)
-    if merged.backend == "sdk" and merged.model is None:
-        yield Broken((*path, "backend"), "backend sdk needs a model, and the agent has none", "add model: here")
-    if merged.backend == "acp" and merged.command is None:
-        yield Broken((*path, "backend"), "backend acp needs a command, and the agent has none")
+def check_placeholders(written: Any) -> Iterator[Broken]:
+    """Of a workflow, before its form is checked: every `${{ name }}` asks for something that will be there."""
+    known = known_names(written)
+    outputs: set[str] = set()
+    for index, step in entries(_get(written, "setup")):
+        yield from check_text(("setup", index, "shell"), step.get("shell"), known | outputs)
+        outputs.add(str(step.get("as")))  # from here on
+    for path, text in _texts(written):
+        yield from check_text(path, text, known | outputs)
 
 
-def check_placeholders(workflow: WorkflowDefinition) -> Iterator[Broken]:
-    """Every `${{ name }}` asks for something that will be there."""
-    known = {*BUILT_IN, *(f"params.{param.name}" for param in workflow.params)}
-    known |= {f"env.{variable}" for variable in workflow.env}
-    for index, step in enumerate(workflow.setup):
-        yield from _check_text(("setup", index, "shell"), step.shell, known)
-        known |= {step.output} if step.output else set()  # from here on
-    for path, text in _texts(workflow):
-        yield from _check_text(path, text, known)
+def known_names(written: Any) -> set[str]:
+    """What can be filled in besides the outputs of the set-up."""
+    variables = _get(written, "env")
+    return {
+        *BUILT_IN,
+        *(f"params.{param.get('name')}" for _, param in entries(_get(written, "params"))),
+        *(f"env.{variable}" for variable in (variables if isinstance(variables, list) else ())),
+    }
 
 
-def _texts(workflow: WorkflowDefinition) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    yield ("kickoff",), workflow.kickoff or ""
-    if workflow.workspace is not False:
-        yield ("workspace", "bind"), workflow.workspace.bind or ""
-        yield ("workspace", "dir"), workflow.workspace.dir or ""
-    for name, member in workflow.agents.items():
-        if isinstance(member, RefMember):
-            yield ("agents", name, "prompt", "append"), member.append
-        else:
-            yield ("agents", name, "prompt", "system"), member.system
+def _texts(written: Any) -> Iterator[tuple[Where, Any]]:
+    yield ("kickoff",), _get(written, "kickoff")
+    for block in ("workspace", "context"):
+        for key in ("bind", "dir"):
+            yield (block, key), _get(_get(written, block), key)
+    for name, member in entries(_get(written, "agents")):
+        yield ("agents", name, "system_prompt"), member.get("system_prompt")
+        for key in ("append", "system"):
+            yield ("agents", name, "prompt", key), _get(member.get("prompt"), key)
 
 
-def _check_text(path: tuple[str | int, ...], text: str, known: set[str]) -> Iterator[Broken]:
+def _get(written: Any, key: str) -> Any:
+    return written.get(key) if isinstance(written, dict) else None
+
+
+def check_text(path: Where, text: Any, known: set[str]) -> Iterator[Broken]:
+    if not isinstance(text, str):
+        return
     for piece in malformed_in(text):
         yield Broken(path, f"{piece!r} asks for no name", "write ${{ name }}, or $${{ for the characters")
     for name in names_in(text):
@@ -107,7 +125,7 @@ def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterato
                 yield broken.below("agents", name)
 
 
-def check_own_path(path: tuple[str | int, ...], text: str, root: Path) -> Iterator[Broken]:
+def check_own_path(path: Where, text: str, root: Path) -> Iterator[Broken]:
     """A directory that we will fill, and that is no agent's, no definition's and not git's."""
     yield from _check_path(path, text, root, forbidden=_OURS, own=True)
 
@@ -127,7 +145,7 @@ def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> di
 
 
 def _check_path(
-    path: tuple[str | int, ...], text: str, root: Path, *, forbidden: tuple[str, ...] = (), own: bool = False
+    path: Where, text: str, root: Path, *, forbidden: tuple[str, ...] = (), own: bool = False
 ) -> Iterator[Broken]:
     """`own` is a directory that we will fill and that therefore must not hold other things of the project."""
     try:

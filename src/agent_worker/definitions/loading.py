@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings, Prompt
-from agent_worker.definitions.block import Broken
+from agent_worker.definitions.block import Broken, Where
 from agent_worker.definitions.checks import (
     check_members,
+    check_overrides,
     check_paths_of_agent,
     check_paths_of_workflow,
     check_placeholders,
+    check_text,
+    known_names,
 )
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import Source, read_source, read_text
-from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
+from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 from agent_worker.errors import DefinitionError, Problem
 
 A = TypeVar("A", bound=AgentSettings)
@@ -52,21 +55,30 @@ def load_workflow(
     `broken_agents` have problems of their own, told elsewhere: each with its file. `name` is used if the file has none.
     """
     source = read_source(path, shown_as=shown(path, root))
-    workflow = validate(WorkflowDefinition, source, defaults={"name": name or path.stem})
-    home = root if path.resolve().is_relative_to(root.resolve()) else path.parent
-    wrong: list[Broken] = []
-    members: dict[str, Any] = {}
-    for member_name, member in workflow.agents.items():
-        members[member_name] = member
-        if isinstance(member, InlineMember):
-            members[member_name], found = with_prompt_read(member, named_in=path, root=home)
-            wrong += [broken.below("agents", member_name) for broken in found]
-    workflow = workflow.model_copy(update={"agents": members})
-    wrong += check_members(workflow, agents, broken=broken_agents or {})
-    wrong += check_placeholders(workflow)
+    broken = broken_agents or {}
+    seen = [*check_members(source.data, agents, broken=broken), *check_placeholders(source.data)]
+    workflow = validate(WorkflowDefinition, source, defaults={"name": name or path.stem}, also=located(source, seen))
+    workflow, wrong = _with_prompts_read(workflow, source, named_in=path, root=root)
+    wrong += check_overrides(workflow, agents)
     wrong += check_paths_of_workflow(workflow, root)
     refuse(source, wrong)
     return workflow
+
+
+def _with_prompts_read(
+    workflow: WorkflowDefinition, source: Source, *, named_in: Path, root: Path
+) -> tuple[WorkflowDefinition, list[Broken]]:
+    home = root if named_in.resolve().is_relative_to(root.resolve()) else named_in.parent
+    known = known_names(source.data) | {step.output for step in workflow.setup if step.output}
+    members: dict[str, RefMember | InlineMember] = dict(workflow.agents)
+    wrong: list[Broken] = []
+    for name, member in workflow.agents.items():
+        if isinstance(member, InlineMember) and member.prompt and member.prompt.system_file:
+            ready, found = with_prompt_read(member, named_in=named_in, root=home)
+            found += check_text(("prompt", "system_file"), ready.system, known)
+            members[name] = ready
+            wrong += [broken.below("agents", name) for broken in found]
+    return workflow.model_copy(update={"agents": members}), wrong
 
 
 def with_prompt_read(settings: A, *, named_in: Path, root: Path) -> tuple[A, list[Broken]]:
@@ -81,13 +93,13 @@ def with_prompt_read(settings: A, *, named_in: Path, root: Path) -> tuple[A, lis
     return settings.model_copy(update={"prompt": prompt}), []
 
 
+def located(source: Source, wrong: Iterable[Broken]) -> list[Problem]:
+    return [source.problem(_as_written(broken.path, source.data), broken.message, hint=broken.hint) for broken in wrong]
+
+
 def refuse(source: Source, wrong: Iterable[Broken]) -> None:
     """Raises DefinitionError if anything is wrong."""
-    problems = [
-        source.problem(_as_written(list(broken.path), source.data), broken.message, hint=broken.hint)
-        for broken in wrong
-    ]
-    if problems:
+    if problems := located(source, wrong):
         raise DefinitionError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
 
@@ -104,7 +116,7 @@ def _prompt_text(name: str, named_in: Path, root: Path) -> str:
     return text
 
 
-def _as_written(path: list[str | int], data: Any) -> list[str | int]:
+def _as_written(path: Where, data: Any) -> list[str | int]:
     """The path by the spelling that the file uses for what has two."""
     written: list[str | int] = []
     for step in path:

@@ -42,19 +42,19 @@ _SENTENCES = {
 }
 
 
-def validate(model: type[M], source: Source, *, defaults: Mapping[str, Any] | None = None) -> M:
-    """The value that the file describes; DefinitionError with every problem in it otherwise."""
+def validate(model: type[M], source: Source, *, defaults: Mapping[str, Any], also: Sequence[Problem] = ()) -> M:
+    """The value that the file describes. DefinitionError with every problem in it, those in `also` too."""
     data = source.data
     if data is None:
         data = {}
     if isinstance(data, dict):
-        data = {**(defaults or {}), **data}
+        data = {**defaults, **data}
     try:
         value = model.model_validate(data)
     except ValidationError as error:
-        raise DefinitionError(_sorted([*source.problems, *problems_of(error, source)])) from None
-    if source.problems:
-        raise DefinitionError(list(source.problems))
+        raise _refused([*source.problems, *problems_of(error, source), *also]) from None
+    if source.problems or also:
+        raise _refused([*source.problems, *also])
     return value
 
 
@@ -86,5 +86,5 @@ def _problem(details: ErrorDetails, source: Source) -> Problem:
     return source.problem(path, sentence.format_map(context) if kind in _SENTENCES else sentence, hint=hint)
 
 
-def _sorted(problems: list[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda problem: (problem.line, problem.column))
+def _refused(problems: list[Problem]) -> DefinitionError:
+    return DefinitionError(sorted(problems, key=lambda problem: (problem.line, problem.column)))

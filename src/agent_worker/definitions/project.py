@@ -5,6 +5,7 @@ One bad file does not stop the others. A file that was right before keeps what i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,13 +16,13 @@ from pydantic import Discriminator, Tag
 from agent_worker.address import canonical
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
-from agent_worker.definitions.checks import check_members, check_own_path, check_paths_of_agent, check_personal_dirs
+from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
 from agent_worker.definitions.fields import InsidePath, Line, Money, Name
 from agent_worker.definitions.loading import load_agent, load_workflow, refuse, shown, with_prompt_read
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import Source, read_source
-from agent_worker.definitions.workflow import WorkflowDefinition
+from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.errors import DefinitionError, Problem
 
 D = TypeVar("D", AgentDefinition, WorkflowDefinition)
@@ -84,9 +85,10 @@ def find_project(start: Path) -> Path:
     start = start.resolve()
     here = start if start.is_dir() else start.parent
     for directory in (here, *here.parents):
-        if (directory / AGENTS).is_dir() or (directory / WORKFLOWS).is_dir():
+        # os.path: a directory that may not be looked into is not a project, and no error.
+        if any(os.path.isdir(directory / name) for name in (AGENTS, WORKFLOWS)):
             return directory
-        if any((directory / name).is_file() for name in PROJECT_FILES):
+        if any(os.path.isfile(directory / name) for name in PROJECT_FILES):
             return directory
     return here
 
@@ -182,8 +184,8 @@ class _Look:
 
     def _take_workflow(self, file: Path, *, name: str | None = None) -> None:
         kept = _last_good(self._before.workflows, self._before.workflow_files, file)
-        if kept and any(check_members(kept, self._agents, broken=self._broken)):
-            kept = None  # right by itself, but who took part is gone
+        if kept and not self._all_here(kept):
+            kept = None
         workflow = self._or_kept(lambda: self._load_workflow(file, name), kept)
         if workflow is None:
             return
@@ -192,6 +194,10 @@ class _Look:
         elif self._is_free(workflow.name, self._workflow_files, file):
             self._workflows[workflow.name] = workflow
             self._workflow_files[workflow.name] = file
+
+    def _all_here(self, workflow: WorkflowDefinition) -> bool:
+        refs = [member.ref for member in workflow.agents.values() if isinstance(member, RefMember)]
+        return all(canonical(ref, self._agents) for ref in refs)
 
     def _load_workflow(self, file: Path, name: str | None) -> WorkflowDefinition:
         self._inside(file)

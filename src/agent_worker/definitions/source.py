@@ -55,8 +55,8 @@ class Source:
     def problem(self, path: Sequence[str | int], message: str, *, hint: str = "", at_key: bool = False) -> Problem:
         """A problem at the place of `path`, or of the nearest thing around it that was written."""
         place = self.root
-        for step in path:
-            if at_key and step is path[-1] and step in place.keys:
+        for depth, step in enumerate(path, start=1):
+            if at_key and depth == len(path) and step in place.keys:
                 place = place.keys[str(step)]
             elif step in place.children:
                 place = place.children[step]

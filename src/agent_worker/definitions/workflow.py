@@ -18,7 +18,7 @@ from agent_worker.definitions.agent import (
     BackendName,
     on_or_off,
 )
-from agent_worker.definitions.block import Block, Broken, wrong
+from agent_worker.definitions.block import Block, Broken, entries, wrong
 from agent_worker.definitions.fields import (
     Count,
     Flag,
@@ -208,7 +208,7 @@ class WorkflowDefinition(Block):
         for key in ("workspace", "context"):
             yield from _workspace_rules(key, written.get(key), members)
         for key, field in (("params", "name"), ("params", "short"), ("setup", "as")):
-            found = [(index, str(item[field])) for index, item in _records(written.get(key)) if item.get(field)]
+            found = [(index, str(item[field])) for index, item in entries(written.get(key)) if item.get(field)]
             same = [name if field == "short" else variable_of(name) for _, name in found]
             yield from _twice([(key, index, field) for index, _ in found], same)
 
@@ -220,10 +220,6 @@ def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterato
         owner = settings.get(spelling) if isinstance(settings, dict) else None
         if isinstance(owner, str) and owner != "elect" and canonical(owner, members) is None:
             yield Broken((key, spelling), f'"{owner}" is no member', f"elect, or one of {', '.join(members)}")
-
-
-def _records(value: Any) -> list[tuple[int, dict[str, Any]]]:
-    return [(i, item) for i, item in enumerate(value) if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _twice(paths: Sequence[tuple[str | int, ...]], names: Sequence[str]) -> Iterator[Broken]:

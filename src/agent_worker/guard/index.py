@@ -110,11 +110,7 @@ class Index:
                     _seal(self.path).write_text(_checksum(self.path))
 
     def _write(self, change: Callable[[Tables], T]) -> T:
-        def in_transaction(tables: Tables) -> T:
-            with self._db:
-                return change(tables)
-
-        return self.read(in_transaction)
+        return self.read(lambda tables: tables.in_transaction(change))
 
     def _sync(self, wanted: Sequence[Source], under: str) -> Changes:
         known = self.read(Tables.stamps)

@@ -8,17 +8,27 @@ index. Decides nothing about who may look: the caller names kinds and scopes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 from .index import Index
+from .meaning import Meaning
 from .tables import Entry, Kind, Tables, all_of, any_of
-from .words import MONTHS, Term, names, terms_of
+from .words import MONTHS, Term, date_in_words, names, terms_of, without_name
 
 MOST_FOUND = 100
 MOST_RANKED = 12_000  # hits per shelf; ranking is about a microsecond each
 HALF_LIFE = timedelta(days=30)
+AGES = (
+    ("year", 365 * 86_400),
+    ("month", 30 * 86_400),
+    ("week", 7 * 86_400),
+    ("day", 86_400),
+    ("hour", 3_600),
+    ("minute", 60),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +42,11 @@ class Found:
 class _Question:
     """A query understood: what to look for, and the one author it names."""
 
+    query: str
     terms: Sequence[Term]
     author: str
     now: datetime
-    limit: int
+    pool: int  #: how many of the best to weigh against each other
 
 
 def recall(
@@ -46,6 +57,7 @@ def recall(
     kinds: Collection[Kind] | None = None,
     scopes: Collection[str] | None = None,
     limit: int = 10,
+    meaning: Meaning | None = None,
 ) -> list[Found]:
     """The entries that answer a query best, best first. Any text is a query; None is every kind or scope."""
     now = now if now.tzinfo else now.replace(tzinfo=UTC)
@@ -53,39 +65,41 @@ def recall(
 
     def ask(tables: Tables) -> list[Found]:
         author = _only_author(query, tables.authors())
-        question = _Question(terms_of(query, now), author, now, limit)
+        pool = MOST_FOUND if meaning else limit
+        question = _Question(query, terms_of(query, now), author, now, pool)
+        shelves = tables.shelves(kinds, scopes)
         scores: dict[int, float] = {}
-        for shelf in tables.shelves(kinds, scopes):
+        for shelf in shelves:
             scores |= _scores(tables, question, shelf)
-        return _best(tables, question, scores)
+        near: dict[int, float] = {}
+        if meaning:
+            about = without_name(query, author) if author else query
+            near = meaning.near(tables, about, shelves, also=scores, limit=pool)
+        return _best(tables, question, _mixed(scores, near), limit)
 
     return index.read(ask) if limit else []
 
 
 def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
-    """The best rows of one shelf. Common words are left out of the search while rarer ones fill it."""
+    """The best rows of one shelf. Words that are everywhere are looked for only if the others find too little."""
     hits = {term: tables.hits(str(term), shelf) for term in question.terms}
     present = sorted((term for term in question.terms if hits[term]), key=lambda term: hits[term])
     telling = _affordable(present, hits)
     common = present[len(telling) :]
     scores: dict[int, float] = {}
     for match in (any_of(telling), all_of(common[:3]), any_of(common[:1])):
-        if match and len(scores) < question.limit:
-            found = _rank(tables, question, shelf, match)
-            scores = dict(found) | scores
+        if match and len(scores) < question.pool:
+            scores = dict(_rank(tables, question, shelf, match)) | scores
+    if not present and question.author:
+        newest = tables.newest_by(question.author, shelf, question.pool)
+        scores = {row: 1 / (place + 1) for place, row in enumerate(newest)}
     return scores
 
 
-def _affordable(terms: Sequence[Term], hits: dict[Term, int]) -> list[Term]:
+def _affordable(terms: Sequence[Term], hits: Mapping[Term, int]) -> list[Term]:
     """As many of the terms, rarest first, as may be ranked together."""
-    kept: list[Term] = []
-    total = 0
-    for term in terms:
-        total += hits[term]
-        if total > MOST_RANKED:
-            break
-        kept.append(term)
-    return kept
+    totals = accumulate(hits[term] for term in terms)
+    return [term for term, total in zip(terms, totals, strict=True) if total <= MOST_RANKED]
 
 
 def _rank(tables: Tables, question: _Question, shelf: int, match: str) -> list[tuple[int, float]]:
@@ -99,19 +113,33 @@ def _rank(tables: Tables, question: _Question, shelf: int, match: str) -> list[t
         author=question.author,
         now=question.now,
         half_life=HALF_LIFE,
-        limit=question.limit,
+        limit=question.pool,
     )
 
 
-def _best(tables: Tables, question: _Question, scores: dict[int, float]) -> list[Found]:
+def _mixed(scores: dict[int, float], near: Mapping[int, float]) -> dict[int, float]:
+    """A weighted sum of both, each measured against its best; it beats fusing the ranks."""
+    if not near:
+        return scores
+    most, nearest = max(scores.values(), default=1.0), max(near.values())
+    return {
+        row: 0.6 * scores.get(row, 0.0) / most + 0.4 * max(near.get(row, 0.0), 0.0) / nearest
+        for row in scores.keys() | near.keys()
+    }
+
+
+def _best(tables: Tables, question: _Question, scores: Mapping[int, float], limit: int) -> list[Found]:
     def order(row: int) -> tuple[float, float, str, str]:
         entry = entries[row]
         age = -entry.at.timestamp() if entry.at else 0.0
         return -scores[row], age, entry.source, entry.id
 
     entries = tables.entries(scores.keys())
-    best = sorted(entries, key=order)[: question.limit]
-    return [Found(entries[row], scores[row], _why(tables, question, entries[row])) for row in best]
+    stems = {term: tables.stems(term.phrase) for term in question.terms}
+    return [
+        Found(entries[row], scores[row], _why(tables, question, stems, entries[row]))
+        for row in sorted(entries, key=order)[:limit]
+    ]
 
 
 def _only_author(query: str, authors: Collection[str]) -> str:
@@ -120,5 +148,46 @@ def _only_author(query: str, authors: Collection[str]) -> str:
     return named[0] if len(named) == 1 else ""
 
 
-def _why(tables: Tables, question: _Question, entry: Entry) -> str:
-    return ""
+def _why(tables: Tables, question: _Question, stems: Mapping[Term, Sequence[str]], entry: Entry) -> str:
+    own = tables.stems(f"{entry.label} {entry.text}")
+    day = tables.stems(date_in_words(entry.at))
+    matched = [term for term, words in stems.items() if _holds(own, words)]
+    dated = [term for term, words in stems.items() if _holds(day, words)]
+    near = [] if matched or dated else tables.stems(tables.around(entry))
+    nearby = [term for term, words in stems.items() if _holds(near, words)]
+    reasons = [
+        f"matches {_quoted(matched)}" if matched else "",
+        f"near {_quoted(nearby)}" if nearby else "",
+        f"on {_day(entry.at)}" if dated and entry.at else "",
+        f"said by {entry.author}" if entry.author and entry.author == question.author else "",
+    ]
+    found = [reason for reason in reasons if reason] or ["similar in meaning"]
+    return "; ".join(found + ([age(entry.at, question.now)] if entry.at else []))
+
+
+def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
+    width = len(phrase)
+    starts = (place for place, word in enumerate(text) if phrase and word == phrase[0])
+    return any(list(text[place : place + width]) == list(phrase) for place in starts)
+
+
+def _quoted(terms: Sequence[Term]) -> str:
+    """Without the parts of what was found as a whole."""
+    said = [term.said for term in terms]
+    whole = [word for word in said if not any(word != other and word in other for other in said)]
+    return ", ".join(f"'{word}'" for word in whole)
+
+
+def _day(at: datetime) -> str:
+    return f"{at.day} {MONTHS[at.month - 1].capitalize()} {at.year}"
+
+
+def age(at: datetime, now: datetime) -> str:
+    """How long ago, as people say it."""
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    seconds = (now - at).total_seconds()
+    for unit, length in AGES:
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"

@@ -12,18 +12,29 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 MOST_TERMS = 40  # a whole instruction may be the query; beyond this, more words only cost time
 MOST_CHARACTERS = 4_000
 
 MONTHS = (
-    "january february march april may june july august september october november december".split()  # fmt: skip
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
 )
-WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 #: Words that say that something is asked, or hold a sentence together, but not what it is about.
-STOP_WORDS = frozenset(
-    """
+_STOP_WORDS = """
     a about above after again against ago all also am an and any anybody anyone anything are as at be
     because been before being below between both but by ca can could did do does doing done down during
     each ever every few for from further get gets getting give given go goes going gone got had has have
@@ -35,17 +46,18 @@ STOP_WORDS = frozenset(
     those though through to told too under until up upon us use used very want wanted was we were what
     whatever when whenever where wherever whether which whichever while who whoever whom whose why will
     with wo would yes yet you your yours yourself
-    """.split()
-)
+    """
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 #: The same for the pairs that Chinese, Japanese and Korean questions are made of.
-STOP_PAIRS = frozenset(
-    "什么 怎么 怎样 哪里 哪个 哪天 哪些 多少 几点 几个 为什 我们 你们 他们 这个 那个 是不 不是 有没 没有 是谁 谁说 吗呢 "
-    "什麼 怎麼 哪裡 為什 我們 你們 他們 這個 那個 "
-    "です ます した まし でし てい いる いま ます ある あり どこ いつ 何を 何が だれ 誰が 誰の なに なぜ どう どの どれ "
-    "ので から まで って こと もの これ それ ため には では とい いう うか すか たか のか "
-    "무엇 어디 언제 누가 누구 어떻 떻게 습니 니다 니까 했습 입니".split()
-)
+_STOP_PAIRS = """
+    什么 怎么 怎样 哪里 哪个 哪天 哪些 多少 几点 几个 为什 我们 你们 他们 这个 那个 是不 不是 有没 没有 是谁 谁说
+    什麼 怎麼 哪裡 為什 我們 你們 他們 這個 那個
+    です ます した まし でし てい いる いま ある あり どこ いつ 何を 何が だれ 誰が 誰の なに なぜ どう どの どれ
+    ので から まで って こと もの これ それ ため には では とい いう うか すか たか のか
+    무엇 어디 언제 누가 누구 어떻 떻게 습니 니다 니까 했습 입니
+    """
+STOP_PAIRS = frozenset(_STOP_PAIRS.split())
 
 _CJK = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
@@ -135,7 +147,7 @@ def _terms_in(chunk: str) -> Iterator[Term]:
         elif len(run) == 1:
             yield Term(run, run)
         else:
-            yield from (Term(a + b, f"{a} {b}") for a, b in zip(run, run[1:], strict=False))
+            yield from (Term(a + b, f"{a} {b}") for a, b in pairwise(run))
 
 
 def _word(run: str) -> Term:

@@ -1,0 +1,167 @@
+"""Brings definitions to life: an id in the database, a worker in the registry, a schedule, a log.
+
+What a project's files say is admitted here, again after each change; agents of a workflow are seated in its
+workspace, on top of what they are by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from agent_worker import identities, threads
+from agent_worker.agents import schedule
+from agent_worker.agents.registry import Registry, Worker
+from agent_worker.agents.schedule import Ticker, Timer
+from agent_worker.backends.backend import Backend
+from agent_worker.clock import Clock
+from agent_worker.definitions.agent import AgentDefinition, split_model
+from agent_worker.definitions.project import AGENTS, Project
+from agent_worker.definitions.schedule import Schedule
+from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
+from agent_worker.limits import Limits
+from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq
+from agent_worker.storage.database import Database, Transaction
+from agent_worker.storage.files import Root
+from agent_worker.tools.tool import Tool
+
+Equip = Callable[[AgentDefinition, Path], tuple[Backend, tuple[Tool, ...]]]
+"""The backend and the tools of an agent, by its definition and its project's root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A project whose agents can be written to."""
+
+    id: str
+    project: Project
+    agents: Mapping[str, str]  #: name → id
+
+
+class Roster:
+    def __init__(self, database: Database, clock: Clock, registry: Registry, mirror: Mirror, equip: Equip) -> None:
+        self._database = database
+        self._clock = clock
+        self._registry = registry
+        self._mirror = mirror
+        self._equip = equip
+        self.ticker: Ticker | None = None
+
+    async def admit(self, project: Project) -> Admitted:
+        admitted = await self._database.write(_enrol_all, project)
+        for name, definition in project.agents.items():
+            worker = self._worker(admitted.id, admitted.agents[name], definition, project)
+            self._registry.add(worker)
+            await self._watch(worker)
+            await self._keep_schedule(worker, definition.schedule)
+        return admitted
+
+    async def seat(
+        self, admitted: Admitted, workflow: WorkflowDefinition, room: str, place: str, notes: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Attach the members of a workflow to its workspace. Name → id."""
+        seated: dict[str, str] = {}
+        for name, member in workflow.agents.items():
+            if isinstance(member, RefMember):
+                worker = self._as_member(admitted, member, workflow)
+            else:
+                agent = await self._database.write(
+                    identities.enrol, project=admitted.id, name=name, kind="inline", home=room
+                )
+                worker = self._worker(admitted.id, agent, member.as_agent(name), admitted.project, workflow)
+                worker = replace(worker, home=None)
+            self._registry.add(replace(worker, name=name, place=place, note=notes.get(name, "")), workspace=room)
+            seated[name] = worker.agent
+        return seated
+
+    def _as_member(self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition) -> Worker:
+        """A project agent as it works in this workflow."""
+        own = self._registry.worker(admitted.agents[member.ref])
+        definition = member.applied_to(own.definition)
+        if member.backend or member.model:
+            return self._worker(admitted.id, own.agent, definition, admitted.project, workflow)
+        # The very backend it has by itself: its script or session goes on.
+        return replace(own, definition=definition, limits=limits_of(definition, admitted.project, workflow))
+
+    def _worker(
+        self,
+        project_id: str,
+        agent: str,
+        definition: AgentDefinition,
+        project: Project,
+        workflow: WorkflowDefinition | None = None,
+    ) -> Worker:
+        backend, tools = self._equip(definition, project.root)
+        return Worker(
+            agent=agent,
+            name=definition.name,
+            project=project_id,
+            definition=definition,
+            backend=backend,
+            tools=tools,
+            limits=limits_of(definition, project, workflow),
+            cwd=project.root / definition.cwd,
+            home=project.root / (definition.context.dir or f"{AGENTS}/{definition.name}"),
+            credential=credential_of(definition),
+        )
+
+    async def _watch(self, worker: Worker) -> None:
+        """Keep its conversation file; a folder that came with a history of its own is gone on with."""
+        if worker.home is None:
+            return
+        root = Root(worker.home)
+        seq = last_seq(root, CONVERSATIONS, dated=True)
+        if seq:
+            await self._database.write(threads.begin_at, worker.agent, threads.PERSONAL, seq)
+        self._mirror.watch(Target(None, worker.agent), root, CONVERSATIONS)
+
+    async def _keep_schedule(self, worker: Worker, wanted: Schedule | None) -> None:
+        id = f"s_{worker.agent}"
+        if wanted is None:
+            await self._database.write(schedule.clear, id)
+            return
+        timer = Timer(id, worker.project, worker.agent, wanted)
+        await self._database.write(schedule.keep, timer, now=self._clock.now())
+        if self.ticker:
+            self.ticker.look_again()
+
+
+def _enrol_all(tx: Transaction, project: Project) -> Admitted:
+    id = identities.enrol_project(tx, root=str(project.root), name=project.definition.name)
+    return Admitted(id, project, {name: identities.enrol(tx, project=id, name=name) for name in project.agents})
+
+
+def limits_of(agent: AgentDefinition, project: Project, workflow: WorkflowDefinition | None = None) -> Limits:
+    """The defaults, with what the three files say on top."""
+    limits = Limits()
+    limits = replace(
+        limits,
+        usd_per_agent_day=_chosen(agent.limits.usd_per_day, limits.usd_per_agent_day),
+        usd_per_project_day=_chosen(project.definition.limits.usd_per_day, limits.usd_per_project_day),
+    )
+    if workflow is None:
+        return limits
+    turns = _chosen(workflow.limits.turns, limits.runs_per_root)
+    return replace(
+        limits,
+        runs_per_root=None if turns is None else int(turns),
+        usd_per_root=_chosen(workflow.limits.usd, limits.usd_per_root),
+    )
+
+
+def _chosen(written: float | Literal["off"] | None, default: float | None) -> float | None:
+    if written == "off":
+        return None
+    return default if written is None else written
+
+
+def credential_of(definition: AgentDefinition) -> str:
+    """Agents that share a key share its rate limit."""
+    if definition.backend != "sdk":
+        return ""
+    provider = definition.provider
+    if provider is not None:
+        return f"{provider.name}|{provider.base_url or ''}|{provider.api_key or ''}"
+    return split_model(definition.model or "")[0] or ""

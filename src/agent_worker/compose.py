@@ -1,0 +1,84 @@
+"""Settings → a wired engine. The only place that names the concrete classes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_worker.agents.hands import Pen
+from agent_worker.agents.limiter import Limiter
+from agent_worker.agents.loop import Floor, Slots
+from agent_worker.agents.registry import Registry
+from agent_worker.agents.roster import Roster
+from agent_worker.agents.schedule import Ticker
+from agent_worker.agents.supervisor import Supervisor
+from agent_worker.backends.backend import Backend
+from agent_worker.backends.mock import MockModel
+from agent_worker.backends.tool_loop import ToolLoop
+from agent_worker.clock import Clock, SystemClock
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.errors import BadInput
+from agent_worker.events import Bus
+from agent_worker.mirror import Mirror
+from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.tools.tool import Tool
+from agent_worker.tools.toolbox import TEAM
+from agent_worker.workflows.instance import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    database: Path | str = ":memory:"
+    runs_at_once: int = 8
+    programs_at_once: int = 4
+    quiet_moment: float = 0.2  #: seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Everything one process needs to run agents."""
+
+    stage: Stage
+    backends: Workshop
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Makes backends and tools by definition, and keeps the mock models it made for whoever scripts them."""
+
+    clock: Clock
+    mocks: dict[str, MockModel] = field(default_factory=dict)
+
+    def equip(self, definition: AgentDefinition, root: Path) -> tuple[Backend, tuple[Tool, ...]]:
+        return self._backend(definition), TEAM
+
+    def _backend(self, definition: AgentDefinition) -> Backend:
+        match definition.backend:
+            case "mock":
+                model = MockModel(self.clock, definition.script)
+                self.mocks[definition.name] = model
+                return ToolLoop(model)
+            case other:
+                raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use backend: mock")
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings | None = None, *, clock: Clock | None = None) -> AsyncIterator[Engine]:
+    settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
+    database = await SqliteDatabase.open(settings.database, bus)
+    registry, mirror, workshop = Registry(), Mirror(database, bus), Workshop(clock)
+    slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
+    supervisor = Supervisor(Floor(Pen(database, bus, clock), registry, Limiter(clock), slots))
+    roster = Roster(database, clock, registry, mirror, workshop.equip)
+    roster.ticker = Ticker(database, clock)
+    await supervisor.start()
+    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, settings.quiet_moment)
+    try:
+        yield Engine(stage, workshop)
+    finally:
+        await roster.ticker.close()
+        await supervisor.stop()
+        await mirror.close()
+        await database.close()

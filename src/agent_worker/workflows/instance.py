@@ -1,0 +1,291 @@
+"""A workflow put to work: set up, seated, kicked off, and ended with a summary."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_worker import routing
+from agent_worker.agents import assignments
+from agent_worker.agents.registry import Registry
+from agent_worker.agents.roster import Admitted, Roster
+from agent_worker.agents.supervisor import Supervisor
+from agent_worker.clock import Clock, micros
+from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
+from agent_worker.errors import BadInput
+from agent_worker.events import Bus
+from agent_worker.failpoints import failpoint
+from agent_worker.mirror import Mirror, Target
+from agent_worker.storage.database import Database, Row, Transaction
+from agent_worker.storage.files import Root
+from agent_worker.workflows.interpolation import interpolate, interpolate_marked
+from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet
+from agent_worker.workflows.setup import run_setup
+from agent_worker.workspaces import channel, documents, workspace
+from agent_worker.workspaces.documents import Documents
+from agent_worker.workspaces.workspace import Room
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What every instance of a host is played on."""
+
+    database: Database
+    bus: Bus
+    clock: Clock
+    registry: Registry
+    roster: Roster
+    supervisor: Supervisor
+    mirror: Mirror
+    moment: float = MOMENT  #: how long a team must have been idle to be quiet
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of an instance."""
+
+    outcome: str  #: done | failed | limit | stopped
+    reason: str
+    runs: Mapping[str, int]  #: by agent, how many ended well
+    messages: int
+    documents: tuple[str, ...]
+    failures: tuple[str, ...]
+    tokens: int
+    usd: float
+
+    @property
+    def exit_code(self) -> int:
+        return {"done": 0, "failed": 1, "limit": 3, "stopped": 130}[self.outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A running workflow. Made by `start`."""
+
+    id: str
+    name: str  #: workflow or workflow:tag
+    admitted: Admitted
+    members: Mapping[str, str]  #: name → agent id
+    directory: Path | None
+    started_at: int
+    stage: Stage
+    watch: QuietWatch = field(repr=False)
+    inline: tuple[str, ...] = ()  #: agent ids that end with it
+
+    async def quiet(self) -> str:
+        """Wait until nobody has anything to do. Empty, or why it is paused."""
+        return await self.watch.quiet()
+
+    async def run(self) -> Summary:
+        """Work until quiet, then end. Nothing that came in the last moment is left behind."""
+        while True:
+            await self.quiet()
+            now = micros(self.stage.clock.now())
+            if await self.stage.database.write(close_if_quiet, self.id, now=now):
+                return await self._wind_up("")
+
+    async def stop(self, *, reason: str = "stopped") -> Summary:
+        """End now: what is queued or running here is cancelled."""
+        await self.stage.database.write(_cancel_all, self.id, reason, now=micros(self.stage.clock.now()))
+        return await self._wind_up(reason)
+
+    async def _wind_up(self, reason: str) -> Summary:
+        summary = await self.stage.database.read(_summarise, self.id, self.started_at, reason)
+        self.watch.close()
+        await self.stage.mirror.flush()
+        failpoint("detach")
+        for agent in self.inline:
+            await self.stage.supervisor.dismiss(agent)
+        self.stage.registry.detach(self.id)
+        for target in (Target(self.id, None), *(Target(self.id, agent) for agent in self.members.values())):
+            self.stage.mirror.forget(target)
+        await self.stage.database.write(_leave_no_trace, self.id)
+        return summary
+
+
+async def start(
+    stage: Stage,
+    admitted: Admitted,
+    workflow: WorkflowDefinition,
+    *,
+    tag: str = "main",
+    params: Mapping[str, str] | None = None,
+    message: str | None = None,
+) -> Instance:
+    """Set up, open the workspace, seat the members, post the kickoff."""
+    values = _values(admitted, workflow, tag, params or {})
+    values |= await run_setup(workflow.setup, values, root=admitted.project.root)
+    room = _room(admitted, workflow, tag, values)
+    now = micros(stage.clock.now())
+    id = await stage.database.write(workspace.open_room, room, now=now)
+    failpoint("attach")
+    notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
+    members = await stage.roster.seat(admitted, workflow, id, room.name, notes)
+    await stage.database.write(workspace.seat_members, id, members)
+    directory = Path(room.directory) if room.directory else None
+    if directory is not None and room.provider == "file":
+        await _keep_files(stage, id, directory, members)
+    instance = Instance(
+        id=id,
+        name=room.name,
+        admitted=admitted,
+        members=members,
+        directory=directory,
+        started_at=now,
+        stage=stage,
+        watch=QuietWatch(stage.database, stage.bus, stage.clock, id, moment=stage.moment),
+        inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
+    )
+    await _kick_off(instance, workflow, values, message)
+    return instance
+
+
+async def _kick_off(
+    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
+) -> None:
+    said = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
+    for filled in said:
+        speech = routing.Speech(
+            workspace=instance.id, sender="user", text=filled.text.strip("\n"), quoted=filled.inserted
+        )
+        await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()))
+    if message:
+        speech = routing.Speech(workspace=instance.id, sender="user", text=message)
+        await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()))
+
+
+async def _keep_files(stage: Stage, id: str, directory: Path, members: Mapping[str, str]) -> None:
+    await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True, mode=0o700)
+    root = Root(directory)
+    room = await stage.database.read(workspace.get, id)
+    await Documents(stage.database, stage.clock, room).file_pending()
+    stage.mirror.watch(Target(id, None), root, "channel.jsonl")
+    for name, agent in members.items():
+        stage.mirror.watch(Target(id, agent), root, f"history/{name}.jsonl")
+
+
+def _values(admitted: Admitted, workflow: WorkflowDefinition, tag: str, params: Mapping[str, str]) -> dict[str, str]:
+    given = _params(workflow, params)
+    values = {f"params.{name}": value for name, value in given.items()}
+    values |= {f"env.{name}": os.environ.get(name, "") for name in workflow.env}
+    values |= {
+        "workflow.name": workflow.name,
+        "workflow.tag": tag,
+        "workflow.instance": tag,
+        "source.dir": str(admitted.project.root),
+        "context.channel": f"@{workflow.name}" if tag == "main" else f"@{workflow.name}:{tag}",
+        "context.document": documents.DEFAULT,
+    }
+    return values
+
+
+def _params(workflow: WorkflowDefinition, given: Mapping[str, str]) -> dict[str, str]:
+    known = {param.name for param in workflow.params}
+    if unknown := [name for name in given if name not in known]:
+        raise BadInput(
+            f"{workflow.name} has no parameter {', '.join(unknown)}",
+            hint=f"it takes: {', '.join(known) or 'none'}",
+        )
+    missing = [p.name for p in workflow.params if p.required and p.name not in given]
+    if missing:
+        raise BadInput(
+            f"{workflow.name} needs the parameter {', '.join(missing)}",
+            hint=f"agent-worker run {workflow.name} -- --{missing[0]} …",
+        )
+    defaults = {p.name: _text(p.default) for p in workflow.params}
+    return defaults | dict(given)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]) -> Room:
+    settings = workflow.workspace or WorkspaceSettings(provider="memory")
+    root = admitted.project.root
+    directory = ""
+    if settings.provider == "file" or settings.document_store == "file":
+        chosen = settings.bind or settings.dir
+        base = f"{admitted.project.definition.workspace.base}/{workflow.name}/{tag}"
+        directory = str(
+            Root(root).location(interpolate(chosen, values).removeprefix("./").rstrip("/") if chosen else base)
+        )
+    return Room(
+        project=admitted.id,
+        workflow=workflow.name,
+        tag=tag,
+        provider=settings.provider,
+        documents=settings.document_store,
+        directory=directory,
+        bound=settings.bind is not None,
+    )
+
+
+# --- transactions -------------------------------------------------------------------------------------
+
+
+def _cancel_all(tx: Transaction, room: str, reason: str, *, now: int) -> None:
+    for row in tx.all(
+        "select id from instruction where workspace = :room and state in ('queued', 'running', 'waiting')", room=room
+    ):
+        assignments.cancel(tx, row["id"], reason=reason, now=now)
+    workspace.close_room(tx, room, reason=reason, now=now)
+
+
+def _leave_no_trace(tx: Transaction, room: str) -> None:
+    """Inline agents end with the instance; provider `memory` keeps nothing at all."""
+    if workspace.get(tx, room)["provider"] == "memory":
+        workspace.erase(tx, room)
+
+
+def _summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
+    row = workspace.get(tx, room)
+    ended = tx.all(
+        """select i.state, i.reason, a.name from instruction i join agent a on a.id = i.agent
+            where i.workspace = :room and i.ended_at >= :since""",
+        room=room,
+        since=since,
+    )
+    bad = [f"{r['name']}: {r['reason']}" for r in ended if r["state"] in ("failed", "dead")]
+    done = tx.all(
+        """select a.name, count(*) as n from run r join agent a on a.id = r.agent
+            where r.workspace = :room and r.state = 'done' and r.started_at >= :since
+            group by a.name order by a.name""",
+        room=room,
+        since=since,
+    )
+    tokens, cost = _spent(tx, room, since)
+    return Summary(
+        outcome=_outcome(row, reason, bad, ended),
+        reason=reason or row["paused"],
+        runs={r["name"]: r["n"] for r in done},
+        messages=len(channel.read(tx, room, limit=1_000_000)),
+        documents=tuple(documents.changed_since(tx, room, since)),
+        failures=tuple(bad),
+        tokens=tokens,
+        usd=cost / 1e6,
+    )
+
+
+def _outcome(room: Row, reason: str, bad: list[str], ended: list[Row]) -> str:
+    if reason:
+        return "stopped"
+    if room["paused"]:
+        return "limit"
+    return "failed" if bad or any(r["state"] == "incomplete" for r in ended) else "done"
+
+
+def _spent(tx: Transaction, room: str, since: int) -> tuple[int, int]:
+    row = tx.one(
+        """select coalesce(sum(l.input + l.output), 0) as tokens, coalesce(sum(l.micros), 0) as micros
+             from ledger l join run r on r.id = l.run where r.workspace = :room and l.at >= :since""",
+        room=room,
+        since=since,
+    )
+    assert row is not None
+    return row["tokens"], row["micros"]

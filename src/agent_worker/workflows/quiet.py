@@ -1,0 +1,65 @@
+"""When is a team quiet? When nothing is queued, running or waiting in its workspace, and has not been for a moment.
+
+Decided by events, never by polling: each thing that happens there begins the moment anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent_worker import instructions
+from agent_worker.clock import Clock
+from agent_worker.events import Bus, Delta, Event
+from agent_worker.storage.database import Database, Transaction
+from agent_worker.workspaces import workspace
+
+MOMENT = 0.2  # seconds
+
+
+class QuietWatch:
+    def __init__(self, database: Database, bus: Bus, clock: Clock, room: str, *, moment: float = MOMENT) -> None:
+        self._database = database
+        self._clock = clock
+        self._room = room
+        self._moment = moment
+        self._stirred = asyncio.Event()
+        self._unlisten = bus.listen(self._hear)
+
+    def close(self) -> None:
+        self._unlisten()
+
+    async def quiet(self) -> str:
+        """Wait for it. Empty, or why the workspace is paused: then nothing more will happen by itself."""
+        while True:
+            self._stirred.clear()
+            work, paused = await self._database.read(_look, self._room)
+            if work and not paused:
+                await self._stirred.wait()
+            elif await self._undisturbed():
+                return paused
+
+    async def _undisturbed(self) -> bool:
+        moment = asyncio.create_task(self._clock.sleep(self._moment))
+        stirred = asyncio.create_task(self._stirred.wait())
+        try:
+            await asyncio.wait({moment, stirred}, return_when=asyncio.FIRST_COMPLETED)
+            return not self._stirred.is_set()
+        finally:
+            moment.cancel()
+            stirred.cancel()
+
+    def _hear(self, event: Event) -> None:
+        if event.workspace == self._room and not isinstance(event, Delta):
+            self._stirred.set()
+
+
+def _look(tx: Transaction, room: str) -> tuple[int, str]:
+    return instructions.open_in(tx, room), str(workspace.get(tx, room)["paused"])
+
+
+def close_if_quiet(tx: Transaction, room: str, *, now: int) -> bool:
+    """End the instance in the very transaction that finds it idle: what came a moment ago is not lost."""
+    if instructions.open_in(tx, room) and not workspace.get(tx, room)["paused"]:
+        return False
+    workspace.close_room(tx, room, now=now)
+    return True

@@ -1,0 +1,38 @@
+"""Set-up commands: run in order in the project's root, before anyone is called. Values arrive as variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_worker.definitions.workflow import SetupStep
+from agent_worker.errors import Refused
+from agent_worker.failpoints import failpoint
+from agent_worker.processes import run_command, safe_environment
+from agent_worker.workflows.interpolation import shell_command
+
+TIME_LIMIT = 120.0
+OUTPUT_LIMIT = 1024 * 1024
+
+
+async def run_setup(steps: tuple[SetupStep, ...], values: Mapping[str, str], *, root: Path) -> dict[str, str]:
+    """What the commands that are named with `as` printed. The first that fails stops the start, with its output."""
+    outputs: dict[str, str] = {}
+    for step in steps:
+        failpoint("setup.before")
+        command, variables = shell_command(step.shell, {**values, **outputs})
+        env = {**safe_environment((), source=os.environ), **variables}
+        done = await run_command(command, cwd=root, env=env, timeout=TIME_LIMIT, output_cap=OUTPUT_LIMIT)
+        if done.timed_out:
+            raise Refused(f"set-up took longer than {TIME_LIMIT:.0f} s and was stopped: {step.shell}")
+        if done.exit_code != 0:
+            raise Refused(
+                f"set-up failed (exit {done.exit_code}): {step.shell}\n{done.output[-4000:]}",
+                hint="run the command by hand in the project's directory",
+            )
+        failpoint("setup.after")
+        if step.output:
+            cut = f"\n[cut at {OUTPUT_LIMIT // 1024} KiB]" if done.cut else ""
+            outputs[step.output] = done.output.rstrip("\n") + cut
+    return outputs

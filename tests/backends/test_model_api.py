@@ -1,0 +1,461 @@
+"""The model API against a server that fails in every way a provider can, for each protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from tests.fakes.model_protocols import Answer, Ask
+from tests.fakes.model_server import Fault, ModelServer
+
+from agent_worker.backends.backend import Finished, Outcome, PastStep, Reply, Turn, Unfinished, Usage
+from agent_worker.backends.model_api import Catalogue, ModelApi
+from agent_worker.backends.outbound import Patience
+from agent_worker.backends.providers import Approval, Endpoint
+from agent_worker.backends.tool_loop import ToolLoop
+from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.tools.tool import Call, Result, ToolSpec
+
+KEY = "sk-test-very-secret"
+ENV = {"TEST_KEY": KEY, "ANTHROPIC_API_KEY": "sk-ant-real", "OPENAI_API_KEY": "sk-oai-real"}
+FAMILIES = ["anthropic", "chat", "responses"]
+MODELS = {"anthropic": "anthropic/claude-sonnet-5", "chat": "openai-chat/gpt-5", "responses": "openai/gpt-5"}
+ADD = ToolSpec(
+    "add",
+    "Add two numbers.",
+    {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]},
+)
+TURN = Turn(run="r1", system="Be brief.", prompt="How are things?", tools=(ADD,))
+
+
+@dataclass
+class Recorder:
+    """Hands that keep everything and answer every call."""
+
+    said: list[str] = field(default_factory=list)
+    kept: list[tuple[int, Reply]] = field(default_factory=list)
+    calls: list[tuple[int, Call]] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        self.kept.append((step, reply))
+
+    async def call(self, step: int, call: Call) -> Result:
+        self.calls.append((step, call))
+        return Result(f"result of {call.id}")
+
+
+@dataclass
+class Bench:
+    """A server and what is needed to ask it."""
+
+    server: ModelServer
+    catalogue: Catalogue
+    hands: Recorder = field(default_factory=Recorder)
+
+    def model(self, family: str, mode: str) -> ModelApi:
+        suffix = "" if family == "anthropic" else "/v1"
+        return ModelApi(self.catalogue, Endpoint(base_url=self.server.url(mode, suffix), api_key="$TEST_KEY"))
+
+    def turn(self, family: str, **changes: Any) -> Turn:
+        return replace(TURN, model=MODELS[family], **changes)
+
+    async def ask(self, family: str, mode: str, steps: Sequence[PastStep] = (), **changes: Any) -> Reply:
+        return await self.model(family, mode).reply(self.turn(family, **changes), steps, self.hands)
+
+    async def play(self, family: str, *script: Answer | Fault | str, **changes: Any) -> Reply:
+        self.server.script(script)
+        return await self.ask(family, "script", **changes)
+
+    async def fail(self, family: str, mode: str) -> BackendFailure:
+        with pytest.raises(BackendFailure) as caught:
+            await self.ask(family, mode)
+        return caught.value
+
+    def sent(self) -> dict[str, Any]:
+        return self.server.requests[-1].body
+
+
+class OpenAIAnywhere(Catalogue):
+    """Speaks the Responses API also to a server that is not OpenAI's."""
+
+    def route(self, spec: str, endpoint: Endpoint) -> Any:
+        where = super().route(spec, endpoint)
+        return replace(where, speaks="responses") if spec == MODELS["responses"] else where
+
+
+IMPATIENT = Patience(connect=2, silence=0.2, total=10, body=300_000, calls=20)
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    async with ModelServer() as server:
+        catalogue = OpenAIAnywhere(ENV, approval=Approval(local=True), patience=IMPATIENT)
+        yield Bench(server, catalogue)
+        await catalogue.close()
+
+
+async def play_out(loop: ToolLoop, turn: Turn, hands: Recorder) -> list[Outcome]:
+    return [outcome async for outcome in loop.work(turn, hands)]
+
+
+# --- answers
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_an_answer_is_shown_as_it_comes_and_handed_back_whole(bench: Bench, family: str) -> None:
+    reply = await bench.ask(family, "ok")
+    assert reply.text == "All is well." == "".join(bench.hands.said)
+    assert reply.calls == ()
+    assert (reply.usage.input, reply.usage.output) == (100, 20)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_long_text_comes_in_pieces(bench: Bench, family: str) -> None:
+    reply = await bench.play(family, "one two three four five six seven")
+    assert len(bench.hands.said) > 1
+    assert "".join(bench.hands.said) == reply.text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_the_model_is_told_the_system_text_the_prompt_and_the_tools(bench: Bench, family: str) -> None:
+    await bench.ask(family, "ok", max_tokens=321)
+    sent = json.dumps(bench.sent())
+    assert "Be brief." in sent
+    assert "How are things?" in sent
+    assert "Add two numbers." in sent
+    assert "321" in sent
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_several_calls_come_in_one_reply(bench: Bench, family: str) -> None:
+    asked = Answer("Both.", (Ask("add", {"a": 1, "b": 2}, "x1"), Ask("add", {"a": 3, "b": 4}, "x2")))
+    reply = await bench.play(family, asked)
+    assert reply.calls == (Call("x1", "add", {"a": 1, "b": 2}), Call("x2", "add", {"a": 3, "b": 4}))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_tool_round_trip_ends_with_a_text(bench: Bench, family: str) -> None:
+    outcomes = await play_out(ToolLoop(bench.model(family, "tools")), bench.turn(family), bench.hands)
+    assert [type(o) for o in outcomes] == [Unfinished, Finished]
+    assert [(s, c.tool, c.arguments) for s, c in bench.hands.calls] == [(0, "add", {"a": 1, "b": 1})]
+    assert f"result of {bench.hands.calls[0][1].id}" in json.dumps(bench.sent())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_model_that_only_calls_tools_is_stopped_by_max_steps(bench: Bench, family: str) -> None:
+    with pytest.raises(Exhausted, match="max_steps"):
+        await play_out(ToolLoop(bench.model(family, "loop")), bench.turn(family, max_steps=5), bench.hands)
+    assert len(bench.server.requests) == 5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_after_a_restart_an_answer_is_sent_back_as_it_came(bench: Bench, family: str) -> None:
+    reply = await bench.play(family, Answer("Hm.", (Ask("add", {"a": 1, "b": 2}, "x1"),)))
+    step = PastStep(reply, {"x1": Result("3")})
+    await bench.ask(family, "ok", [step])
+    before = bench.sent()
+
+    stored = Reply(reply.text, reply.calls, reply.usage, reply.raw)
+    async with ModelServer(port=0) as server:
+        again = Bench(server, OpenAIAnywhere(ENV, approval=Approval(local=True)))
+        await again.ask(family, "ok", [PastStep(stored, {"x1": Result("3")})])
+        assert without_cache(again.sent()) == without_cache(before)
+        await again.catalogue.close()
+
+
+def without_cache(body: Any) -> Any:
+    """The cache key of OpenAI names the conversation's first bytes and the endpoint."""
+    return {k: v for k, v in body.items() if k != "prompt_cache_key"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_step_of_another_backend_is_retold_in_plain_words(bench: Bench, family: str) -> None:
+    reply = Reply("Hm.", (Call("x1", "add", {"a": 1, "b": 2}),), raw="claude: whatever")
+    await bench.ask(family, "ok", [PastStep(reply, {"x1": Result("3")})])
+    sent = json.dumps(bench.sent())
+    assert "Hm." in sent
+    assert "x1" in sent
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_call_that_was_cut_off_is_answered_for(bench: Bench, family: str) -> None:
+    reply = Reply("", (Call("x1", "add", {"a": 1, "b": 2}),))
+    await bench.ask(family, "ok", [PastStep(reply)])
+    assert "The call was cut off." in json.dumps(bench.sent())
+
+
+async def test_a_failed_call_is_marked_as_failed(bench: Bench) -> None:
+    reply = Reply("", (Call("x1", "add", {"a": 1, "b": 2}),))
+    await bench.ask("anthropic", "ok", [PastStep(reply, {"x1": Result("no such number", ok=False)})])
+    assert bench.sent()["messages"][-1]["content"][0]["is_error"] is True
+
+
+async def test_a_past_answer_without_calls_is_followed_by_a_word_of_ours(bench: Bench) -> None:
+    await bench.ask("anthropic", "ok", [PastStep(Reply("Thinking about it."))])
+    assert [m["role"] for m in bench.sent()["messages"]] == ["user", "assistant", "user"]
+
+
+async def test_anthropic_is_asked_to_cache_the_prompt(bench: Bench) -> None:
+    await bench.ask("anthropic", "ok")
+    sent = json.dumps(bench.sent())
+    assert "cache_control" in sent
+    assert sent.count("ephemeral") >= 2
+
+
+async def test_calls_with_the_same_id_are_told_apart(bench: Bench) -> None:
+    reply = await bench.play("chat", Answer("", (Ask("add", {"a": 1}, "same"), Ask("add", {"a": 2}, "same"))))
+    assert len({call.id for call in reply.calls}) == 2
+    step = PastStep(reply, {call.id: Result("ok") for call in reply.calls})
+    await bench.ask("chat", "ok", [step])
+    assert {m["tool_call_id"] for m in bench.sent()["messages"] if m["role"] == "tool"} == set(step.results)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("arguments", ["{broken", "[1, 2]", '"text"'])
+async def test_arguments_that_are_no_object_reach_the_tools_own_check(
+    bench: Bench, family: str, arguments: str
+) -> None:
+    reply = await bench.play(family, Answer("", (Ask("add", arguments, "x1"),)))
+    assert list(reply.calls[0].arguments) == ["INVALID_JSON"]
+    await bench.ask(family, "ok", [PastStep(reply, {"x1": Result("that was no object", ok=False)})])
+
+
+# --- the limit of tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_text_that_was_cut_by_max_tokens_says_so(bench: Bench, family: str) -> None:
+    reply = await bench.play(family, Answer("And so the story", cut=True))
+    assert reply.text.startswith("And so the story")
+    assert "cut off" in reply.text
+    assert "cut off" not in reply.raw
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_call_that_was_cut_by_max_tokens_is_not_made(bench: Bench, family: str) -> None:
+    with pytest.raises(Exhausted) as caught:
+        await bench.play(family, Answer("", (Ask("add", '{"a": 1, "b"', "x1"),), cut=True))
+    assert caught.value.hint == "raise max_tokens"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_whole_calls_before_a_cut_one_are_made(bench: Bench, family: str) -> None:
+    calls = (Ask("add", {"a": 1, "b": 2}, "x1"), Ask("add", '{"a": 1, "b"', "x2"))
+    reply = await bench.play(family, Answer("", calls, cut=True))
+    assert [call.id for call in reply.calls] == ["x1"]
+    assert "x2" not in reply.raw
+
+
+async def test_a_limit_that_left_no_word_is_a_failure(bench: Bench) -> None:
+    with pytest.raises(Exhausted):
+        await bench.play("anthropic", Answer("", cut=True))
+
+
+# --- usage
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_missing_usage_is_estimated_from_the_length_of_the_text(bench: Bench, family: str) -> None:
+    reply = await bench.play(family, Answer("word " * 400, usage=None), prompt="x" * 4000)
+    assert reply.usage.output >= 500
+    assert reply.usage.input >= 1000
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_absurdly_large_usage_is_brought_back_to_earth(bench: Bench, family: str) -> None:
+    reply = await bench.play(family, Answer("hi", usage=(10**15, 10**12)))
+    assert (reply.usage.input, reply.usage.output) == (10_000_000, 10_000_000)
+
+
+@pytest.mark.filterwarnings("ignore:Failed to extract usage")
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_negative_usage_is_estimated_instead(bench: Bench, family: str) -> None:
+    reply = await bench.play(family, Answer("hi", usage=(-7, -5)))
+    assert 0 < reply.usage.input < 500
+    assert 0 < reply.usage.output < 500
+
+
+async def test_the_price_of_a_known_model_is_known_and_of_another_is_not(bench: Bench) -> None:
+    known = await bench.play("anthropic", "hi")
+    unknown = await ModelApi(bench.catalogue, Endpoint(base_url=bench.server.url("ok"), api_key="$TEST_KEY")).reply(
+        replace(TURN, model="anthropic/claude-nobody-knows"), (), bench.hands
+    )
+    assert known.usage.usd is not None
+    assert 0 < known.usage.usd < 0.01
+    assert unknown.usage == Usage(input=100, output=20, usd=None)
+
+
+# --- failures
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        ("401", Permanent),
+        ("403", Permanent),
+        ("404", Permanent),
+        ("quota", Permanent),
+        ("redirect", Permanent),
+        ("huge", Permanent),
+        ("many_calls", Permanent),
+        ("429", Overloaded),
+        ("529", Overloaded),
+        ("500", Transient),
+        ("502html", Transient),
+        ("503", Transient),
+        ("cut", Transient),
+        ("early_end", Transient),
+        ("stall", Transient),
+        ("bad_json", Transient),
+        ("overflow", Exhausted),
+    ],
+)
+async def test_a_failure_has_its_class(bench: Bench, family: str, mode: str, kind: type[BackendFailure]) -> None:
+    error = await bench.fail(family, mode)
+    assert type(error) is kind, repr(error)
+    assert len(bench.server.requests) == 1, "nothing is tried twice, nothing is followed"
+    assert KEY not in f"{error.message} {error.hint}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_rate_limit_tells_how_long_to_wait(bench: Bench, family: str) -> None:
+    error = await bench.fail(family, "429")
+    assert isinstance(error, Overloaded)
+    assert error.retry_after == 7
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_wrong_key_names_the_variable_to_look_at(bench: Bench, family: str) -> None:
+    assert (await bench.fail(family, "401")).hint == "check the key in TEST_KEY"
+
+
+async def test_a_redirect_names_where_it_led(bench: Bench) -> None:
+    assert "localhost" in (await bench.fail("anthropic", "redirect")).message
+
+
+async def test_an_answer_may_not_take_forever(bench: Bench) -> None:
+    hurried = Catalogue(ENV, approval=Approval(local=True), patience=replace(IMPATIENT, total=0.1))
+    with pytest.raises(Transient, match="longer than"):
+        await Bench(bench.server, hurried).ask("anthropic", "slow")
+    await hurried.close()
+
+
+async def test_a_server_that_is_not_there_is_a_passing_failure(bench: Bench) -> None:
+    gone = Endpoint(base_url="http://127.0.0.1:9", api_key="$TEST_KEY")
+    with pytest.raises(Transient):
+        await ModelApi(bench.catalogue, gone).reply(bench.turn("anthropic"), (), bench.hands)
+
+
+async def test_what_nobody_foresaw_is_a_crash(bench: Bench) -> None:
+    await bench.catalogue.add("broken/model", object())
+    with pytest.raises(Crashed, match="AttributeError"):
+        await ModelApi(bench.catalogue).reply(replace(TURN, model="broken/model"), (), bench.hands)
+
+
+async def test_cancelling_is_not_a_failure(bench: Bench) -> None:
+    patient = Catalogue(ENV, approval=Approval(local=True))
+    asking = asyncio.create_task(Bench(bench.server, patient).ask("anthropic", "stall"))
+    await bench.server.asked.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await patient.close()
+
+
+async def test_a_failure_in_one_step_leaves_the_next_try_whole(bench: Bench) -> None:
+    bench.server.script([Fault("500"), "Now it works."])
+    with pytest.raises(Transient):
+        await bench.ask("anthropic", "script")
+    assert (await bench.ask("anthropic", "script")).text == "Now it works."
+
+
+# --- keys
+
+
+async def test_a_missing_key_names_the_variable_to_set() -> None:
+    with pytest.raises(Permanent) as caught:
+        await ModelApi(Catalogue({})).reply(replace(TURN, model="anthropic/claude-sonnet-5"), (), Recorder())
+    assert "ANTHROPIC_API_KEY" in caught.value.hint
+
+
+async def test_a_missing_model_says_what_to_write() -> None:
+    with pytest.raises(Permanent, match="names no model"):
+        await ModelApi(Catalogue({})).reply(TURN, (), Recorder())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_foreign_host_is_sent_only_the_key_that_was_meant_for_it(
+    bench: Bench, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The vendors' libraries read these by themselves.
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-corporate-secret: leak-1\nauthorization: Bearer leak-2")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "leak-3")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "leak-4")
+    monkeypatch.setenv("OPENAI_API_KEY", "leak-5")
+    monkeypatch.setenv("OPENAI_ORG_ID", "leak-6")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "leak-7")
+    await bench.ask(family, "ok")
+    request = bench.server.requests[-1]
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert "leak" not in json.dumps([request.headers, request.body, request.path])
+    assert "real" not in json.dumps([request.headers, request.body, request.path])
+
+
+async def test_an_endpoint_without_a_key_is_sent_none(bench: Bench) -> None:
+    api = ModelApi(bench.catalogue, Endpoint(name="vllm", base_url=bench.server.url("ok", "/v1")))
+    await api.reply(replace(TURN, model="qwen3"), (), bench.hands)
+    assert "authorization" not in bench.server.requests[-1].headers
+
+
+async def test_a_key_that_changes_is_used_at_the_next_call(bench: Bench) -> None:
+    env = {"TEST_KEY": "first"}
+    changing = Bench(bench.server, Catalogue(env, approval=Approval(local=True)))
+    await changing.ask("anthropic", "ok")
+    env["TEST_KEY"] = "second"
+    await changing.ask("anthropic", "ok")
+    assert [r.headers["authorization"] for r in bench.server.requests] == ["Bearer first", "Bearer second"]
+    await changing.catalogue.close()
+
+
+async def test_agents_that_share_a_key_share_a_credential(bench: Bench) -> None:
+    one, other = bench.model("anthropic", "ok"), bench.model("anthropic", "tools")
+    assert one.credential(MODELS["anthropic"]) == other.credential(MODELS["anthropic"])
+    assert KEY not in one.credential(MODELS["anthropic"])
+
+
+async def test_a_model_is_built_once(bench: Bench) -> None:
+    endpoint = Endpoint(base_url=bench.server.url("ok"), api_key="$TEST_KEY")
+    found = await asyncio.gather(*(bench.catalogue.find(MODELS["anthropic"], endpoint) for _ in range(5)))
+    assert len(set(map(id, found))) == 1
+
+
+# --- cost
+
+
+async def test_past_steps_are_forgotten_with_their_run(bench: Bench) -> None:
+    library = await bench.catalogue.warm()
+    steps = [PastStep(Reply("", (Call(f"c{n}", "add", {}),)), {f"c{n}": Result("1")}) for n in range(50)]
+    await bench.ask("chat", "ok", steps)
+    assert len(library._memory) == 50
+    steps.clear()
+    gc.collect()
+    assert len(library._memory) == 0
+
+
+def test_importing_it_does_not_import_the_model_library() -> None:
+    code = "import sys, agent_worker.backends.model_api; print([m for m in sys.modules if m.split('.')[0] in " + (
+        "('pydantic_ai', 'anthropic', 'openai', 'httpx2')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

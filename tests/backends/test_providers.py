@@ -1,0 +1,264 @@
+"""Which key goes where, and which addresses are refused."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+
+from agent_worker.backends.outbound import IPAddress, check_url
+from agent_worker.backends.providers import (
+    AS_NAMED,
+    PROVIDERS,
+    Approval,
+    Endpoint,
+    Route,
+    configured_providers,
+    parse_model,
+    route,
+)
+from agent_worker.errors import BadInput, Permanent
+
+ENV = {"ANTHROPIC_API_KEY": "ant", "OPENAI_API_KEY": "oai", "MY_KEY": "mine"}
+
+
+def go(spec: str, endpoint: Endpoint = AS_NAMED, env: dict[str, str] = ENV, **approved: Any) -> Route:
+    return route(spec, endpoint, env=env, approval=Approval(**approved))
+
+
+@pytest.mark.parametrize(
+    ("spec", "provider", "found"),
+    [
+        ("anthropic/claude-x", "", ("anthropic", "claude-x")),
+        ("anthropic:claude-x", "", ("anthropic", "claude-x")),
+        ("openrouter/vendor/model:free", "", ("openrouter", "vendor/model:free")),
+        ("ollama:qwen3:8b", "", ("ollama", "qwen3:8b")),
+        ("claude-x", "anthropic", ("anthropic", "claude-x")),
+        ("anthropic/claude-x", "anthropic", ("anthropic", "claude-x")),
+        ("vendor/model", "openrouter", ("openrouter", "vendor/model")),
+    ],
+)
+def test_a_model_is_named_in_either_way(spec: str, provider: str, found: tuple[str, str]) -> None:
+    assert parse_model(spec, provider) == found
+
+
+@pytest.mark.parametrize("spec", ["claude-x", "", "/x", "anthropic/"])
+def test_a_model_that_names_no_provider_is_refused_with_how_to_write_it(spec: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_model(spec)
+    assert "provider/model" in caught.value.hint
+
+
+def test_a_provider_is_reached_at_its_own_host_with_its_own_key() -> None:
+    assert (go("anthropic/x").host, go("anthropic/x").key) == ("api.anthropic.com", "ant")
+    assert (go("openai/x").host, go("openai/x").key) == ("api.openai.com", "oai")
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_known_provider_has_a_route(name: str) -> None:
+    provider = PROVIDERS[name]
+    where = go(f"{name}/some-model", env={provider.variables[0]: "k"})
+    assert where.key == "k"
+    assert where.base_url == provider.base_url.removesuffix("/v1" if name == "anthropic" else "")
+
+
+def test_openai_itself_speaks_responses_and_its_imitators_chat() -> None:
+    assert go("openai/x").speaks == "responses"
+    assert go("openai/x", Endpoint(base_url="https://llm.example/v1", api_key="$MY_KEY")).speaks == "chat"
+    assert go("openai/x", env={**ENV, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}).speaks == "chat"
+
+
+def test_the_address_of_an_anthropic_endpoint_loses_the_version_its_library_adds() -> None:
+    endpoint = Endpoint("anthropic", "https://llm.example/v1", "$MY_KEY")
+    assert go("claude-x", endpoint).base_url == "https://llm.example"
+
+
+def test_a_providers_key_is_not_sent_to_a_foreign_host() -> None:
+    with pytest.raises(Permanent, match="is not sent to") as caught:
+        go("anthropic/x", Endpoint(base_url="https://evil.example"))
+    assert "api_key" in caught.value.hint
+
+
+@pytest.mark.parametrize("variable", ["$ANTHROPIC_API_KEY", "${OPENAI_API_KEY}"])
+def test_naming_a_providers_key_does_not_send_it_to_a_foreign_host(variable: str) -> None:
+    with pytest.raises(Permanent, match="is not sent to"):
+        go("anthropic/x", Endpoint(base_url="https://evil.example", api_key=variable))
+
+
+def test_the_key_of_one_provider_is_not_sent_to_another() -> None:
+    with pytest.raises(Permanent, match="belongs to openai"):
+        go("anthropic/x", Endpoint(api_key="$OPENAI_API_KEY"))
+
+
+def test_a_host_that_the_user_approved_is_sent_the_providers_key() -> None:
+    endpoint = Endpoint(base_url="https://gateway.example")
+    assert go("anthropic/x", endpoint, hosts=frozenset({"gateway.example"})).key == "ant"
+
+
+def test_an_endpoint_is_sent_the_key_that_was_made_for_it() -> None:
+    where = go("anthropic/x", Endpoint(base_url="https://llm.example", api_key="$MY_KEY"))
+    assert (where.host, where.key, where.variable) == ("llm.example", "mine", "MY_KEY")
+
+
+def test_the_user_may_move_a_provider_through_the_environment() -> None:
+    where = go("anthropic/x", env={**ENV, "ANTHROPIC_BASE_URL": "http://127.0.0.1:4000"})
+    assert (where.base_url, where.key, where.foreign) == ("http://127.0.0.1:4000", "ant", False)
+
+
+def test_a_key_written_into_a_file_is_refused() -> None:
+    with pytest.raises(Permanent, match="must name an environment variable") as caught:
+        go("anthropic/x", Endpoint(api_key="sk-ant-literal"))
+    assert "sk-ant-literal" not in caught.value.message
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    with pytest.raises(Permanent, match="NO_SUCH is not set"):
+        go("anthropic/x", Endpoint(api_key="$NO_SUCH"))
+
+
+def test_an_unknown_provider_is_told_what_was_probably_meant() -> None:
+    with pytest.raises(Permanent) as caught:
+        go("antropic/claude-x")
+    assert caught.value.hint == "did you mean anthropic?"
+
+
+def test_a_route_does_not_show_its_key() -> None:
+    assert "ant'" not in repr(go("anthropic/x"))
+    assert "key" not in repr(go("anthropic/x"))
+
+
+def test_configured_providers_come_first_and_say_which_variable_they_use() -> None:
+    found = configured_providers({"GOOGLE_API_KEY": "g"})
+    assert (found[0].name, found[0].configured, found[0].variable) == ("google", True, "GOOGLE_API_KEY")
+    assert [status.name for status in found if status.configured] == ["google"]
+    assert {status.name: status.variable for status in found}["anthropic"] == "ANTHROPIC_API_KEY"
+    assert "g'" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "http://metadata.google.internal/",
+        "http://127.0.0.1:8080",
+        "https://127.0.0.1",
+        "https://localhost/v1",
+        "https://x.localhost",
+        "https://10.0.0.1",
+        "https://192.168.1.1",
+        "https://172.16.0.1",
+        "https://100.64.0.1",
+        "https://0.0.0.0",
+        "https://2130706433",
+        "https://0177.0.0.1",
+        "https://0x7f.0.0.1",
+        "https://127.1",
+        "https://[::1]",
+        "https://[::ffff:127.0.0.1]",
+        "https://[::ffff:a9fe:a9fe]",
+        "https://[64:ff9b::7f00:1]",
+        "https://[fd00::1]",
+        "https://[fe80::1]",
+        "file:///etc/passwd",
+        "ftp://example.com",
+        "gopher://example.com",
+        "https://user:pw@example.com",
+        "https://example.com.",
+        "https://example.com?x=1",
+        "https://example.com#x",
+        "https://example.com\\@evil.example",
+        "https://exam ple.com",
+        "https://example.com:port",
+        "https://",
+        "http://example.com",
+        "example.com",
+        "",
+    ],
+)
+def test_an_address_that_a_project_must_not_name_is_refused(url: str) -> None:
+    with pytest.raises(BadInput):
+        check_url(url)
+
+
+@pytest.mark.parametrize("url", ["https://llm.example/v1", "https://8.8.8.8:8443/x", "https://[2606:4700::1]"])
+def test_a_public_address_is_accepted(url: str) -> None:
+    assert check_url(url + "/") == url
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:11434/v1", "http://10.0.0.1"])
+def test_a_local_address_is_accepted_when_the_user_allows_it(url: str) -> None:
+    assert check_url(url, allow_local=True) == url
+
+
+@pytest.mark.parametrize("url", ["http://169.254.169.254", "http://[fe80::1]", "http://0.0.0.0:80"])
+def test_the_metadata_address_is_refused_even_then(url: str) -> None:
+    with pytest.raises(BadInput):
+        check_url(url, allow_local=True)
+
+
+async def sent_through(answers: list[list[str]], requests: int = 1) -> list[Any]:
+    """What reaches the wire for a foreign endpoint whose name resolves to these, one list per request."""
+    import httpx2
+
+    from agent_worker.backends.model_client import GuardedTransport
+
+    wired: list[Any] = []
+
+    def on_the_wire(request: httpx2.Request) -> httpx2.Response:
+        wired.append(request)
+        return httpx2.Response(200, stream=httpx2.ByteStream(b"{}"))
+
+    async def resolve(host: str, port: int) -> list[IPAddress]:
+        return [ipaddress.ip_address(text) for text in answers.pop(0)]
+
+    where = go("anthropic/x", Endpoint(base_url="https://llm.example", api_key="$MY_KEY"))
+    transport = GuardedTransport(httpx2.MockTransport(on_the_wire), where, body=1000, resolve=resolve)
+    async with httpx2.AsyncClient(transport=transport) as client:
+        for _ in range(requests):
+            await client.post("https://llm.example/v1/messages")
+    return wired
+
+
+async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
+    [request] = await sent_through([["8.8.8.8"]])
+    assert request.url.host == "8.8.8.8"
+    assert request.headers["host"] == "llm.example"
+    assert request.extensions["sni_hostname"] == "llm.example"
+
+
+async def test_a_name_that_turns_local_at_its_second_answer_is_refused() -> None:
+    with pytest.raises(Permanent, match=r"127\.0\.0\.1"):
+        await sent_through([["8.8.8.8"], ["127.0.0.1"]], requests=2)
+
+
+async def test_a_name_with_one_local_address_among_others_is_refused() -> None:
+    with pytest.raises(Permanent, match=r"169\.254\.169\.254"):
+        await sent_through([["8.8.8.8", "169.254.169.254"]])
+
+
+async def test_a_request_for_another_host_does_not_leave() -> None:
+    import httpx2
+
+    from agent_worker.backends.model_client import GuardedTransport
+
+    where = go("anthropic/x")
+    transport = GuardedTransport(httpx2.MockTransport(lambda r: httpx2.Response(200)), where, body=1000)
+    async with httpx2.AsyncClient(transport=transport) as client:
+        with pytest.raises(Permanent, match=r"evil\.example"):
+            await client.get("https://evil.example/")
+
+
+async def test_a_compressed_answer_is_refused_unopened() -> None:
+    import httpx2
+
+    from agent_worker.backends.model_client import GuardedTransport
+
+    def bomb(request: httpx2.Request) -> httpx2.Response:
+        assert request.headers["accept-encoding"] == "identity"
+        return httpx2.Response(200, headers={"content-encoding": "gzip"}, stream=httpx2.ByteStream(b"\x1f\x8b"))
+
+    transport = GuardedTransport(httpx2.MockTransport(bomb), go("anthropic/x"), body=1000)
+    async with httpx2.AsyncClient(transport=transport) as client:
+        with pytest.raises(Permanent, match="compressed"):
+            await client.get("https://api.anthropic.com/")

@@ -1,0 +1,123 @@
+"""A team for tests: an engine in memory, mock agents scripted by hand, time handed in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_worker import routing
+from agent_worker.agents.roster import Admitted
+from agent_worker.backends.mock import MockModel
+from agent_worker.clock import Clock, micros
+from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.definitions.project import load_project
+from agent_worker.storage.database import Row, Transaction
+from agent_worker.threads import PERSONAL, Talk, recent
+from agent_worker.workflows import instance as workflows
+from agent_worker.workflows.instance import Instance
+from agent_worker.workspaces import channel
+
+
+@dataclass
+class Team:
+    engine: Engine
+    admitted: Admitted
+    room: Instance
+    clock: Clock
+
+    @property
+    def backends(self) -> dict[str, MockModel]:
+        return self.engine.backends.mocks
+
+    def now(self) -> int:
+        return micros(self.clock.now())
+
+    async def post(self, sender: str, text: str, *, to: str | None = None, key: str | None = None) -> routing.Receipt:
+        speech = routing.Speech(workspace=self.room.id, sender=sender, text=text, to=to)
+        return await self.write(routing.say, speech, now=self.now(), key=key)
+
+    async def dm(self, agent: str, text: str) -> routing.Receipt:
+        return await self.write(routing.tell_agent, self.admitted.agents[agent], text, now=self.now())
+
+    async def quiet(self) -> str:
+        return await self.room.quiet()
+
+    async def idle(self) -> None:
+        """Nothing is queued or running anywhere, DMs included."""
+        await self.until(lambda rows: not rows, "select 1 from instruction where state in ('queued', 'running')")
+
+    async def until(self, holds: Callable[[list[Row]], Any], sql: str, **values: object) -> list[Row]:
+        """Look again after everything that happens, until it holds."""
+        import asyncio
+
+        stirred = asyncio.Event()
+        unlisten = self.engine.stage.bus.listen(lambda _: stirred.set())
+        try:
+            while True:
+                stirred.clear()
+                rows = await self.rows(sql, **values)
+                if holds(rows):
+                    return rows
+                await stirred.wait()
+        finally:
+            unlisten()
+
+    async def texts(self) -> list[str]:
+        return [m.text for m in await self.messages()]
+
+    async def messages(self) -> list[channel.Message]:
+        return await self.read(channel.read, self.room.id, limit=10_000)
+
+    async def thread(self, agent: str, context: str = PERSONAL) -> list[Talk]:
+        return await self.read(recent, self.admitted.agents[agent], context, 1000)
+
+    async def rows(self, sql: str, **values: object) -> list[Row]:
+        return await self.read(lambda tx: tx.all(sql, **values))
+
+    async def states(self) -> list[str]:
+        return [r["state"] for r in await self.rows("select state from instruction order by id")]
+
+    async def read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await self.engine.stage.database.read(query, *args, **kwargs)
+
+    async def write(self, change: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await self.engine.stage.database.write(change, *args, **kwargs)
+
+
+def write_project(
+    root: Path, agents: Iterable[str], *, workflow: str = "", extra: dict[str, str] | None = None
+) -> None:
+    (root / ".agents").mkdir(parents=True, exist_ok=True)
+    (root / ".workflows").mkdir(exist_ok=True)
+    names = list(agents)
+    for name in names:
+        more = (extra or {}).get(name, "")
+        (root / ".agents" / f"{name}.yaml").write_text(f"backend: mock\n{more}")
+    members = "".join(f"  {name}: {{ ref: {name} }}\n" for name in names)
+    (root / ".workflows" / "review.yaml").write_text(f"agents:\n{members}{workflow}")
+
+
+@asynccontextmanager
+async def open_team(
+    root: Path,
+    *agents: str,
+    clock: Clock,
+    workflow: str = "workspace: { provider: sqlite }\n",
+    extra: dict[str, str] | None = None,
+    database: Path | str = ":memory:",
+    tag: str = "main",
+    **settings: Any,
+) -> AsyncIterator[Team]:
+    write_project(root, agents, workflow=workflow, extra=extra)
+    async with open_engine(Settings(database=database, **settings), clock=clock) as engine:
+        project = load_project(root)
+        assert not project.problems, project.problems
+        admitted = await engine.stage.roster.admit(project)
+        room = await workflows.start(engine.stage, admitted, project.workflows["review"], tag=tag)
+        yield Team(engine, admitted, room, clock)
+
+
+__all__ = ["Team", "Transaction", "open_team", "write_project"]
