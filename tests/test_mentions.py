@@ -155,7 +155,9 @@ def test_D4p_a_megabyte_takes_linear_time(text: str) -> None:
 
 
 pieces = st.lists(
-    st.sampled_from([*TEAM, "@", "@", "@alice", "`", "```", "\n", "\n\n", "> ", " ", "https://x", ".", "-", "é", "@all"]),
+    st.sampled_from(
+        [*TEAM, "@", "@", "@alice", "`", "```", "\n", "\n\n", "> ", " ", "https://x", ".", "-", "é", "@all"]
+    ),
     max_size=30,
 ).map("".join)
 

@@ -119,7 +119,8 @@ def _blocks(text: str) -> tuple[list[Span], list[Span]]:
         if inside:
             blocks.append((start, end))
         if inside or not line.strip():
-            paragraphs.append((paragraph, start))
+            if paragraph < start:
+                paragraphs.append((paragraph, start))
             paragraph = end
     return blocks, [*paragraphs, (paragraph, len(text))]
 

@@ -260,21 +260,46 @@ def test_after_a_crash_in_the_middle_a_held_version_comes_to_light(exchanging: R
     assert contents(exchanging) == {"notes.md": "ours", conflict: "edited", ".swap-x": "not ours"}
 
 
+SWAP = """
+import os, signal, sys
+from pathlib import Path
+from agent_worker.storage import swap
+from agent_worker.storage.files import Root
+root, expected = Root(Path(sys.argv[1])), sys.argv[2]
+"""
+
+
+def killed(code: str, root: Root, *, failpoints: str = "") -> bool:
+    command = [sys.executable, "-c", SWAP + code, root.path, content_hash("old")]
+    environment = os.environ | {"AGENT_WORKER_FAILPOINTS": failpoints}
+    return subprocess.run(command, env=environment, timeout=30).returncode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize(("point", "found"), [("replace.rename", "old"), ("replace.dirsync", "new")])
 def test_a_crash_at_each_failpoint_leaves_the_old_or_the_new_version(exchanging: Root, point: str, found: str) -> None:
     exchanging.replace("x", "old")
-    code = """
-import sys
-from pathlib import Path
-from agent_worker.storage.files import Root
-Root(Path(sys.argv[1])).swap("x", "new", expected=sys.argv[2])
-"""
-    command = [sys.executable, "-c", code, exchanging.path, content_hash("old")]
-    environment = os.environ | {"AGENT_WORKER_FAILPOINTS": f"{point}=kill"}
-    assert subprocess.run(command, env=environment, timeout=30).returncode == -signal.SIGKILL
+    assert killed('root.swap("x", "new", expected=expected)', exchanging, failpoints=f"{point}=kill")
     assert exchanging.read_text("x") == found
     assert exchanging.sweep() == ()
     assert contents(exchanging) == {"x": found}
+
+
+@pytest.mark.parametrize("edit", ["edited", None])
+def test_d8_a_crash_right_after_the_exchange_loses_no_edit(exchanging: Root, edit: str | None) -> None:
+    exchanging.replace("x", "old")
+    code = f"""
+def edit(_):
+    if {edit!r}:
+        (root.path / "x").write_text({edit!r})
+def exchange_and_die(*arguments):
+    exchange(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+exchange, swap.exchange, swap.failpoint = swap.exchange, exchange_and_die, edit
+root.swap("x", "ours", expected=expected)
+"""
+    assert killed(code, exchanging)
+    assert exchanging.sweep() == ((kept("edited", "x"),) if edit else ())
+    assert contents(exchanging) == {"x": "ours"} | ({kept("edited", "x"): "edited"} if edit else {})
 
 
 def test_the_system_knows_both_renames_or_says_so(tmp_path: Path) -> None:

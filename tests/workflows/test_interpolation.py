@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ PAYLOADS = [
     "x > P",
     "%0atouch P",
     "'; touch P; '",
-    "\\\"; touch P; \\",
+    '\\"; touch P; \\',
     "a[$(touch P)]",
     "* ? [a-z] ~ $HOME",
     "-n  two  spaces ",
@@ -87,7 +88,7 @@ def test_Y15_other_template_languages_are_plain_text() -> None:
 def test_Y16_hostile_text_takes_linear_time(text: str) -> None:
     started = time.process_time()
     names_in(text)
-    with pytest.raises(BadInput) if "{{" in text else pytest.MonkeyPatch.context():
+    with pytest.raises(BadInput) if "{{" in text else nullcontext():
         interpolate(text, {})
     assert time.process_time() - started < 2  # cubic would take years
 
@@ -116,7 +117,7 @@ def _run(text: str, values: dict[str, str], cwd: Path, shell: str) -> bytes:
         "printf %s ${{ params.x }}",
         "printf %s ''${{ params.x }}\"\"",
         "printf %s \"$(printf %s ${{ params.x }}; printf .)\" | sed '$ s/[.]$//'",
-        "# it's\nx=${{ params.x }}; printf %s \"$x\"",
+        '# it\'s\nx=${{ params.x }}; printf %s "$x"',
         'printf %s "$PARAMS_X"',
         "if [ ${{ params.x }} = y ]; then :; fi; printf %s ${{ params.x }}",
     ],

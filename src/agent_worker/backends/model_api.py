@@ -8,6 +8,7 @@ twice: a failure is classified where it is born, and raised.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -118,9 +119,19 @@ class ModelApi:
 
 
 def _load(patience: Patience) -> ModelLibrary:
-    from agent_worker.backends.model_request import ModelLibrary
+    # The library is a million objects that live as long as the process. A collection that walks over them stops
+    # every thread for a tenth of a second, during the import and at any time after it, and finds nothing.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        from agent_worker.backends.model_request import ModelLibrary
 
-    return ModelLibrary(patience)
+        library = ModelLibrary(patience)
+        gc.freeze()
+    finally:
+        if collecting:
+            gc.enable()
+    return library
 
 
 def _made_elsewhere(model: Any) -> Built:

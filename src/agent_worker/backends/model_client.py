@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import cache
 
 import httpx2
 from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, OpenAI
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.ollama import OllamaModel
@@ -52,11 +54,27 @@ def build_model(
         route, AsyncOpenAI(api_key=key, base_url=route.base_url, http_client=http, max_retries=0)
     )
     if route.speaks == "responses":
+        _rehearse_responses()
         return OpenAIResponsesModel(route.model, provider=provider), http
     # Without the flag a stream that ends early is taken for a whole answer.
     profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
     model = _CHAT_MODELS.get(route.provider, OpenAIChatModel)
     return model(route.model, provider=provider, profile=profile), http
+
+
+@cache
+def _rehearse_responses() -> None:
+    """The library builds the types of its events, most of a second of work, when the first of them arrives.
+
+    Let it arrive here, in the thread that builds, and not on the event loop.
+    """
+    event = {"type": "response.created", "sequence_number": 0, "response": {"id": "", "output": [], "tools": []}}
+    said = f"event: response.created\ndata: {json.dumps(event)}\n\n".encode()
+    heads = {"content-type": "text/event-stream"}
+    stage = httpx2.MockTransport(lambda request: httpx2.Response(200, headers=heads, content=said))
+    with OpenAI(api_key=_NO_KEY, base_url="http://stage", http_client=httpx2.Client(transport=stage)) as client:
+        for _ in client.responses.create(model="", input="", stream=True):
+            pass
 
 
 def _openai_provider(route: Route, client: AsyncOpenAI) -> Provider[AsyncOpenAI]:

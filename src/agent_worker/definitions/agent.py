@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -27,6 +27,7 @@ from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.script import ScriptEntry
 
 BackendName = Literal["sdk", "claude", "codex", "cursor", "opencode", "gemini", "acp", "mock"]
+_BACKENDS = frozenset(get_args(BackendName))
 
 _KEY_REFERENCE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
@@ -164,19 +165,19 @@ class AgentSettings(Block):
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
-        backend = written.get("backend", "sdk")
+        backend = str(written.get("backend", "sdk"))  # if there is no such backend, that is enough to know
         if backend == "sdk" and written.get("model") is None:
             yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-4-5")
         if backend == "acp" and written.get("command") is None:
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
-        if backend != "acp" and written.get("command") is not None:
+        if backend in _BACKENDS - {"acp"} and written.get("command") is not None:
             yield Broken(("command",), "is only for backend acp")
-        if backend != "mock" and written.get("script") is not None:
+        if backend in _BACKENDS - {"mock"} and written.get("script") is not None:
             yield Broken(("script",), "is only for backend mock")
         prompts = [key for key in ("prompt", "system_prompt") if written.get(key) is not None]
         if len(prompts) == 2:
             yield Broken(("system_prompt",), "stands for prompt, which is here too", "keep one of them")
-        if not prompts and backend != "mock":
+        if not prompts and backend in _BACKENDS - {"mock"}:
             yield Broken(("prompt",), "is required", "prompt: { system: You are … }")
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from agent_worker.address import canonical
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
 from agent_worker.definitions.paths import Outside, beneath, overlap
-from agent_worker.definitions.placeholders import BUILT_IN, malformed_in, names_in
+from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed_in, names_in
 from agent_worker.definitions.problems import did_you_mean
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 
@@ -97,10 +97,15 @@ def check_text(path: Where, text: Any, known: set[str]) -> Iterator[Broken]:
     for name in names_in(text):
         if name in known:
             continue
-        hint = did_you_mean(name, sorted(known))
-        if name.startswith("env."):
-            hint = f"list {name.removeprefix('env.')} under env: to allow it"
-        yield Broken(path, f"there is no {name} to fill in", hint or f"known: {', '.join(sorted(known))}")
+        yield Broken(path, f"there is no {name} to fill in", _instead_of(name, known))
+
+
+def _instead_of(name: str, known: set[str]) -> str:
+    if name.startswith("env.") and is_secret(name.removeprefix("env.")):
+        return "no prompt may hold a secret; pass it to an agent by its `env`"
+    if name.startswith("env."):
+        return f"list {name.removeprefix('env.')} under env: to allow it"
+    return did_you_mean(name, sorted(known)) or f"known: {', '.join(sorted(known))}"
 
 
 def check_paths_of_agent(agent: AgentSettings, root: Path) -> Iterator[Broken]:

@@ -95,13 +95,13 @@ def read_text(path: Path, *, file: str) -> str:
 def parse_source(text: str, *, file: str) -> Source:
     if text.startswith("\ufeff"):
         raise _refused(file, "starts with a byte order mark", hint="save it as UTF-8 without BOM")
-    if len(text) > MAX_BYTES:
-        raise _refused(file, "is larger than 1 MiB")
     try:
+        if len(text.encode()) > MAX_BYTES:
+            raise _refused(file, "is larger than 1 MiB")
         return _Builder(file).build(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         raise DefinitionError([_syntax_problem(text, file, error)]) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
         raise _refused(file, f"is not text that YAML allows: {str(error).splitlines()[0]}") from None
 
 

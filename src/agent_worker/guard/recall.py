@@ -19,7 +19,7 @@ from .tables import Entry, Kind, Tables, all_of, any_of
 from .words import MONTHS, Term, date_in_words, names, terms_of, without_name
 
 MOST_FOUND = 100
-MOST_RANKED = 12_000  # hits per shelf; ranking is about a microsecond each
+MOST_RANKED = 8_000  # hits per shelf; ranking takes about a microsecond each
 HALF_LIFE = timedelta(days=30)
 AGES = (
     ("year", 365 * 86_400),

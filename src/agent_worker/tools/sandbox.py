@@ -75,8 +75,10 @@ def is_control(names: Iterable[str]) -> bool:
     return _leads_to(names, CONTROL_NAMES + PROJECT_FILES + SHELL_PROFILES)
 
 
-def is_credential(names: Iterable[str]) -> bool:
-    return _leads_to(names, CREDENTIALS)
+def secret_places(home: Path) -> tuple[Path, ...]:
+    """The user's credentials and our own state: nothing for an agent to read, wherever its cwd is."""
+    state = os.environ.get("AGENT_WORKER_HOME")
+    return (*(home / name for name in CREDENTIALS), *([Path(state).absolute()] if state else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Sandbox:
         cwd = cwd.resolve()
         if cwd == Path("/"):
             raise Refused("a sandbox cannot work in /", hint="give the agent a cwd of its own")
-        outside, inside = _parted((*self._credentials(), *hidden), cwd)
+        outside, inside = _parted((*secret_places(self.home), *hidden), cwd)
         with self._stand_ins.placed(cwd, _control_files(cwd, home=self.home), inside) as protected:
             yield [
                 self.program,
@@ -113,9 +115,6 @@ class Sandbox:
                 *("--remount-ro", "/", "--chdir", str(cwd), "--setenv", "TMPDIR", "/tmp", "--"),
                 *argv,
             ]
-
-    def _credentials(self) -> Iterator[Path]:
-        return (self.home / name for name in CREDENTIALS)
 
 
 @cache
@@ -229,7 +228,8 @@ class StandIns:
 
 def _put_stand_in(path: Path, text: str | None) -> None:
     if text is None:
-        path.mkdir(mode=0o555)
+        path.mkdir()
+        path.chmod(0o555)
         return
     with path.open("x") as file:
         file.write(text)
@@ -244,8 +244,8 @@ def _remove_stand_in(path: Path, text: str | None) -> None:
 def _is_stand_in(path: Path, text: str | None) -> bool:
     mode = path.lstat().st_mode
     if text is None:
-        return mode == stat.S_IFDIR | 0o555 and not any(path.iterdir())
-    return mode == stat.S_IFREG | 0o444 and path.read_text() == text
+        return stat.S_ISDIR(mode) and mode & 0o777 == 0o555 and not any(path.iterdir())
+    return stat.S_ISREG(mode) and mode & 0o777 == 0o444 and path.read_text() == text
 
 
 def _protections(cwd: Path, control: Sequence[Path]) -> Iterator[str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
+from weakref import WeakValueDictionary
 
 from agent_worker import attention
 from agent_worker.clock import Clock, micros
@@ -44,6 +46,8 @@ class Author:
 class Documents:
     """The documents of one workspace."""
 
+    _writing: ClassVar[WeakValueDictionary[tuple[str, str], asyncio.Lock]] = WeakValueDictionary()
+
     def __init__(self, database: Database, clock: Clock, room: Row) -> None:
         self._database = database
         self._clock = clock
@@ -67,27 +71,33 @@ class Documents:
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
         """Replace the text that had the revision `base`; None is for a document that does not exist yet."""
         name = _checked(name)
-        if done := await self._made_before(by):
-            return done
-        now = await self._look(name)
-        if (now.revision if now else None) != base:
-            raise _stale(name, now)
-        return await self._put(name, text, now, by)
+        async with self._alone(name):
+            if done := await self._made_before(by):
+                return done
+            now = await self._look(name)
+            if (now.revision if now else None) != base:
+                raise _stale(name, now)
+            return await self._put(name, text, now, by)
 
     async def append(self, name: str, text: str, *, by: Author) -> Document:
         """Add to the end, whatever stands there; a missing document begins with this."""
         name = _checked(name)
-        if done := await self._made_before(by):
-            return done
-        now = await self._look(name)
-        before = now.text if now else ""
-        gap = "" if not before or before.endswith("\n") else "\n"
-        return await self._put(name, f"{before}{gap}{text}", now, by)
+        async with self._alone(name):
+            if done := await self._made_before(by):
+                return done
+            now = await self._look(name)
+            before = now.text if now else ""
+            gap = "" if not before or before.endswith("\n") else "\n"
+            return await self._put(name, f"{before}{gap}{text}", now, by)
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them."""
         for row in await self._database.read(_unfiled, self._room["id"]):
             await self._file(row)
+
+    def _alone(self, name: str) -> asyncio.Lock:
+        """Writers in this process take turns; against all others there is the compare-and-swap."""
+        return self._writing.setdefault((self._room["id"], name), asyncio.Lock())
 
     async def _look(self, name: str) -> Document | None:
         if self._root is None:

@@ -1,0 +1,189 @@
+"""How much of what was said is found again, and how fast. Prints Markdown.
+
+    uv run python bench/recall.py
+
+Recall@k is the share of a question's evidence among the first k results, averaged over the questions of
+data/conversations.yaml. Speed is measured on invented talk of the same words, in a real file.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from pathlib import Path
+
+import apsw
+import yaml
+
+from agent_worker.guard.index import Index
+from agent_worker.guard.meaning import Meaning, load_embedding
+from agent_worker.guard.recall import recall
+from agent_worker.guard.tables import Entry
+from agent_worker.guard.words import STOP_WORDS
+
+DATA = Path(__file__).parent / "data" / "conversations.yaml"
+NOW = datetime(2026, 6, 1, 9, 0, tzinfo=UTC)
+DEPTHS = (5, 10, 20)
+
+Search = Callable[[str], Sequence[str]]  # a query → the ids found, best first
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    ask: str
+    evidence: frozenset[str]
+
+
+def load() -> tuple[list[Entry], list[Question]]:
+    data = yaml.safe_load(DATA.read_text())
+    turns: list[Entry] = []
+    for conversation in data["conversations"]:
+        name = conversation["name"]
+        for session in conversation["sessions"]:
+            begin = datetime.fromisoformat(session["at"]).replace(tzinfo=UTC)
+            for minute, turn in enumerate(session["turns"]):
+                ((who, text),) = turn.items()
+                number, author = who.split()
+                at = begin + timedelta(minutes=minute)
+                turns.append(Entry(f"{name}/{number}", "history", name, text, author, at, int(number)))
+    questions = [Question(item["ask"], frozenset(item["evidence"])) for item in data["questions"]]
+    return turns, questions
+
+
+def recall_at(questions: Sequence[Question], search: Search) -> list[float]:
+    found = [(question, list(search(question.ask))) for question in questions]
+    return [
+        statistics.mean(len(question.evidence & set(ids[:depth])) / len(question.evidence) for question, ids in found)
+        for depth in DEPTHS
+    ]
+
+
+def plain_fts(turns: Sequence[Entry], tokenizer: str, match: Callable[[str], str]) -> Search:
+    """FTS5 as one would first use it, to compare with."""
+    db = apsw.Connection(":memory:")
+    db.execute(f"create virtual table turn using fts5 (id unindexed, text, tokenize = '{tokenizer}')")
+    db.executemany("insert into turn values (?, ?)", [(turn.id, turn.text) for turn in turns])
+
+    def search(query: str) -> list[str]:
+        try:
+            found = db.execute("select id from turn where turn match ? order by rank limit 20", (match(query),))
+            return [id for (id,) in found]
+        except apsw.SQLError:  # it was syntax
+            return []
+
+    return search
+
+
+def any_word(query: str) -> str:
+    return " OR ".join(f'"{word}"' for word in re.findall(r"\w+", query.lower()))
+
+
+def any_telling_word(query: str) -> str:
+    words = re.findall(r"\w+", query.lower())
+    return " OR ".join(f'"{word}"' for word in words if word not in STOP_WORDS)
+
+
+def ours(index: Index, meaning: Meaning | None = None) -> Search:
+    return lambda query: [found.entry.id for found in recall(index, query, now=NOW, limit=max(DEPTHS), meaning=meaning)]
+
+
+def filled(path: Path | None, *groups: Sequence[Entry]) -> Index:
+    index = Index(path)
+    for group in groups:
+        for source in {entry.source for entry in group}:
+            index.put(source, [entry for entry in group if entry.source == source])
+    return index
+
+
+def invented(turns: Sequence[Entry], count: int) -> list[Entry]:
+    """Talk about nothing: the words of the conversations and many rare ones, as often as words are used."""
+    dice = random.Random(7)
+    said = Counter(word for turn in turns for word in re.findall(r"[a-z]+", turn.text.lower()))
+    syllables = [a + b for a in "bcdfghklmnprstvz" for b in "aeiou"]
+    rare = ["".join(dice.choices(syllables, k=3)) for _ in range(20_000)]
+    words = [word for word, _ in said.most_common()] + rare
+    weights = list(accumulate(1 / (rank + 10) for rank in range(len(words))))
+    return [
+        Entry(
+            id=f"noise/{number}",
+            kind="history",
+            source=f"noise-{number // 500}",
+            text=" ".join(dice.choices(words, cum_weights=weights, k=dice.randint(4, 24))),
+            author=dice.choice(("xenia", "york", "zoe")),
+            at=NOW - timedelta(minutes=3 * (count - number)),
+            position=number,
+        )
+        for number in range(count)
+    ]
+
+
+def milliseconds(search: Search, queries: Sequence[str]) -> list[float]:
+    """Per query, the best of three: other work on the machine is not what is measured."""
+    times = []
+    for query in queries:
+        runs = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            search(query)
+            runs.append(time.perf_counter() - begin)
+        times.append(1000 * min(runs))
+    return sorted(times)
+
+
+def quality(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
+    embedding = load_embedding()
+    methods: dict[str, Search] = {
+        "the query straight into MATCH (AND)": plain_fts(turns, "unicode61", lambda query: query),
+        "OR of all words, unicode61": plain_fts(turns, "unicode61", any_word),
+        "porter, stop words": plain_fts(turns, "porter unicode61", any_telling_word),
+        "**ours, tuned**": ours(filled(None, turns)),
+    }
+    if embedding:
+        methods["**ours + semantic**"] = ours(filled(None, turns), Meaning(embedding, None))
+    methods["ours, among 100,000 other entries"] = ours(filled(None, turns, invented(turns, 100_000)))
+    latin = [question for question in questions if question.ask.isascii()]
+    other = [question for question in questions if not question.ask.isascii()]
+    print(f"{len(turns)} turns, {len(latin)} questions in English, {len(other)} in Chinese and Japanese\n")
+    print("| method | recall@5 / @10 / @20, English | Chinese and Japanese |\n|---|---|---|")
+    for name, search in methods.items():
+        cells = (" / ".join(f"{100 * value:.0f}" for value in recall_at(group, search)) for group in (latin, other))
+        print(f"| {name} | {' | '.join(cells)} |")
+    if not embedding:
+        print("\n(`semantic` is not installed)")
+
+
+def speed(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
+    embedding = load_embedding()
+    queries = [question.ask for question in questions if question.ask.isascii()]
+    print("\n| entries | indexed/s | query, median / p90 / max ms | + semantic, median ms |\n|---|---|---|---|")
+    for count in (10_000, 100_000):
+        talk = invented(turns, count)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / ".index" / "recall.db"
+            begin = time.perf_counter()
+            index = Index(path)
+            for start in range(0, count, 500):
+                index.put(talk[start].source, talk[start : start + 500])
+            rate = count / (time.perf_counter() - begin)
+            times = milliseconds(ours(index), queries)
+            meant = "-"
+            if embedding:
+                with_meaning = ours(index, Meaning(embedding, path.with_name("meaning.npz")))
+                meant = f"{statistics.median(milliseconds(with_meaning, queries)):.1f}"
+            middle, late, last = statistics.median(times), times[int(0.9 * len(times))], times[-1]
+            print(f"| {count:,} | {rate:,.0f} | {middle:.1f} / {late:.1f} / {last:.1f} | {meant} |")
+            index.close()
+
+
+if __name__ == "__main__":
+    data = load()
+    quality(*data)
+    speed(*data)

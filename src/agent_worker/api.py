@@ -1,0 +1,132 @@
+"""The Python API: the same engine, in your own process, without a daemon.
+
+    async with agent_worker.open_project("path/to/project") as project:
+        team = await project.start("review")
+        await team.send("@alice what is left to do?")
+        print(await team.quiet())
+        print(await project.ask("alice", "hello"))
+
+With `home` the state is kept in that directory and goes on where it was; without it, it lives in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent_worker.agents import assignments
+from agent_worker.agents.roster import Admitted
+from agent_worker.clock import Clock, micros
+from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.definitions.project import find_project, load_project
+from agent_worker.definitions.workflow import WorkflowDefinition
+from agent_worker.errors import DefinitionError, NotFound
+from agent_worker.events import Event
+from agent_worker.routing import Receipt
+from agent_worker.service.messages import Answer, Messages
+from agent_worker.storage.files import Root
+from agent_worker.workflows import instance
+from agent_worker.workflows.instance import Instance, Summary
+from agent_worker.workspaces.channel import Message
+
+
+class Team:
+    """A running workflow."""
+
+    def __init__(self, running: Instance, messages: Messages) -> None:
+        self._running = running
+        self._messages = messages
+        self.name = running.name
+        self.directory = running.directory  #: where its files are; None when it has none
+
+    async def send(self, text: str, *, to: str | None = None, key: str | None = None) -> Receipt:
+        """Say something in the channel, or to one member."""
+        return await self._messages.send(self._running.admitted, f"{to or ''}@{self.name}", text, key=key)
+
+    async def messages(self, *, since: int = 0, limit: int = 1000) -> list[Message]:
+        return await self._messages.read(self._running.admitted, f"@{self.name}", since=since, limit=limit)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What happens in this workspace from now on."""
+        async for event in self._running.stage.bus.subscribe():
+            if event.workspace == self._running.id:
+                yield event
+
+    async def quiet(self) -> str:
+        """Wait until nobody has anything to do. Empty, or why the team is paused."""
+        return await self._running.quiet()
+
+    async def resume(self) -> None:
+        """Grant a new allowance after a limit was reached."""
+        stage = self._running.stage
+        await stage.database.write(assignments.resume_room, self._running.id, now=micros(stage.clock.now()))
+
+    async def run(self) -> Summary:
+        """Work until quiet, then end."""
+        return await self._running.run()
+
+    async def stop(self) -> Summary:
+        """End now; what is queued or running is cancelled."""
+        return await self._running.stop()
+
+
+class Project:
+    def __init__(self, engine: Engine, admitted: Admitted) -> None:
+        self._engine = engine
+        self._admitted = admitted
+        self._messages = Messages(engine.stage)
+        self.root = admitted.project.root
+
+    async def start(
+        self,
+        workflow: str,
+        *,
+        tag: str = "main",
+        params: Mapping[str, str] | None = None,
+        message: str | None = None,
+    ) -> Team:
+        """Start a workflow by its name or by the path of its file."""
+        definition = self._workflow(workflow)
+        running = await instance.start(
+            self._engine.stage, self._admitted, definition, tag=tag, params=params, message=message
+        )
+        return Team(running, self._messages)
+
+    async def send(self, to: str, text: str, *, key: str | None = None) -> Receipt:
+        """Deliver to `alice`, `@review` or `alice@review`."""
+        return await self._messages.send(self._admitted, to, text, key=key)
+
+    async def ask(self, agent: str, text: str) -> Answer:
+        """Send a direct message and wait for the answer."""
+        return await self._messages.ask(self._admitted, agent, text)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Everything that happens from now on."""
+        async for event in self._engine.stage.bus.subscribe():
+            yield event
+
+    def _workflow(self, name: str) -> WorkflowDefinition:
+        project = self._admitted.project
+        if name in project.workflows:
+            return project.workflows[name]
+        path = Path(name)
+        if path.suffix in (".yaml", ".yml"):
+            return project.load_workflow(path if path.is_absolute() else Path.cwd() / path)
+        known = ", ".join(project.workflows) or "none yet"
+        raise NotFound(f"there is no workflow {name} in {project.root}", hint=f"workflows: {known}")
+
+
+@asynccontextmanager
+async def open_project(
+    path: Path | str = ".", *, home: Path | None = None, clock: Clock | None = None
+) -> AsyncIterator[Project]:
+    """The project at or above `path`. Raises DefinitionError when one of its files is wrong."""
+    definitions = load_project(find_project(Path(path)))
+    if definitions.problems:
+        raise DefinitionError(list(definitions.problems))
+    settings = Settings(database=Root.private(home).location("state.db")) if home else Settings()
+    async with open_engine(settings, clock=clock) as engine:
+        admitted = await engine.stage.roster.admit(definitions)
+        await engine.stage.supervisor.wake_all()
+        yield Project(engine, admitted)

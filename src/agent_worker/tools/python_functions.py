@@ -1,0 +1,144 @@
+"""A project's own Python function as a tool: `./tools/search.py:find_issue`.
+
+Its types are the arguments, its docstring is what the model reads, and what goes wrong in it is an answer for the
+model, never our crash. It runs in our process with our rights: the user approved the content of the file before
+(§18.3), which is not decided here. A function that is not async gets a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from agent_worker.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.storage.files import Root
+from agent_worker.storage.swap import content_hash
+from agent_worker.tools.tool import Desk, Tool, tool
+
+SOURCE_CAP = 1024 * 1024
+SHOWN = 32 * 1024  #: characters of an answer
+LIMIT = 120.0  #: seconds
+
+
+def python_tool(reference: str, *, root: Path) -> Tool:
+    """The tool a definition names. Raises BadInput with what is wrong in the reference, the file or the signature."""
+    path, separator, name = reference.rpartition(":")
+    if not separator or not path.endswith(".py") or not name.isidentifier():
+        raise BadInput(f"{reference} is not a Python tool", hint="write ./path/in/project.py:function")
+    relative = path.removeprefix("./")
+    function = getattr(_module(relative, Root(root.resolve())), name, None)
+    if not inspect.isfunction(function):
+        raise BadInput(f"there is no function {name} in {relative}")
+    if not inspect.getdoc(function):
+        raise BadInput(f"{reference} has no docstring", hint="write in it what the tool does: the model reads it")
+    return tool(personal=True)(_served(function, reference))
+
+
+def _module(relative: str, root: Root) -> ModuleType:
+    """Run the text we read, not the path: what was approved and what is run must be the same file."""
+    source = root.read_text(relative, limit=SOURCE_CAP)
+    shown = str(root.location(relative))
+    name = f"project_tool_{content_hash(f'{shown}:{source}')[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    module = ModuleType(name)
+    module.__file__ = shown
+    sys.modules[name] = module  # its dataclasses look themselves up there
+    try:
+        exec(compile(source, shown, "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise BadInput(f"{relative} cannot be loaded: {_described(error)}") from None
+    return module
+
+
+def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
+    """An async function of desk and arguments, as every tool is."""
+    hints = _hints(function, reference)
+
+    @wraps(function)
+    async def call(desk: Desk, /, **arguments: Any) -> str:
+        limit = asyncio.timeout(LIMIT)
+        try:
+            async with limit:
+                return _answer(await _called(function, arguments))
+        except AgentWorkerError:
+            raise
+        except (Exception, SystemExit) as error:  # not our code: anything may come out of it
+            if limit.expired():
+                raise Refused(f"{function.__name__} did not finish within {LIMIT:.0f} s") from None
+            raise Refused(f"{function.__name__} failed: {_described(error)}") from None
+
+    desk = inspect.Parameter("desk", inspect.Parameter.POSITIONAL_ONLY, annotation=Desk)
+    own = inspect.signature(function).parameters.values()
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
+    call.__signature__ = inspect.Signature([desk, *parameters])  # type: ignore[attr-defined]
+    call.__annotations__ = {"desk": Desk, **hints, "return": str}
+    return call
+
+
+def _hints(function: Callable[..., Any], reference: str) -> dict[str, Any]:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except Exception as error:  # whatever the project wrote as a type
+        raise BadInput(f"{reference}: its types cannot be understood: {_described(error)}") from None
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
+            raise BadInput(f"{reference}: {parameter} cannot be an argument of a tool", hint="name each one")
+        if parameter.name not in hints:
+            raise BadInput(f"{reference}: {parameter.name} has no type", hint=f"write {parameter.name}: str")
+        if parameter.name == "desk":
+            raise BadInput(f"{reference}: desk is a name of ours", hint="call it something else")
+    return hints
+
+
+async def _called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return await function(**arguments)
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not done.done():  # given up meanwhile
+            done.set_exception(error) if error else done.set_result(result)
+
+    def run() -> None:
+        try:
+            result, error = function(**arguments), None
+        except BaseException as raised:
+            result, error = None, _carried(raised)
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:  # the loop is closed
+            return
+
+    # Not the shared pool: a function that hangs would take a place in it for ever and hold up our exit.
+    threading.Thread(target=run, name=f"tool-{function.__name__}", daemon=True).start()
+    return await done
+
+
+def _carried(raised: BaseException) -> Exception:
+    """What a future can carry to the loop without stopping it."""
+    if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
+        return raised
+    return RuntimeError(_described(raised))
+
+
+def _answer(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    if len(text) > SHOWN:
+        return f"{text[:SHOWN]}\n[… {len(text) - SHOWN:,} characters left out …]"
+    return text
+
+
+def _described(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= 1000 else f"{text[:999]}…"

@@ -1,0 +1,143 @@
+"""Skills: folders with a SKILL.md that an agent reads when it needs them.
+
+Nothing of a skill is ever run by reading it. Only regular text files under a cap are read, no link is followed, and
+characters made to be overlooked are shown. What the text says is advice from whoever wrote it, not from us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_worker.definitions.source import parse_source
+from agent_worker.errors import AgentWorkerError, DefinitionError, NotFound, Refused
+from agent_worker.storage.files import Root
+from agent_worker.tools.tool import Desk, Tool, tool
+
+MAIN = "SKILL.md"
+FILE_CAP = 64 * 1024
+DESCRIPTION_CAP = 500  #: characters
+SKILLS = 200
+FILES = 100  #: named with a skill
+
+_FRONT = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*$(?:\r?\n)?", re.DOTALL | re.MULTILINE)
+_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # letters by name, nothing to see
+_EMOJI_STYLE = "\ufe0f"  # everywhere in honest text, and a lone one says nothing
+_PLAIN_BREAKS = frozenset("\n\r\t")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    name: str
+    description: str
+    root: Root
+
+
+def skill_tools(directories: Sequence[Path]) -> tuple[Tool, Tool]:
+    """The two tools over these directories; of two skills with one name, the first directory's counts."""
+
+    @tool(repeatable=True, personal=True)
+    async def skill_list(desk: Desk) -> str:
+        """The skills you can use: instructions for special tasks, each with a line that says when it helps."""
+        skills = await asyncio.to_thread(find_skills, directories)
+        return "\n".join(f"- {skill.name}: {skill.description}" for skill in skills) or "(no skills)"
+
+    @tool(repeatable=True, personal=True)
+    async def skill_read(desk: Desk, name: str, file: str = MAIN) -> str:
+        """Read a skill before you do what it is for; later also the files that it mentions, one by one."""
+        return await asyncio.to_thread(_read, directories, name, file)
+
+    return skill_list, skill_read
+
+
+def find_skills(directories: Sequence[Path]) -> list[Skill]:
+    found: dict[str, Skill] = {}
+    for directory in directories:
+        for skill in _skills_in(Root(directory.absolute())):
+            if len(found) < SKILLS:
+                found.setdefault(skill.name, skill)
+    return list(found.values())
+
+
+def revealed(text: str) -> str:
+    """The text with every character that one cannot see written out."""
+    return "".join(f"⟦{_name(c)}⟧" if _is_hidden(c) else c for c in text)
+
+
+def _skills_in(directory: Root) -> Iterator[Skill]:
+    try:
+        entries = directory.list()
+    except (AgentWorkerError, OSError):
+        return
+    for entry in entries:
+        folder = directory.beneath(entry.name)
+        try:
+            if entry.is_directory and folder.exists(MAIN):
+                yield Skill(entry.name, _description(folder), folder)
+        except AgentWorkerError as error:
+            yield Skill(entry.name, f"(cannot be used: {error.message})", folder)
+
+
+def _description(folder: Root) -> str:
+    front = _FRONT.match(_text(folder, MAIN))
+    written = _front_matter(front[1]).get("description") if front else None
+    text = " ".join(revealed(written).split()) if isinstance(written, str) else ""
+    return text[:DESCRIPTION_CAP] or "(no description)"
+
+
+def _front_matter(text: str) -> dict[str, Any]:
+    try:
+        data = parse_source(text, file=MAIN).data
+    except DefinitionError:
+        # Many skills in the wild write `description: Use when: …`, which is not YAML but clear enough.
+        found = re.search(r"^description:[ \t]*(.+)$", text, re.MULTILINE)
+        return {"description": found[1]} if found else {}
+    return data if isinstance(data, dict) else {}
+
+
+def _read(directories: Sequence[Path], name: str, file: str) -> str:
+    skill = next((skill for skill in find_skills(directories) if skill.name == name), None)
+    if skill is None:
+        raise NotFound(f"there is no skill {name!r}", hint="see skill_list")
+    text = revealed(_text(skill.root, file))
+    if file != MAIN or not (others := [path for path in _files(skill.root) if path != MAIN]):
+        return text
+    return f"{text}\n\n[other files of this skill: {', '.join(others)}]"
+
+
+def _text(folder: Root, file: str) -> str:
+    text = folder.read_text(file, limit=FILE_CAP)
+    if "\0" in text:
+        raise Refused(f"{file} is not a text file")
+    return text
+
+
+def _files(root: Root) -> list[str]:
+    """What lies in the folder of a skill, the shallow ones first."""
+    found: list[str] = []
+    waiting = [""]
+    for folder in waiting:
+        for entry in root.list(folder):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            (waiting if entry.is_directory else found).append(path)
+            if len(found) + len(waiting) > FILES:
+                return found
+    return found
+
+
+def _is_hidden(character: str) -> bool:
+    if character in _PLAIN_BREAKS or character == _EMOJI_STYLE:
+        return False
+    variation = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"
+    return variation or character in _BLANK or unicodedata.category(character) in {"Cc", "Cf", "Co", "Cs"}
+
+
+def _name(character: str) -> str:
+    code = ord(character)
+    # Tag characters are a second, invisible alphabet: say which letter it is.
+    return f"tag {chr(code - 0xE0000)}" if 0xE0020 <= code <= 0xE007E else f"U+{code:04X}"

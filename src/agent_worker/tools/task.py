@@ -1,0 +1,365 @@
+"""Work on files and with a shell, inside the agent's working directory.
+
+`bash` runs in a sandbox or not at all, unless the definition says unsafe. The file tools open nothing outside the
+directory, follow no link, and leave control files alone (sandbox.py lists them). Errors are sentences for the model.
+Below: processes.py, storage/files.py. Not here: who may use these tools, and approval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+from pydantic import Field
+
+from agent_worker.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
+from agent_worker.processes import Completed, run_command, safe_environment
+from agent_worker.storage.files import Root
+from agent_worker.storage.paths import names_in, same_document
+from agent_worker.storage.swap import Conflict, content_hash
+from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, is_control, secret_places
+from agent_worker.tools.tool import Desk, Tool, tool
+
+SHOWN = 32 * 1024  #: how much of one result the model gets to read
+SHOWN_LINE = 200
+LISTED = 500
+HITS = 150
+SEARCHED_FILES = 20_000
+SEARCHED_FILE_BYTES = 2 * 1024 * 1024
+SEARCHED_BYTES = 256 * 1024 * 1024
+
+_PASSED_OVER = {".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"}
+_SHARED = "skills"  # in .agents; every other folder there is one agent's own
+
+Seconds = Annotated[int, Field(ge=1, le=600)]
+Line = Annotated[int, Field(ge=1)]
+
+
+def why_bash_is_off(*, unsafe: bool) -> str | None:
+    """A sentence for whoever gives an agent the tool; None when it will work."""
+    match find_sandbox():
+        case NoSandbox(reason) if not unsafe:
+            return f"bash is off, because there is no sandbox on this machine: {reason}"
+        case _:
+            return None
+
+
+def bash_tool(*, unsafe: bool = False, network: bool = False) -> Tool:
+    """The shell as one definition wants it: `unsafe` is without any sandbox, and must have been written out."""
+
+    async def bash(desk: Desk, command: str, seconds: Seconds = 120) -> str:
+        """Run a shell command in the working directory and read what it prints (both streams) and how it ended.
+
+        Every call is a new shell; it is stopped after `seconds`, and what it started in the background ends with it.
+        """
+        sandbox = None if unsafe else await asyncio.to_thread(_sandbox)
+        argv = ["/bin/bash", "-c", command]
+        around = (
+            sandbox.around(argv, cwd=desk.cwd, hidden=_folders_of_others(desk), network=network)
+            if sandbox
+            else nullcontext(argv)
+        )
+        with around as wrapped:
+            done = await run_command(
+                wrapped, cwd=desk.cwd, env=safe_environment(desk.env), timeout=seconds, output_cap=SHOWN
+            )
+        return _told(done, seconds)
+
+    bash.__doc__ = f"{inspect.getdoc(bash)}\n{_reach(unsafe=unsafe, network=network)}"
+    return tool(personal=True)(bash)
+
+
+bash = bash_tool()
+
+
+@tool(repeatable=True, personal=True)
+async def read_file(desk: Desk, path: str, start: Line = 1, lines: Line = 1000) -> str:
+    """Read a text file, or some lines of it: `lines` of them, from line `start` on."""
+    return await asyncio.to_thread(_read, _spot(desk, path), start, lines)
+
+
+@tool(personal=True)
+async def write_file(desk: Desk, path: str, text: str) -> str:
+    """Write a whole file, new or in place of the old one. To change a part of a file, use edit_file."""
+    return await asyncio.to_thread(_write, _spot_to_change(desk, path), text)
+
+
+@tool(personal=True)
+async def edit_file(desk: Desk, path: str, old: str, new: str) -> str:
+    """Replace one piece of a text file. `old` must be there exactly once, letter for letter, spaces included."""
+    return await asyncio.to_thread(_edit, _spot_to_change(desk, path), old, new)
+
+
+@tool(repeatable=True, personal=True)
+async def list_files(desk: Desk, path: str = ".", name: str = "*") -> str:
+    """What is in a directory. With a `name` like *.py: all files of that name beneath it, however deep."""
+    return await asyncio.to_thread(_list, _spot(desk, path), name)
+
+
+@tool(repeatable=True, personal=True)
+async def search_files(desk: Desk, text: str, path: str = ".", name: str = "*") -> str:
+    """Find the lines that contain this text, exactly as written (no patterns), in the files beneath a directory.
+
+    `name` narrows it to files like *.py. Leaves out .git, node_modules, .venv and files that are not text.
+    """
+    return await asyncio.to_thread(_search, _spot(desk, path), text, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A path the model named, relative to the working directory; '' is that directory."""
+
+    root: Root
+    relative: str
+    barred: tuple[str, ...]  #: what no path may begin with
+
+    def beneath(self, name: str) -> _Spot:
+        return replace(self, relative=f"{self.relative}/{name}" if self.relative else name)
+
+    def is_barred(self) -> bool:
+        return _comparable(self.root.path / self.relative).startswith(self.barred)
+
+
+def _spot(desk: Desk, path: str) -> _Spot:
+    cwd = desk.cwd.resolve()
+    given = PurePosixPath(path)
+    if given.is_absolute():
+        if not given.is_relative_to(cwd):
+            raise Refused(f"{path} is outside of your working directory {cwd}")
+        given = given.relative_to(cwd)
+    relative = "" if given == PurePosixPath(".") else str(given)
+    names_in(relative)
+    barred = [*secret_places(Path.home()), *_folders_of_others(desk)]
+    spot = _Spot(Root(cwd), relative, tuple(map(_comparable, barred)))
+    if spot.is_barred():
+        raise Refused(f"{path} is not for you to read: it holds credentials, or belongs to another agent")
+    return spot
+
+
+def _spot_to_change(desk: Desk, path: str) -> _Spot:
+    spot = _spot(desk, path)
+    if is_control(names_in(spot.relative)):
+        raise Refused(
+            f"{path} controls what other programs run, so no agent may change it",
+            hint="tell the user what you would change, and why",
+        )
+    return spot
+
+
+def _comparable(path: Path) -> str:
+    return same_document(f"{path}/")
+
+
+def _folders_of_others(desk: Desk) -> list[Path]:
+    """What the other agents of the project own, where it is kept as usual: beside this one's, in `.agents`."""
+    if desk.home is None or desk.home.parent.name != ".agents" or not desk.home.parent.is_dir():
+        return []
+    spared = {_SHARED, desk.home.name}
+    return [path.resolve() for path in desk.home.parent.iterdir() if path.is_dir() and path.name not in spared]
+
+
+def _sandbox() -> Sandbox:
+    match find_sandbox():
+        case Sandbox() as sandbox:
+            return sandbox
+        case NoSandbox():
+            raise Refused(
+                why_bash_is_off(unsafe=False) or "",
+                hint="work with the file tools; a person can install bubblewrap, or write unsafe in the definition",
+            )
+
+
+def _reach(*, unsafe: bool, network: bool) -> str:
+    if unsafe:
+        return "There is NO sandbox: you act with all the rights of the user. Be careful."
+    here = "You can write in the working directory and in /tmp (empty at every call); all else is read-only."
+    return f"{here} {'The network can be reached.' if network else 'There is no network.'}"
+
+
+def _told(done: Completed, limit: int) -> str:
+    parts = [done.output.replace("\0", "␀").rstrip("\n") or "(no output)"]
+    if done.timed_out:
+        parts.append(f"[stopped after {limit} s; if it needs longer, ask for more seconds]")
+    elif done.exit_code:
+        parts.append(f"[exit code {done.exit_code}]")
+    return "\n".join(parts)
+
+
+def _text(spot: _Spot) -> str:
+    content = spot.root.read_bytes(spot.relative)
+    try:
+        if b"\0" not in content:
+            return content.decode()
+    except UnicodeDecodeError:
+        pass
+    raise Refused(f"{spot.relative} is not a text file ({len(content):,} bytes)")
+
+
+def _read(spot: _Spot, start: int, count: int) -> str:
+    all_lines = _text(spot).split("\n")
+    if all_lines[-1] == "":
+        all_lines.pop()  # the last line's end is no further line
+    if not all_lines:
+        return "(the file is empty)"
+    if start > len(all_lines):
+        raise BadInput(f"{spot.relative} has only {len(all_lines):,} lines")
+    chosen: list[str] = []
+    room = SHOWN
+    for line in all_lines[start - 1 : start - 1 + count]:
+        if chosen and room < len(line):
+            break
+        chosen.append(line if len(line) <= room else f"{line[:room]}[… {len(line) - room:,} characters left out …]")
+        room -= len(line) + 1
+    last = start - 1 + len(chosen)
+    if start > 1 or last < len(all_lines):
+        chosen.append(f"[lines {start}–{last} of {len(all_lines):,}]")
+    return "\n".join(chosen)
+
+
+def _write(spot: _Spot, text: str) -> str:
+    mode = _mode(spot)
+    spot.root.replace(spot.relative, text)
+    _set_mode(spot, mode)
+    return f"{'wrote' if mode is None else 'replaced'} {spot.relative} ({text.count(chr(10)):,} lines)"
+
+
+def _edit(spot: _Spot, old: str, new: str) -> str:
+    before = _text(spot)
+    if "\r\n" in before and old not in before:
+        old, new = (piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in (old, new))
+    line = _line_of_only(before, old, spot.relative)
+    mode = _mode(spot)
+    # Swap, not replace: a person may have saved the same file since we read it.
+    outcome = spot.root.swap(spot.relative, before.replace(old, new), expected=content_hash(before))
+    if isinstance(outcome, Conflict):
+        spot.root.remove(outcome.kept)
+        raise Stale(f"{spot.relative} was changed by someone else just now", hint="read it again")
+    _set_mode(spot, mode)
+    return f"changed {spot.relative} at line {line}"
+
+
+def _line_of_only(text: str, piece: str, file: str) -> int:
+    """Where the piece stands; unless it stands there once, a sentence that helps to find it."""
+    if not piece:
+        raise BadInput("old is empty", hint="to write a whole file, use write_file")
+    match text.count(piece):
+        case 1:
+            return text.count("\n", 0, text.index(piece)) + 1
+        case 0:
+            raise NotFound(f"{file} does not contain that text", hint=_where_it_nearly_is(text, piece))
+        case times:
+            lines = ", ".join(map(str, _lines_of(text, piece)))
+            raise BadInput(
+                f"{file} contains that text {times} times, on lines {lines}",
+                hint="take in lines around it until it is there once",
+            )
+
+
+def _lines_of(text: str, piece: str, *, most: int = 10) -> Iterator[int]:
+    at = -1
+    for _ in range(most):
+        if (at := text.find(piece, at + 1)) < 0:
+            return
+        yield text.count("\n", 0, at) + 1
+
+
+def _where_it_nearly_is(text: str, piece: str) -> str:
+    """The usual mistake is in the spaces, or in all but the first line."""
+    wanted = next((line.split() for line in piece.split("\n") if line.strip()), None)
+    for number, line in enumerate(text.split("\n"), 1):
+        if wanted and line.split() == wanted:
+            return f"line {number} is nearly its first line; compare spaces and what follows: {line[:SHOWN_LINE]!r}"
+    return "read the file again and copy the text exactly"
+
+
+def _mode(spot: _Spot) -> int | None:
+    """The rights of the file that is there, None when there is none."""
+    try:
+        descriptor = spot.root.open(spot.relative, os.O_RDONLY)
+    except NotFound:
+        return None
+    try:
+        return os.fstat(descriptor).st_mode & 0o777
+    finally:
+        os.close(descriptor)
+
+
+def _set_mode(spot: _Spot, mode: int | None) -> None:
+    """A script stays executable; a new file is as readable as the user's other files."""
+    descriptor = spot.root.open(spot.relative, os.O_RDONLY)
+    try:
+        os.fchmod(descriptor, 0o644 if mode is None else mode)
+    finally:
+        os.close(descriptor)
+
+
+def _list(spot: _Spot, name: str) -> str:
+    if name == "*":
+        entries = spot.root.list(spot.relative)
+        found = [f"{entry.name}/" if entry.is_directory else entry.name for entry in entries]
+    else:
+        found = [file.relative for file, _ in _files(spot, name)]
+    if not found:
+        return "(nothing)"
+    more = [f"[… and {len(found) - LISTED:,} more]"] if len(found) > LISTED else []
+    return "\n".join(found[:LISTED] + more)
+
+
+def _search(spot: _Spot, text: str, name: str) -> str:
+    if not text or "\n" in text:
+        raise BadInput("text must be one line, and not empty")
+    hits = list(islice(_hits(spot, text, name), HITS + 1))
+    if len(hits) > HITS:
+        hits[HITS:] = ["[… there is more: narrow the search by path or name]"]
+    return "\n".join(hits) or "(nothing found)"
+
+
+def _hits(spot: _Spot, text: str, name: str) -> Iterator[str]:
+    budget = SEARCHED_BYTES
+    for file, size in _files(spot, name):
+        if size > SEARCHED_FILE_BYTES:
+            continue
+        if (budget := budget - size) < 0:
+            yield "[… stopped: too much to look through; narrow the search by path or name]"
+            return
+        with suppress(AgentWorkerError):  # not text, or gone
+            yield from _hits_in(file.relative, _text(file), text)
+
+
+def _hits_in(file: str, content: str, text: str) -> Iterator[str]:
+    if text not in content:
+        return
+    for number, line in enumerate(content.split("\n"), 1):
+        if (at := line.find(text)) >= 0:
+            begin = max(at + len(text) - SHOWN_LINE, 0)  # of a long line, the part with the hit
+            yield f"{file}:{number}: {line[begin : begin + SHOWN_LINE].strip()}"
+
+
+def _files(spot: _Spot, name: str) -> Iterator[tuple[_Spot, int]]:
+    """Files beneath a directory and their sizes; shallow ones first, a bounded number."""
+    left = SEARCHED_FILES
+    waiting = [spot]
+    for folder in waiting:
+        try:
+            entries = folder.root.list(folder.relative)
+        except Refused:  # not ours to open
+            continue
+        for entry in entries:
+            inner = folder.beneath(entry.name)
+            if entry.name in _PASSED_OVER or inner.is_barred():
+                continue
+            if entry.is_directory:
+                waiting.append(inner)
+            elif fnmatchcase(entry.name, name):
+                yield inner, entry.size
+            left -= 1
+            if left <= 0:
+                return
