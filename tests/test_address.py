@@ -56,17 +56,36 @@ def test_what_is_printed_is_read_back(address: Address) -> None:
 def test_any_other_text_is_bad_input_and_nothing_else(text: str) -> None:
     try:
         address = parse_address(text)
-    except BadInput as error:
-        assert "alice@review" in error.hint
+    except BadInput:
         return
     assert parse_address(str(address)) == address
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "@", ":", "a b", "alice@", "@review:", "alice@review:", "alice:tag", "@@review", "a@b@c", "alice ", "@review:.x",
-     "@review:a/b", "-rf", "../x", "alice\n", "@all", "user", "alice@system", "аlice"],
-)  # fmt: skip
+    [
+        "",
+        "@",
+        ":",
+        "a b",
+        "alice@",
+        "@review:",
+        "alice@review:",
+        "alice:tag",
+        "@@review",
+        "a@b@c",
+        "alice ",
+        "@review:.x",
+        "@review:a/b",
+        "-rf",
+        "../x",
+        "alice\n",
+        "@all",
+        "user",
+        "alice@system",
+        "аlice",
+    ],
+)
 def test_a_wrong_address_shows_the_three_forms(text: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse_address(text)

@@ -22,7 +22,7 @@ from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.errors import DefinitionError, NotFound
-from agent_worker.events import Event
+from agent_worker.events import Subscription
 from agent_worker.routing import Receipt
 from agent_worker.service.messages import Answer, Messages
 from agent_worker.storage.files import Root
@@ -47,11 +47,9 @@ class Team:
     async def messages(self, *, since: int = 0, limit: int = 1000) -> list[Message]:
         return await self._messages.read(self._running.admitted, f"@{self.name}", since=since, limit=limit)
 
-    async def events(self) -> AsyncIterator[Event]:
-        """What happens in this workspace from now on."""
-        async for event in self._running.stage.bus.subscribe():
-            if event.workspace == self._running.id:
-                yield event
+    def events(self) -> Subscription:
+        """What happens in this workspace from now on, to be read with `async for`."""
+        return self._running.stage.bus.subscribe(lambda event: event.workspace == self._running.id)
 
     async def quiet(self) -> str:
         """Wait until nobody has anything to do. Empty, or why the team is paused."""
@@ -101,10 +99,9 @@ class Project:
         """Send a direct message and wait for the answer."""
         return await self._messages.ask(self._admitted, agent, text)
 
-    async def events(self) -> AsyncIterator[Event]:
-        """Everything that happens from now on."""
-        async for event in self._engine.stage.bus.subscribe():
-            yield event
+    def events(self) -> Subscription:
+        """Everything that happens from now on, to be read with `async for`."""
+        return self._engine.stage.bus.subscribe()
 
     def _workflow(self, name: str) -> WorkflowDefinition:
         project = self._admitted.project

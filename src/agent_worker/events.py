@@ -7,7 +7,7 @@ the event loop, in the order of commits. A subscriber that does not keep up is c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -137,6 +137,13 @@ class DocumentChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceKept(Event):
+    kind = "resource"
+    id: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionRaised(Event):
     kind = "attention"
     id: str
@@ -148,34 +155,63 @@ class Lagging(Exception):
     """This subscriber did not read fast enough and was closed; start again from what is stored."""
 
 
+class Subscription:
+    """Every event from the moment it was made, as an async iterator. Raises Lagging when it was closed for being slow."""
+
+    def __init__(self, bus: Bus, wanted: Callable[[Event], bool]) -> None:
+        self._bus = bus
+        self._wanted = wanted
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def offer(self, event: Event, *, room: int) -> bool:
+        """False: it has fallen too far behind and gets nothing more."""
+        if not self._wanted(event):
+            return True
+        behind = self._queue.qsize() >= room
+        self._queue.put_nowait(None if behind else event)
+        return not behind
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self._queue.get()
+        if event is None:
+            raise Lagging
+        return event
+
+    def close(self) -> None:
+        self._bus.drop(self)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class Bus:
     def __init__(self, *, room: int = 1000) -> None:
         self._room = room
         self._listeners: list[Callable[[Event], None]] = []
-        self._subscribers: set[asyncio.Queue[Event | None]] = set()
+        self._subscribers: set[Subscription] = set()
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` with every event from now on; the returned function ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def subscribe(self, wanted: Callable[[Event], bool] = lambda _: True) -> Subscription:
+        subscription = Subscription(self, wanted)
+        self._subscribers.add(subscription)
+        return subscription
+
+    def drop(self, subscription: Subscription) -> None:
+        self._subscribers.discard(subscription)
+
     def publish(self, event: Event) -> None:
         for listener in tuple(self._listeners):
             listener(event)
-        for queue in tuple(self._subscribers):
-            if queue.qsize() >= self._room:
-                self._subscribers.discard(queue)
-                queue.put_nowait(None)
-            else:
-                queue.put_nowait(event)
-
-    async def subscribe(self) -> AsyncIterator[Event]:
-        """Every event from the first `anext` on. Raises Lagging when it was closed for being slow."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._subscribers.add(queue)
-        try:
-            while (event := await queue.get()) is not None:
-                yield event
-            raise Lagging
-        finally:
-            self._subscribers.discard(queue)
+        for subscription in tuple(self._subscribers):
+            if not subscription.offer(event, room=self._room):
+                self.drop(subscription)

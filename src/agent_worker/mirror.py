@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_worker import threads
 from agent_worker.clock import from_micros
 from agent_worker.errors import AgentWorkerError, NotFound
-from agent_worker.events import Bus, Event, Posted, Talked
+from agent_worker.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.storage.files import Root
@@ -24,6 +24,7 @@ from agent_worker.workspaces import channel, resources
 log = logging.getLogger(__name__)
 
 CONVERSATIONS = "conversations"
+RESOURCES = "resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Mirror:
         self._places: dict[Target, tuple[Root, str]] = {}  # where, and the file (or the folder of dated files)
         self._written: dict[Target, int] = {}
         self._behind: set[Target] = set()
+        self._kept: set[str] = set()  # resources that have their file
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -67,7 +69,7 @@ class Mirror:
 
     def _hear(self, event: Event) -> None:
         match event:
-            case Posted(workspace=room):
+            case Posted(workspace=room) | ResourceKept(workspace=room):
                 self._note(Target(room, None))
             case Talked(workspace=room, agent=agent):
                 self._note(Target(room, agent))
@@ -101,13 +103,14 @@ class Mirror:
             failpoint("outbox.before_append")
             await asyncio.to_thread(_append, root, path, rows, _is_dated(target))
             self._written[target] = rows[-1].seq
-            if target.agent is None:
-                await self._keep_resources(root, target, rows)
+        if target.agent is None and target.workspace:
+            await self._keep_resources(root, target.workspace)
 
-    async def _keep_resources(self, root: Root, target: Target, rows: Iterable[channel.Message]) -> None:
-        for id in {row.resource for row in rows if row.resource}:
-            kept = await self._database.read(resources.load, target.workspace or "", id)
-            await asyncio.to_thread(root.replace, f"resources/{id}", kept.text)
+    async def _keep_resources(self, root: Root, room: str) -> None:
+        for id in set(await self._database.read(resources.ids, room)) - self._kept:
+            kept = await self._database.read(resources.load, room, id)
+            await asyncio.to_thread(root.replace, f"{RESOURCES}/{id}", kept.text)
+            self._kept.add(id)
 
 
 def last_seq(root: Root, path: str, *, dated: bool) -> int:

@@ -152,10 +152,20 @@ def test_Y8_a_wakeup_that_is_too_short_or_nonsense_is_refused(tmp_path: Path, wa
 
 @pytest.mark.parametrize(
     "line",
-    ["backend: ../../x", "model: 'a b'", 'model: "a\\nb"', "model: --dangerous", "model: ''", "model: '${{ env.X }}'",
-     "provider: {name: x, base_url: 'https://x/${{ env.X }}'}", "mcp_servers: {a: {url: 'http://x/${{ env.X }}'}}",
-     "provider: {name: x, base_url: 'https://user:pw@x/'}", "tools: [../../x.py:f]", "tools: ['rm -rf']"],
-)  # fmt: skip
+    [
+        "backend: ../../x",
+        "model: 'a b'",
+        'model: "a\\nb"',
+        "model: --dangerous",
+        "model: ''",
+        "model: '${{ env.X }}'",
+        "provider: {name: x, base_url: 'https://x/${{ env.X }}'}",
+        "mcp_servers: {a: {url: 'http://x/${{ env.X }}'}}",
+        "provider: {name: x, base_url: 'https://user:pw@x/'}",
+        "tools: [../../x.py:f]",
+        "tools: ['rm -rf']",
+    ],
+)
 def test_Y9_Y14_names_that_could_be_options_paths_or_leaks_are_refused(tmp_path: Path, line: str) -> None:
     refusal(tmp_path, f"prompt: {{system: x}}\n{line}\n")
 
@@ -199,8 +209,19 @@ def test_F9_a_prompt_file_must_be_a_text_inside_the_project(tmp_path: Path) -> N
     (project / "empty.md").write_text(" \n")
     with (project / "huge.md").open("wb") as huge:
         huge.truncate(1024**3)
-    for file in ("/etc/passwd", "~/x.md", "../../secret.md", "../link.md", "../loop.md", "../binary.md", "../latin.md",
-                 "../huge.md", "../empty.md", "../absent.md", ".."):  # fmt: skip
+    for file in (
+        "/etc/passwd",
+        "~/x.md",
+        "../../secret.md",
+        "../link.md",
+        "../loop.md",
+        "../binary.md",
+        "../latin.md",
+        "../huge.md",
+        "../empty.md",
+        "../absent.md",
+        "..",
+    ):
         message = refusal(project, f"{MOCK}prompt: {{system_file: {file}}}\n")
         assert ".agents/alice.yaml:2:23: prompt.system_file: " in message
     assert ":2:16: system_prompt: " in refusal(project, f"{MOCK}system_prompt: ../absent.md\n")
@@ -224,8 +245,16 @@ def test_a_cron_line_and_a_moment_have_a_time_zone(tmp_path: Path) -> None:
     once = load(tmp_path, f"{MOCK}schedule: {{at: 2026-08-01T09:00, tz: Europe/Berlin}}\n").schedule
     assert once is not None
     assert once.moment == datetime(2026, 8, 1, 7, tzinfo=UTC)
-    for bad in ("wakeup: 5m, at: 2026-08-01", "prompt: x", "wakeup: 5m, tz: UTC", "at: soon", "wakeup: 1d, workspace: a b",
-                "wakeup: '0 9 * * *', tz: Mars/Base", "wakeup: '0 9 * * *', tz: ../etc", "at: 5"):  # fmt: skip
+    for bad in (
+        "wakeup: 5m, at: 2026-08-01",
+        "prompt: x",
+        "wakeup: 5m, tz: UTC",
+        "at: soon",
+        "wakeup: 1d, workspace: a b",
+        "wakeup: '0 9 * * *', tz: Mars/Base",
+        "wakeup: '0 9 * * *', tz: ../etc",
+        "at: 5",
+    ):
         assert "schedule" in refusal(tmp_path, f"{MOCK}schedule: {{{bad}}}\n")
 
 

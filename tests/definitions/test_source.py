@@ -144,11 +144,10 @@ def test_a_problem_stands_at_the_value_the_key_or_what_is_around_it() -> None:
     assert str(source.problem(["a", 0, "missing"], "x")) == "f.yaml:2:5: a[0].missing: x"
 
 
+keys = st.text("abc ", max_size=5)
 plain = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.text("abc-:# 'é\n", max_size=10)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(st.text("abc ", max_size=5), inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=4)),
     max_leaves=20,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -132,17 +133,34 @@ def test_params_are_typed(tmp_path: Path) -> None:
     )
     target, count = load(tmp_path, text).params
     assert (target.required, count.default) == (True, 3)
-    for bad in ("{name: a, type: strng}", "{name: a, default: 1}", "{name: a, type: integer, default: true}",
-                "{name: a, short: ab}", "{name: help}", "{name: a, short: h}", "{name: a, required: true, default: x}",
-                "{name: a}, {name: A}", "{name: a-b}, {name: a_b}", "{name: a, short: x}, {name: b, short: x}"):  # fmt: skip
+    for bad in (
+        "{name: a, type: strng}",
+        "{name: a, default: 1}",
+        "{name: a, type: integer, default: true}",
+        "{name: a, short: ab}",
+        "{name: help}",
+        "{name: a, short: h}",
+        "{name: a, required: true, default: x}",
+        "{name: a}, {name: A}",
+        "{name: a-b}, {name: a_b}",
+        "{name: a, short: x}, {name: b, short: x}",
+    ):
         assert "params[" in refusal(tmp_path, f"{ONE}params: [{bad}]\n")
 
 
 def test_setup_outputs_have_names_of_their_own(tmp_path: Path) -> None:
     (step,) = load(tmp_path, f"{ONE}setup: [{{shell: git diff, as: changes}}]\n").setup
     assert (step.shell, step.output) == ("git diff", "changes")
-    for bad in ("{shell: x, as: path}", "{shell: x, as: params}", "{shell: x, as: env_x}", "{shell: x, as: a.b}",
-                "{shell: x, as: ld_preload}", "{as: x}", "{shell: ''}", "{shell: x, as: a}, {shell: y, as: A}"):  # fmt: skip
+    for bad in (
+        "{shell: x, as: path}",
+        "{shell: x, as: params}",
+        "{shell: x, as: env_x}",
+        "{shell: x, as: a.b}",
+        "{shell: x, as: ld_preload}",
+        "{as: x}",
+        "{shell: ''}",
+        "{shell: x, as: a}, {shell: y, as: A}",
+    ):
         assert "setup[" in refusal(tmp_path, f"{ONE}setup: [{bad}]\n")
 
 
@@ -154,48 +172,28 @@ def test_every_placeholder_is_looked_up(tmp_path: Path) -> None:
         "setup: [{shell: 'git diff ${{ params.target }}', as: changes}]\nkickoff: '${{ changes }} ${{ env.CI }}'\n"
     )
     load(tmp_path, text)
-    for right, wrong in (("workflow.tag }}'}}", "workflow.tga }}'}}"), ("See ${{ changes", "See ${{ chnges"),
-                         ("data/${{ workflow.tag", "data/${{ x"), ("diff ${{ params.target", "diff ${{ changes"),
-                         ("env.CI", "env.HOME"), ("kickoff: '${{ changes }}", "kickoff: '${{ a[0] }}")):  # fmt: skip
+    for right, wrong in (
+        ("workflow.tag }}'}}", "workflow.tga }}'}}"),
+        ("See ${{ changes", "See ${{ chnges"),
+        ("data/${{ workflow.tag", "data/${{ x"),
+        ("diff ${{ params.target", "diff ${{ changes"),
+        ("env.CI", "env.HOME"),
+        ("kickoff: '${{ changes }}", "kickoff: '${{ a[0] }}"),
+    ):
         assert right in text
         message = refusal(tmp_path, text.replace(right, wrong))
         assert "to fill in" in message or "asks for no name" in message
 
 
-SECRETS = [
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "GITHUB_TOKEN",
-    "GH_TOKEN",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SESSION_TOKEN",
-    "DB_PASSWORD",
-    "PGPASSWORD",
-    "MYSQL_PWD",
-    "DATABASE_URL",
-    "REDIS_URL",
-    "SENTRY_DSN",
-    "STRIPE_SECRET",
-    "SLACK_WEBHOOK",
-    "NPM_TOKEN",
-    "NPM_AUTH",
-    "SSH_PRIVATE_KEY",
-    "TLS_CERT",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "AZURE_CLIENT_SECRET",
-    "JWT",
-    "SESSION_COOKIE",
-    "BEARER",
-    "PAT",
-    "MY_PASS",
-    "apikey",
-    "Secret_Thing",
-    "KEY",
-    "PASSPHRASE",
-    "AZURE_CONNECTION_STRING",
-    "PASSWD",
-]  # a list of thirty reads worse
+SECRETS = re.findall(
+    r"\w+",
+    """
+    ANTHROPIC_API_KEY OPENAI_API_KEY GITHUB_TOKEN GH_TOKEN AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID AWS_SESSION_TOKEN
+    DB_PASSWORD PGPASSWORD MYSQL_PWD DATABASE_URL REDIS_URL SENTRY_DSN STRIPE_SECRET SLACK_WEBHOOK NPM_TOKEN NPM_AUTH
+    SSH_PRIVATE_KEY TLS_CERT GOOGLE_APPLICATION_CREDENTIALS AZURE_CLIENT_SECRET JWT SESSION_COOKIE BEARER PAT MY_PASS
+    apikey Secret_Thing KEY PASSPHRASE AZURE_CONNECTION_STRING PASSWD
+    """,
+)
 
 
 @pytest.mark.parametrize("name", SECRETS)

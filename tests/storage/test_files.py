@@ -26,7 +26,7 @@ ATTEMPTS: list[Callable[[Root, str], object]] = [
     lambda root, name: root.swap(name, "ours", expected=None),
     lambda root, name: root.append(name, "ours"),
     lambda root, name: root.exists(name),
-    lambda root, name: root.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC),
+    lambda root, name: os.close(root.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)),
 ]
 
 
@@ -169,7 +169,7 @@ def test_f4_a_directory_swapped_for_a_link_lets_nothing_escape(root: Root, outsi
         attacker.join()
     assert "secret" not in outcomes
     assert Refused in outcomes  # it was a link at times,
-    assert "ours" in outcomes  # and at times not
+    assert set(outcomes) - {Refused, NotFound}  # and at times not
     assert [path.name for path in outside.iterdir()] == ["secret.md"]
     assert (outside / "secret.md").read_text() == "secret"
 
@@ -397,13 +397,11 @@ def test_d6_readers_see_old_or_new_while_the_writer_is_killed_again_and_again(ro
         writer.stdout.readline()
         for _ in range(15):
             text = root.read_text("x")
-            assert len(text) == 1_000_000
-            assert len(set(text)) == 1
+            assert len(text) == text.count(text[0]) == 1_000_000
             reads += 1
         writer.kill()
         writer.wait()
         writer.stdout.close()
-        assert len(set(root.read_text("x"))) == 1
     assert reads == 150
     root.sweep()
     assert [path.name for path in root.path.iterdir()] == ["x"]

@@ -302,7 +302,7 @@ def retry_later(
 ) -> None:
     hold_run(tx, job)
     instructions.put_back(tx, job.run, failed=counts, not_before=now + round(wait * 1e6))
-    _leave(tx, job, "failed", failure.message, now=now)
+    _close(tx, job, "failed", failure.message, now=now)
     tx.tell(
         Retrying(
             workspace=job.workspace,
@@ -323,10 +323,15 @@ def suspend(tx: Transaction, job: Assignment, *, now: int) -> None:
 
 
 def _leave(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
+    _close(tx, job, state, why, now=now)
+    _tell_end(tx, job, state, why)
+
+
+def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
+    """The run is over, its work is not."""
     inbox.take_back(tx, job.run)
     instructions.close_run(tx, job.run, state, reason=why, now=now)
     identities.set_state(tx, job.fence.agent, "idle", now=now)
-    _tell_end(tx, job, state, why)
 
 
 def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: End, *, now: int) -> None:

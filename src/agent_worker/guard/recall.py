@@ -81,19 +81,36 @@ def recall(
 
 
 def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
-    """The best rows of one shelf. Words that are everywhere are looked for only if the others find too little."""
+    """The best rows of one shelf. Words that are everywhere find entries only if the others find too few."""
     hits = {term: tables.hits(str(term), shelf) for term in question.terms}
     present = sorted((term for term in question.terms if hits[term]), key=lambda term: hits[term])
+    if question.author and all(names(term.phrase, question.author) for term in present):
+        return _newest(tables, question, shelf)
     telling = _affordable(present, hits)
     common = present[len(telling) :]
-    scores: dict[int, float] = {}
-    for match in (any_of(telling), all_of(common[:3]), any_of(common[:1])):
+    scores = _ranked(tables, question, shelf, telling, common) if telling else {}
+    for match in (all_of(common[:3]), any_of(common[:1])):
         if match and len(scores) < question.pool:
-            scores = dict(_rank(tables, question, shelf, match)) | scores
-    if not present and question.author:
-        newest = tables.newest_by(question.author, shelf, question.pool)
-        scores = {row: 1 / (place + 1) for place, row in enumerate(newest)}
+            since = tables.oldest_of_newest(match, shelf, MOST_RANKED)
+            scores = _rank(tables, question, shelf, match, since) | scores
     return scores
+
+
+def _newest(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
+    """For a query that only names an author: what they said last."""
+    rows = tables.newest_by(question.author, shelf, question.pool)
+    return {row: 1 / (place + 1) for place, row in enumerate(rows)}
+
+
+def _ranked(
+    tables: Tables, question: _Question, shelf: int, telling: Sequence[Term], common: Sequence[Term]
+) -> dict[int, float]:
+    """What the telling words find, in the order that all words give it."""
+    if not common:
+        return _rank(tables, question, shelf, any_of(telling))
+    # The telling words stand in it twice, so the common ones must too: every score is exactly doubled.
+    match = f"({any_of(telling)}) AND ({any_of([*telling, *common, *common])})"
+    return {row: score / 2 for row, score in _rank(tables, question, shelf, match).items()}
 
 
 def _affordable(terms: Sequence[Term], hits: Mapping[Term, int]) -> list[Term]:
@@ -102,19 +119,9 @@ def _affordable(terms: Sequence[Term], hits: Mapping[Term, int]) -> list[Term]:
     return [term for term, total in zip(terms, totals, strict=True) if total <= MOST_RANKED]
 
 
-def _rank(tables: Tables, question: _Question, shelf: int, match: str) -> list[tuple[int, float]]:
-    since = 0
-    if tables.hits(match, shelf) > MOST_RANKED:
-        since = tables.oldest_of_newest(match, shelf, MOST_RANKED)
-    return tables.rank(
-        match,
-        shelf,
-        since=since,
-        author=question.author,
-        now=question.now,
-        half_life=HALF_LIFE,
-        limit=question.pool,
-    )
+def _rank(tables: Tables, question: _Question, shelf: int, match: str, since: int = 0) -> dict[int, float]:
+    weights = {"author": question.author, "now": question.now, "half_life": HALF_LIFE}
+    return tables.rank(match, shelf, since=since, limit=question.pool, **weights)
 
 
 def _mixed(scores: dict[int, float], near: Mapping[int, float]) -> dict[int, float]:
@@ -172,8 +179,13 @@ def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
 
 
 def _quoted(terms: Sequence[Term]) -> str:
-    """Without the parts of what was found as a whole."""
-    said = [term.said for term in terms]
+    """Without the parts of what was found as a whole, and pairs of characters put together again."""
+    said: list[str] = []
+    for term in terms:
+        if term.is_pair and said and said[-1][-1] == term.said[0]:
+            said[-1] += term.said[1]
+        else:
+            said.append(term.said)
     whole = [word for word in said if not any(word != other and word in other for other in said)]
     return ", ".join(f"'{word}'" for word in whole)
 

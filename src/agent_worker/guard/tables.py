@@ -142,12 +142,12 @@ class Tables:
 
     def rank(
         self, match: str, shelf: int, *, since: int, author: str, now: datetime, half_life: timedelta, limit: int
-    ) -> list[tuple[int, float]]:
+    ) -> dict[int, float]:
         """The best rows of a shelf that match, from row `since` on, with their scores."""
         rows = _range(shelf)
         bindings = rows | {"low": max(rows["low"], since), "terms": match, "author": author, "limit": limit}
         times = {"now": micros(now), "half_life": half_life.total_seconds() * 1e6}
-        return [(row, score) for row, score in self._db.execute(RANK, bindings | times)]
+        return dict(self._db.execute(RANK, bindings | times))
 
     def newest_by(self, author: str, shelf: int, limit: int) -> list[int]:
         bindings = _range(shelf) | {"author": author, "limit": limit}

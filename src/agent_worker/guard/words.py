@@ -90,7 +90,13 @@ class Term:
     phrase: str  #: letters, digits and single spaces only
     columns: str = ""  #: the only columns to look in; empty for all
 
+    @property
+    def is_pair(self) -> bool:
+        """Two characters of a longer word in a script without spaces."""
+        return len(self.said) == 2 and len(self.phrase) == 3
+
     def __str__(self) -> str:
+        """As the index is asked for it."""
         return f'{self.columns}"{self.phrase}"'
 
 

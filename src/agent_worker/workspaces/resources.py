@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from agent_worker.errors import BadInput, NotFound, StorageFault
+from agent_worker.events import ResourceKept
 from agent_worker.storage.database import Transaction
 
 LIMIT = 16 * 1024 * 1024
@@ -30,7 +31,7 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
     if len(data) > LIMIT:
         raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {len(data)} bytes")
     resource = Resource(hashlib.sha256(data).hexdigest(), len(data), text)
-    tx.run(
+    new = tx.run(
         """insert into resource(workspace, id, size, text) values (:workspace, :id, :size, :text)
            on conflict (workspace, id) do nothing""",
         workspace=workspace,
@@ -38,6 +39,8 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
         size=resource.size,
         text=text,
     )
+    if new:
+        tx.tell(ResourceKept(workspace=workspace, id=resource.id, size=resource.size))
     return resource
 
 
@@ -51,3 +54,7 @@ def load(tx: Transaction, workspace: str, id: str) -> Resource:
     if hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() != id:
         raise StorageFault(f"resource {id[:12]}… is damaged: its content does not match its id")
     return Resource(id, row["size"], text)
+
+
+def ids(tx: Transaction, workspace: str) -> list[str]:
+    return [row["id"] for row in tx.all("select id from resource where workspace = :workspace", workspace=workspace)]

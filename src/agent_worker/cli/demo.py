@@ -1,0 +1,77 @@
+"""`demo`: a team of mock agents reviews a bundled change, in this process, in a temporary project that it names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agent_worker.cli.live import LiveView, summary_lines
+from agent_worker.cli.output import paint
+
+if TYPE_CHECKING:
+    from agent_worker.events import Subscription
+    from agent_worker.workflows.instance import Summary
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+@click.option("--verbose", is_flag=True, help="Show tool calls.")
+def demo(as_json: bool, verbose: bool) -> None:
+    """Watch three mock agents review a change: mentions, a document, a resource, a failure that is retried.
+
+    Needs no key, no network and no configuration, and costs nothing.
+    """
+    root = lay_out(Path(tempfile.mkdtemp(prefix="agent-worker-demo-")))
+    if not as_json:
+        click.echo(f"Three mock agents review a change in {root}\n")
+    summary = asyncio.run(_play(root, as_json=as_json, verbose=verbose))
+    if not as_json:
+        _tell(summary, root)
+    sys.exit(summary.exit_code)
+
+
+def lay_out(root: Path) -> Path:
+    """Write the bundled project."""
+    bundle = resources.files("agent_worker.demo") / "project"
+    with resources.as_file(bundle) as source:
+        for file in sorted(source.rglob("*")):
+            if file.is_file():
+                target = root / file.relative_to(source)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(file.read_bytes())
+    return root
+
+
+async def _play(root: Path, *, as_json: bool, verbose: bool) -> Summary:
+    import agent_worker
+
+    async def watch(events: Subscription, view: LiveView) -> None:
+        async for event in events:
+            click.echo(json.dumps(event.as_record())) if as_json else view.show(event)
+
+    async with agent_worker.open_project(root, home=root / ".state") as project:
+        with LiveView(verbose=verbose) as view, project.events() as events:
+            watching = asyncio.create_task(watch(events, view))
+            team = await project.start("review")
+            summary = await team.run()
+            watching.cancel()
+    return summary
+
+
+def _tell(summary: Summary, root: Path) -> None:
+    where = root / ".workspace" / "review" / "main"
+    done = paint("done", "green") if summary.exit_code == 0 else paint(summary.outcome, "red")
+    click.echo(f"\n{done}: {summary.messages} messages by {summary_lines(summary.runs)}; cost {summary.usd:.2f} USD")
+    click.echo(f"  the channel      {where / 'channel.jsonl'}")
+    for name in summary.documents:
+        click.echo(f"  the document     {where / 'documents' / name}")
+    click.echo(f"  the agents       {root / '.agents'}")
+    click.echo("\nNext: look at the files above, then check a project of your own:")
+    click.echo("  agent-worker validate .")

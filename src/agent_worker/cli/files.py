@@ -1,0 +1,59 @@
+"""`validate` and `schema`: files are checked, nothing is run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from agent_worker.cli.output import clean, paint
+from agent_worker.errors import DefinitionError, Problem
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option("--json", "as_json", is_flag=True, help="Print the problems as JSON.")
+def validate(path: Path, as_json: bool) -> None:
+    """Check the files of the project at PATH, or one workflow file, without running anything."""
+    problems, counted = _check(path)
+    if as_json:
+        fields = ("file", "line", "column", "field", "message", "hint")
+        click.echo(json.dumps([{name: getattr(p, name) for name in fields} for p in problems], indent=2))
+    else:
+        for problem in problems:
+            click.echo(clean(str(problem)), err=True)
+        if not problems:
+            click.echo(f"{paint('ok', 'green')}: {counted}")
+    sys.exit(2 if problems else 0)
+
+
+def _check(path: Path) -> tuple[list[Problem], str]:
+    from agent_worker.definitions.project import find_project, load_project
+
+    if not path.exists():
+        return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], ""
+    project = load_project(find_project(path))
+    problems = list(project.problems)
+    if path.is_file() and path.resolve() not in map(Path.resolve, project.workflow_files.values()):
+        try:
+            project.load_workflow(path)
+        except DefinitionError as error:
+            problems += error.problems
+    agents, workflows = len(project.agents), len(project.workflows)
+    return problems, f"{_count(agents, 'agent')} and {_count(workflows, 'workflow')} in {project.root}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(["agent", "workflow", "project"]))
+def schema(kind: Literal["agent", "workflow", "project"]) -> None:
+    """Print the JSON Schema of an agent, workflow or project file."""
+    from agent_worker.definitions.schema import json_schema
+
+    click.echo(json.dumps(json_schema(kind), indent=2))
