@@ -108,10 +108,10 @@ async def test_the_child_does_not_inherit_that_python_ignores_broken_pipes(tmp_p
 
 async def test_I3_a_gigabyte_of_output_costs_us_its_two_ends(tmp_path: Path) -> None:
     before = psutil.Process().memory_info().rss
-    done = await shell("echo first; head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo last", tmp_path)
-    assert done.output.startswith("first\nxxx")
-    assert done.output.endswith("xxx\nlast\n")
-    assert done.cut == 1_000_000_000 + len("first\n\nlast\n") - MIB
+    done = await shell("echo first; yes | head -c 1000000000; echo last", tmp_path)
+    assert done.output.startswith("first\ny\ny\n")
+    assert done.output.endswith("y\ny\nlast\n")
+    assert done.cut == 1_000_000_000 + len("first\nlast\n") - MIB
     assert f"[… {done.cut:,} bytes left out …]" in done.output
     assert psutil.Process().memory_info().rss - before < 50 * MIB
 
@@ -142,7 +142,7 @@ async def test_the_two_streams_can_be_read_apart(tmp_path: Path) -> None:
 
 
 async def test_Y17_what_sleeps_for_ever_is_stopped_at_its_limit_and_its_output_kept(tmp_path: Path) -> None:
-    done = await shell("echo begun; sleep 1000", tmp_path, timeout=0.3)
+    done = await shell("echo begun; sleep 1000", tmp_path, timeout=1)
     assert (done.output, done.timed_out) == ("begun\n", True)
 
 
@@ -167,7 +167,7 @@ async def test_a_child_that_tidies_up_when_asked_is_given_the_time(tmp_path: Pat
     async with start(["/bin/bash", "-c", script], cwd=tmp_path, env=ENV) as child:
         assert await child.stdout.readline() == b"ready\n"
         assert await child.kill_tree()
-        assert await child.stdout.read() == b"tidy\n"
+        assert (await child.stdout.read()).endswith(b"tidy\n")
         assert await child.wait() == 0
 
 
@@ -179,8 +179,10 @@ async def test_R4_a_child_that_closes_its_output_but_lives_is_ended(tmp_path: Pa
 
 
 async def test_R4_B10_a_grandchild_in_its_own_session_is_ended_too(tmp_path: Path) -> None:
-    done = await shell("setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000", tmp_path, timeout=0.5)
-    assert done.timed_out
+    script = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000"
+    async with start(["/bin/sh", "-c", script], cwd=tmp_path, env=ENV) as child:
+        await until(lambda: bool(pids_in(tmp_path / "pid")))
+        assert await child.kill_tree()
     (pid,) = pids_in(tmp_path / "pid")
     assert not is_running(pid)
 
@@ -262,7 +264,7 @@ asyncio.run(main())
 async def test_R5_a_parent_killed_outright_leaves_no_child_and_the_next_start_ends_grandchildren(
     tmp_path: Path,
 ) -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)]) as parent:
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)]) as parent:  # noqa: ASYNC220
         await until(lambda: bool(pids_in(tmp_path / "child") and pids_in(tmp_path / "grandchild")))
         (child,), (grandchild,) = pids_in(tmp_path / "child"), pids_in(tmp_path / "grandchild")
         kill_orphans()

@@ -156,7 +156,7 @@ class Lagging(Exception):
 
 
 class Subscription:
-    """Every event from the moment it was made, as an async iterator. Raises Lagging when it was closed for being slow."""
+    """Every event from the moment it was made, as an async iterator. Raises Lagging when it was too slow."""
 
     def __init__(self, bus: Bus, wanted: Callable[[Event], bool]) -> None:
         self._bus = bus

@@ -150,6 +150,16 @@ def test_Y10_a_place_where_a_value_could_be_run_or_split_is_refused(text: str) -
         shell_command(text, {"params.x": "1"})
 
 
+@pytest.mark.parametrize("text", ["grep 'x$' ${{ a }}", "echo '`' '<<' '((' ${{ a }}", "npm run eval -- ${{ a }}"])
+def test_what_only_looks_like_evaluation_is_allowed(text: str) -> None:
+    assert shell_command(text, {"a": "1"})[0] == text.replace("${{ a }}", '"$A"')
+
+
+def test_a_command_without_values_is_left_alone() -> None:
+    text = 'eval "x=$((1 << 2))"; cat <<EOF\n`echo $x`\nEOF\n'
+    assert shell_command(text, {"a": "1"}) == (text, {"A": "1"})
+
+
 def test_an_escaped_or_commented_placeholder_stays_text() -> None:
     assert shell_command("echo \\${{ a }} # ${{ a }}", {"a": "1"})[0] == "echo \\${{ a }} # ${{ a }}"
 

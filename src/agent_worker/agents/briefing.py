@@ -30,7 +30,7 @@ def gather(tx: Transaction, job: Assignment, worker: Worker, tools: tuple[str, .
         instruction=job.lead.text,
         sender=job.lead.sender,
         system=worker.definition.system,
-        soul={k: v for k, v in worker.definition.soul.model_dump().items() if v},
+        soul=worker.definition.soul.record(),
         memory_budget=worker.definition.memory.budget,
         workflow_note=worker.note,
         tools=tools,

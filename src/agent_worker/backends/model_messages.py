@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -41,28 +42,42 @@ CUT_OFF = "\n\n[cut off: the answer reached its limit of tokens]"
 
 
 class Memory:
-    """Past steps as messages, each made once."""
+    """The past of every run as messages, each step made once. A run is forgotten when one of its steps is."""
 
     def __init__(self) -> None:
-        # By identity: a step holds a dict and has no hash. The reference takes the entry away with the step.
-        self._made: dict[int, tuple[weakref.ref[PastStep], tuple[ModelMessage, ...]]] = {}
+        self._pasts: dict[str, _Past] = {}
 
     def messages(self, turn: Turn, steps: Sequence[PastStep]) -> list[ModelMessage]:
-        messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(turn.prompt)])]
-        made = self._made
-        for step in steps:
-            entry = made.get(id(step))
-            messages.extend(entry[1] if entry else self._make(step))
-        return messages
+        past = self._pasts.get(turn.run)
+        if past is None or not past.begins(steps):
+            past = self._pasts[turn.run] = _Past()
+        for step in steps[len(past.ids) :]:
+            past.add(step, forget=partial(self._forget, turn.run, past))
+        return [ModelRequest(parts=[UserPromptPart(turn.prompt)]), *past.messages]
 
     def __len__(self) -> int:
-        return len(self._made)
+        return sum(len(past.ids) for past in self._pasts.values())
 
-    def _make(self, step: PastStep) -> tuple[ModelMessage, ...]:
-        key = id(step)
-        made = _messages_of(step)
-        self._made[key] = (weakref.ref(step, lambda _: self._made.pop(key, None)), made)
-        return made
+    def _forget(self, run: str, past: _Past, _: object) -> None:
+        if self._pasts.get(run) is past:
+            del self._pasts[run]
+
+
+class _Past:
+    """Steps that were already turned into messages. Does not keep them alive, so an id stands for its step."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.messages: list[ModelMessage] = []
+        self._references: list[weakref.ref[PastStep]] = []
+
+    def begins(self, steps: Sequence[PastStep]) -> bool:
+        return self.ids == list(map(id, steps[: len(self.ids)]))
+
+    def add(self, step: PastStep, *, forget: Callable[[object], None]) -> None:
+        self.ids.append(id(step))
+        self.messages.extend(_messages_of(step))
+        self._references.append(weakref.ref(step, forget))
 
 
 def parameters(turn: Turn) -> ModelRequestParameters:
@@ -152,6 +167,9 @@ def _is_whole(part: ToolCallPart) -> bool:
 
 def _with_distinct_ids(response: ModelResponse) -> ModelResponse:
     """Results are kept by the id of the call, and not every server takes care to make them differ."""
+    ids = [part.tool_call_id for part in response.parts if isinstance(part, ToolCallPart)]
+    if len(set(ids)) == len(ids):
+        return response
     seen: set[str] = set()
     parts = list(response.parts)
     for index, part in enumerate(parts):
@@ -187,11 +205,13 @@ def _tokens(said: object) -> int:
 
 
 def _price(response: ModelResponse, read: int, cached: int, output: int) -> float | None:
-    written = min(_tokens(response.usage.cache_write_tokens), read - cached)
-    usage = RequestUsage(input_tokens=read, cache_read_tokens=cached, cache_write_tokens=written, output_tokens=output)
+    said = response.usage
+    if (said.input_tokens, said.cache_read_tokens, said.output_tokens) != (read, cached, output):
+        usage = RequestUsage(input_tokens=read, cache_read_tokens=cached, output_tokens=output)
+        response = replace(response, usage=usage)
     try:
-        return float(replace(response, usage=usage).cost().total_price)
-    except (LookupError, ValueError, AssertionError):
+        return float(response.cost().total_price)
+    except (LookupError, ValueError, AssertionError):  # an unknown model, no usage, no name of the model
         return None
 
 

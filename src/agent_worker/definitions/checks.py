@@ -11,7 +11,7 @@ from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
 from agent_worker.definitions.paths import Outside, beneath, overlap
 from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed_in, names_in
-from agent_worker.definitions.problems import did_you_mean
+from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 
 _OURS = (".agents", ".workflows", ".git")
@@ -48,7 +48,7 @@ def check_overrides(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefi
 def _unknown_agent(ref: str, agents: Mapping[str, AgentDefinition], broken: Mapping[str, str]) -> tuple[str, str]:
     if (name := canonical(ref, broken)) is not None:
         return f"agent {name} has problems of its own", f"fix {broken[name]} first"
-    known = f"known agents: {', '.join(sorted(agents))}" if agents else "this project has no agents"
+    known = f"known agents: {listed(agents)}" if agents else "this project has no agents"
     near = did_you_mean(ref, list(agents))
     return f"there is no agent {ref}", f"{near} {known}" if near else known
 
@@ -105,7 +105,7 @@ def _instead_of(name: str, known: set[str]) -> str:
         return "no prompt may hold a secret; pass it to an agent by its `env`"
     if name.startswith("env."):
         return f"list {name.removeprefix('env.')} under env: to allow it"
-    return did_you_mean(name, sorted(known)) or f"known: {', '.join(sorted(known))}"
+    return did_you_mean(name, sorted(known)) or f"known: {listed(known)}"
 
 
 def check_paths_of_agent(agent: AgentSettings, root: Path) -> Iterator[Broken]:

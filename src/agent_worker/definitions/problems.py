@@ -5,7 +5,7 @@ Pydantic's English speaks of inputs and instances; a person who writes a file kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -66,6 +66,12 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     """A hint, or nothing when no known word is near."""
     near = get_close_matches(word[:64], known, n=1, cutoff=0.6)
     return f'did you mean "{near[0]}"?' if near else ""
+
+
+def listed(names: Iterable[str], *, most: int = 20) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
 
 
 def _problem(details: ErrorDetails, source: Source) -> Problem:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import accumulate
 
 from .index import Index
@@ -20,7 +20,6 @@ from .words import MONTHS, Term, date_in_words, names, terms_of, without_name
 
 MOST_FOUND = 100
 MOST_RANKED = 8_000  # hits per shelf; ranking takes about a microsecond each
-HALF_LIFE = timedelta(days=30)
 AGES = (
     ("year", 365 * 86_400),
     ("month", 30 * 86_400),
@@ -82,10 +81,10 @@ def recall(
 
 def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
     """The best rows of one shelf. Words that are everywhere find entries only if the others find too few."""
+    if question.author and all(term.phrase == question.author.lower() for term in question.terms):
+        return _newest(tables, question, shelf)
     hits = {term: tables.hits(str(term), shelf) for term in question.terms}
     present = sorted((term for term in question.terms if hits[term]), key=lambda term: hits[term])
-    if question.author and all(names(term.phrase, question.author) for term in present):
-        return _newest(tables, question, shelf)
     telling = _affordable(present, hits)
     common = present[len(telling) :]
     scores = _ranked(tables, question, shelf, telling, common) if telling else {}
@@ -120,8 +119,7 @@ def _affordable(terms: Sequence[Term], hits: Mapping[Term, int]) -> list[Term]:
 
 
 def _rank(tables: Tables, question: _Question, shelf: int, match: str, since: int = 0) -> dict[int, float]:
-    weights = {"author": question.author, "now": question.now, "half_life": HALF_LIFE}
-    return tables.rank(match, shelf, since=since, limit=question.pool, **weights)
+    return tables.rank(match, shelf, since=since, author=question.author, now=question.now, limit=question.pool)
 
 
 def _mixed(scores: dict[int, float], near: Mapping[int, float]) -> dict[int, float]:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 LONGEST_TEXT = 20_000  # characters indexed of one entry: a pasted log is found by its beginning
 LONGEST_NEIGHBOUR = 1_000
+HALF_LIFE = 30 * 86_400 * 1e6  # microseconds
 SHELF_BITS = 40  # of a row's number; the bits above them are the shelf
 TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
 
@@ -48,9 +49,9 @@ ADD_ENTRY = "insert into entry values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_WORDS = "insert into words (rowid, body, around, date) values (?, ?, ?, ?)"
 
 # Age only settles ties: a half-life that counts in full halves what is found (STACK §8).
-RANK = """
+RANK = f"""
 select row, -bm25(words, 1.0, 0.3, 0.5)
-            * (0.8 + 0.2 * pow(0.5, max(:now - coalesce(at, :now), 0) / :half_life))
+            * (0.8 + 0.2 * pow(0.5, max(:now - coalesce(at, :now), 0) / {HALF_LIFE}))
             * (case when author = :author then 1.35 else 1.0 end) as score
   from words join entry on row = words.rowid
  where words match :terms and words.rowid between :low and :high
@@ -140,14 +141,11 @@ class Tables:
         """The row from which on there are `limit` hits."""
         return self._number(OLDEST_OF_NEWEST, _range(shelf) | {"terms": match, "limit": limit})
 
-    def rank(
-        self, match: str, shelf: int, *, since: int, author: str, now: datetime, half_life: timedelta, limit: int
-    ) -> dict[int, float]:
+    def rank(self, match: str, shelf: int, *, since: int, author: str, now: datetime, limit: int) -> dict[int, float]:
         """The best rows of a shelf that match, from row `since` on, with their scores."""
         rows = _range(shelf)
         bindings = rows | {"low": max(rows["low"], since), "terms": match, "author": author, "limit": limit}
-        times = {"now": micros(now), "half_life": half_life.total_seconds() * 1e6}
-        return dict(self._db.execute(RANK, bindings | times))
+        return dict(self._db.execute(RANK, bindings | {"now": micros(now)}))
 
     def newest_by(self, author: str, shelf: int, limit: int) -> list[int]:
         bindings = _range(shelf) | {"author": author, "limit": limit}
@@ -222,10 +220,10 @@ class Tables:
         last = max((entry.position or 0 for _, entry in tail), default=-1)
         # What was appended before is left out, so that appending twice does no harm.
         new = [entry for entry in entries if entry.position is None or entry.position > last]
-        rows = prepared([entry for _, entry in tail] + new)
+        before = [entry for _, entry in tail]
         # The last one of before has a neighbour now; the two before it keep theirs.
         self._delete([row for row, _ in tail[-1:]])
-        self._insert(name, rows[max(len(tail) - 1, 0) :])
+        self._insert(name, [row for row in prepared(before + new) if row.entry not in before[:-1]])
         return Changes(len(new), 0)
 
     def remove(self, names: Iterable[str]) -> Changes:

@@ -32,7 +32,6 @@ _SENTENCES = {
     errno.EBUSY: "is a mounted disk",
     errno.EXDEV: "lies on another disk",
     errno.ENXIO: "is not a regular file",
-    errno.ENOTEMPTY: "is not empty",
 }
 
 

@@ -19,15 +19,16 @@ __all__ = ["Interpolated", "interpolate", "interpolate_marked", "names_in", "she
 #: A variable of a process cannot hold more than 128 KiB on Linux.
 MAX_VARIABLE = 120 * 1024
 
-# Where the shell would read the value a second time, as commands or as arithmetic (which can run commands).
-_EVALUATES = re.compile(
-    r"`|<<|\(\(|\[\[|\$\[|\$'|(?:^|[;&|({\n]|\b(?:then|do|else|exec|command)\b)[ \t]{0,64}(?:eval|let|trap)\b"
-)
-_IN_DOUBLE_QUOTES = re.compile(r"\\.|\$\$\{\{|\$\{\{|\$\{|\$\(|\"", re.DOTALL)
+_IN_DOUBLE_QUOTES = re.compile(r"\\.|\$\$\{\{|\$\{\{|\$\{|\$\(\(|\$\(|\$\[|[\"`]", re.DOTALL)
 _IN_SINGLE_QUOTES = re.compile(r"\$\$\{\{|\$\{\{|'")
-_BARE = re.compile(r"\\.|\$\$\{\{|\$\{\{|\$\{|\$\(|['\"()}]|(?<![^\s;&|()])#[^\n]*", re.DOTALL)
+_BARE = re.compile(
+    r"\\.|\$\$\{\{|\$\{\{|\$\{|\$?\(\(|\$\(|\$\[|\$'|\[\[|<<|['\"()}`]|(?<![^\s;&|()])#[^\n]*", re.DOTALL
+)
 _CLOSED_BY = {"'": "'", '"': '"', "(": ")", "$(": ")", "${": "}"}
 _TOKENS = {"'": _IN_SINGLE_QUOTES, '"': _IN_DOUBLE_QUOTES}
+# Where the shell reads a value a second time: as commands, or as arithmetic, which can run commands.
+_EVALUATES = frozenset({"`", "<<", "((", "$((", "$[", "[[", "$'"})
+_EVALUATING_COMMAND = re.compile(r"(?:^|[;&|({\n]|\b(?:then|do|else|exec|command)\b)[ \t]{0,64}(eval|let|trap)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +65,14 @@ def shell_command(text: str, values: Mapping[str, str]) -> tuple[str, dict[str, 
     Every value comes along as a variable, unless it cannot and the command does not name it.
     """
     _check_names(text, values)
-    asked = names_in(text)
-    if asked and (found := _EVALUATES.search(text)):
-        raise BadInput(
-            f"${{{{ {asked[0]} }}}} cannot be filled in safely: {found.group().strip()} may run what it is given",
-            hint=f"use ${variable_of(asked[0])} yourself, where it cannot be run",
-        )
-    command = _with_variables(text)
+    command = _with_variables(text) if names_in(text) else interpolate(text, {})
     return command, dict(_variables(command, values))
 
 
 def _with_variables(text: str) -> str:
     """Follows the shell's quoting, to refuse a value inside of quotes: there it is not one word, or `sh -c` runs it."""
+    if found := _EVALUATING_COMMAND.search(text):
+        raise _unsafe(found[1])
     parts: list[str] = []
     inside = [")"]  # what closes each thing we are in; a command is bare, as between parentheses
     position = 0
@@ -85,15 +82,10 @@ def _with_variables(text: str) -> str:
         if word == "$${{":
             parts.append("${{")
         elif word == "${{":
-            placeholder = PLACEHOLDER.match(text, token.start())
-            assert placeholder is not None
-            if inside[-1] != ")" or text[: token.start()].endswith("["):
-                raise BadInput(
-                    f"{placeholder.group()} must not stand inside of quotes or braces in a shell command",
-                    hint="it is quoted already: close the quotes before it",
-                )
-            parts.append(f'"${variable_of(placeholder["name"])}"')
-            position = placeholder.end()
+            variable, position = _variable_at(text, token.start(), inside[-1])
+            parts.append(f'"${variable}"')
+        elif word in _EVALUATES:
+            raise _unsafe(word)
         else:
             parts.append(word)
             if word == inside[-1] and len(inside) > 1:
@@ -101,6 +93,23 @@ def _with_variables(text: str) -> str:
             elif word in _CLOSED_BY:
                 inside.append(_CLOSED_BY[word])
     return "".join((*parts, text[position:]))
+
+
+def _variable_at(text: str, start: int, inside: str) -> tuple[str, int]:
+    placeholder = PLACEHOLDER.match(text, start)
+    if placeholder is None or inside != ")" or text.endswith("[", 0, start):
+        raise BadInput(
+            "a value must not stand inside of quotes, braces or brackets in a shell command",
+            hint="it is quoted already: close the quotes before ${{",
+        )
+    return variable_of(placeholder["name"]), placeholder.end()
+
+
+def _unsafe(word: str) -> BadInput:
+    return BadInput(
+        f"no value can be filled in safely in a command with {word}, which may run what it is given",
+        hint="use the variable, such as $PARAMS_TARGET, where it cannot be run",
+    )
 
 
 def _variables(command: str, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -124,5 +133,5 @@ def _check_names(text: str, values: Mapping[str, str]) -> None:
     unknown = [name for name in names_in(text) if name not in values]
     if unknown:
         near = get_close_matches(unknown[0], values, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(values)) or 'nothing'}"
+        hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(values)[:20]) or 'nothing'}"
         raise BadInput(f"there is no {', '.join(unknown[:10])} to fill in", hint=hint)

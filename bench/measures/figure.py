@@ -1,0 +1,83 @@
+"""One measured figure, the row it makes, and how CPU time is taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+HEAD = ("what", "measured", "CPU", "baseline in the same run", "ratio", "target", "met")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    what: str
+    measured: str
+    cpu: str
+    baseline: str
+    ratio: float  #: measured against the baseline; its direction is said in `what` or `target`
+    target: str = ""
+    met: bool | None = None  #: None where nobody set a target
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        verdict = {True: "yes", False: "**no**", None: ""}[self.met]
+        return (self.what, self.measured, self.cpu, self.baseline, f"{self.ratio:.2f}", self.target, verdict)
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a measured block took, in seconds. CPU is that of the whole process, all threads."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+
+
+@contextmanager
+def measured() -> Iterator[Spent]:
+    spent = Spent()
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        yield spent
+    finally:
+        spent.cpu, spent.wall = time.process_time() - cpu, time.perf_counter() - wall
+
+
+@dataclass(slots=True)
+class Series:
+    """The same thing measured several times."""
+
+    all: list[Spent] = field(default_factory=list)
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        with measured() as spent:
+            yield
+        self.all.append(spent)
+
+    @property
+    def cpu(self) -> float:
+        return middle(spent.cpu for spent in self.all)
+
+    @property
+    def wall(self) -> float:
+        return middle(spent.wall for spent in self.all)
+
+
+def middle(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
+
+
+def us(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f} µs"
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
+
+
+def table(figures: Iterable[Figure]) -> str:
+    rows = [HEAD, ("---",) * len(HEAD), *(figure.cells for figure in figures)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

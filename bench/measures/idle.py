@@ -1,0 +1,60 @@
+"""A thousand agents with nothing to do: memory and CPU of a process of its own, against one with none.
+
+Run as a program it is that process: `python measures/idle.py COUNT SECONDS FOLDER` prints both as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+AGENTS = 1_000
+SECONDS = 5.0
+MEGABYTES = 150
+BENCH = Path(__file__).parents[1]
+
+
+async def measure(folder: Path) -> list[Figure]:
+    many, none = await asyncio.gather(_child(folder / "many", AGENTS), _child(folder / "none", 0))
+    return [
+        Figure(
+            f"{AGENTS:,} idle agents, memory",
+            f"{many['rss']:.0f} MB",
+            "",
+            f"no agents: {none['rss']:.0f} MB",
+            many["rss"] / none["rss"],
+            f"≤ {MEGABYTES} MB",
+            many["rss"] <= MEGABYTES,
+        ),
+        Figure(
+            f"{AGENTS:,} idle agents, {SECONDS:g} s",
+            "",
+            ms(many["cpu"]),
+            f"no agents: {ms(none['cpu'])}",
+            many["cpu"] / max(none["cpu"], 1e-6),
+        ),
+    ]
+
+
+async def _child(folder: Path, count: int) -> dict[str, float]:
+    command = (sys.executable, "-m", "measures.idle", str(count), str(SECONDS), str(folder))
+    done = await asyncio.to_thread(subprocess.run, command, cwd=BENCH, check=True, stdout=subprocess.PIPE)
+    answer: dict[str, float] = json.loads(done.stdout)
+    return answer
+
+
+async def be_idle(count: int, seconds: float, folder: Path) -> dict[str, float]:
+    """Every agent has its loop, and every loop waits."""
+    write_project(folder, {f"agent{n}": "" for n in range(count)})
+    project = load_project(folder)
+    async with open_engine(Settings(database=folder / "state.db")) as engine:
+        admitted = await engine.stage.roster.admit(project)
+        for agent in admitted.agents.values():
+            engine.stage.supervisor.wake(agent)
+        await asyncio.sleep(0.5 + count / 500)  # until all have looked into their queues
+        with measured() as spent:
+            await asyncio.sleep(seconds)
+        return {"cpu": spent.cpu, "rss": psutil.Process().memory_info().rss / 1e6}

@@ -1,0 +1,126 @@
+"""What a run looks up before it begins, in a channel of a million messages against one of a thousand.
+
+In both, the agent has the same twenty open deliveries and has seen all but the last fifty messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent_worker.agents import briefing
+from agent_worker.agents.assignments import Assignment
+from agent_worker.agents.registry import Worker
+from agent_worker.backends.mock import MockModel
+from agent_worker.backends.tool_loop import ToolLoop
+from agent_worker.clock import SystemClock
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.events import Bus
+from agent_worker.identities import Fence
+from agent_worker.instructions import Instruction, Lane
+from agent_worker.storage.sqlite import SqliteDatabase, SqliteTransaction, connect
+from agent_worker.workspaces import channel, inbox
+from measures.figure import Figure, Series, us
+from measures.posts import TEXT, open_room
+
+SMALL, LARGE = 1_000, 1_000_000
+AGENTS = 50
+OPEN = 20
+CALLS = 200
+ROUNDS = 9
+AT_MOST = 2.0
+
+Query = Callable[[SqliteTransaction], object]
+
+
+async def measure(folder: Path) -> list[Figure]:
+    small = await _build(folder / "small.db", SMALL)
+    large = await _build(folder / "large.db", LARGE)
+    return [_compare(what, small[what], large[what]) for what in small]
+
+
+async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
+    """A filled database and what is asked of it, by name."""
+    database = await SqliteDatabase.open(path, Bus())
+    names = [f"agent{n}" for n in range(AGENTS)]
+    room = await database.write(open_room, *names)
+    ids = await database.read(lambda tx: [row["id"] for row in tx.all("select id from agent order by id")])
+    await database.close()
+    _fill(path, room, ids, messages)
+    tx = SqliteTransaction(connect(str(path), write=False))
+    agent = ids[0]
+    job, worker = _job(agent, room, messages)
+    queries: dict[str, Query] = {
+        "inbox, 20 open": partial(inbox.open_for, agent=agent, workspace=room),
+        "last 50 of the channel": partial(channel.last, workspace=room, count=50),
+        "all that a prompt is made of": partial(briefing.gather, job=job, worker=worker, tools=()),
+    }
+    return {what: partial(query, tx) for what, query in queries.items()}
+
+
+def _fill(path: Path, room: str, agents: list[str], count: int) -> None:
+    connection = connect(str(path), write=True)
+    connection.execute("pragma synchronous=off")
+    with connection:
+        connection.executemany(
+            """insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+               values (?, ?, ?, 'user', 'message', ?, '[]', ?, 0, ?)""",
+            ((room, n, f"m_{n:08}", TEXT, f"m_{n:08}", n) for n in range(1, count + 1)),
+        )
+        connection.executemany(
+            "insert into delivery(message, agent, workspace, seq, state) values (?, ?, ?, ?, ?)",
+            _deliveries(room, agents, count),
+        )
+        connection.execute("update workspace set seq = ?", (count,))
+        connection.execute("update member set seen = ?", (count - 50,))
+    connection.execute("pragma wal_checkpoint(truncate)")
+    connection.close()
+
+
+def _deliveries(room: str, agents: list[str], count: int) -> Iterator[tuple[str, str, str, int, str]]:
+    """One each, in turn; the last few of every agent are still open."""
+    closed = count - OPEN * len(agents)
+    for n in range(1, count + 1):
+        yield f"m_{n:08}", agents[n % len(agents)], room, n, "acked" if n <= closed else "queued"
+
+
+def _job(agent: str, room: str, seq: int) -> tuple[Assignment, Worker]:
+    message = f"m_{seq:08}"
+    values: dict[str, Any] = {"source": "channel", "sender": "user", "text": TEXT, "message": message, "root": message}
+    lead = Instruction(
+        id="i_1",
+        work="i_1",
+        agent=agent,
+        workspace=room,
+        lane=Lane.IMMEDIATE,
+        hop=0,
+        state="running",
+        attempts=0,
+        failures=0,
+        queued_at=0,
+        **values,
+    )
+    definition = AgentDefinition(name="agent0", backend="mock")
+    worker = Worker(agent, "agent0", "p_1", definition, ToolLoop(MockModel(SystemClock())))
+    return Assignment("r_1", Fence(agent, "h_1", 1), "agent0", "p_1", (lead,), ()), worker
+
+
+def _compare(what: str, small: Callable[[], object], large: Callable[[], object]) -> Figure:
+    at_small, at_large = Series(), Series()
+    for _ in range(ROUNDS):
+        for query, series in (small, at_small), (large, at_large):
+            with series.again():
+                for _ in range(CALLS):
+                    query()
+    ratio = at_large.cpu / at_small.cpu
+    return Figure(
+        f"{what}, at 1,000,000 messages",
+        us(at_large.wall / CALLS),
+        us(at_large.cpu / CALLS),
+        f"at 1,000 messages: {us(at_small.cpu / CALLS)} CPU",
+        ratio,
+        f"≤ {AT_MOST:g}×",
+        ratio <= AT_MOST,
+    )

@@ -1,0 +1,118 @@
+"""Durable posts: 32 writers through the product's door, against bare group commit of one row per change.
+
+Both sync every commit in full, answer after it, and have one writer thread. The bare one has no savepoints, no
+events, no second table: it is what the door could cost at best.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from pathlib import Path
+
+import apsw
+
+from agent_worker import identities, routing
+from agent_worker.events import Bus
+from agent_worker.storage.database import Transaction
+from agent_worker.storage.sqlite import GROUP, SqliteDatabase
+from agent_worker.workspaces import workspace
+from measures.figure import Figure, Series, us
+
+WRITERS = 32
+EACH = 125
+ROUNDS = 5
+TEXT = "x" * 200
+PER_SECOND = 10_000
+OF_RAW = 0.4
+
+
+class RawGroupCommit:
+    """One row per change, a commit per group."""
+
+    def __init__(self, path: Path) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[asyncio.Future[None] | None] = queue.SimpleQueue()
+        self._connection = apsw.Connection(str(path))
+        self._connection.execute("pragma journal_mode=wal; pragma synchronous=full; create table row(text text)")
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    async def put(self) -> None:
+        answer: asyncio.Future[None] = self._loop.create_future()
+        self._jobs.put(answer)
+        await answer
+
+    async def close(self) -> None:
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _write(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            group = [job]
+            while len(group) < GROUP and not self._jobs.empty() and (more := self._jobs.get()) is not None:
+                group.append(more)
+            self._connection.execute("begin immediate")
+            for _ in group:
+                self._connection.execute("insert into row(text) values (:text)", {"text": TEXT})
+            self._connection.execute("commit")
+            self._loop.call_soon_threadsafe(self._answer, group)
+        self._connection.close()
+
+    @staticmethod
+    def _answer(group: list[asyncio.Future[None]]) -> None:
+        for answer in group:
+            answer.set_result(None)
+
+
+def open_room(tx: Transaction, *members: str) -> str:
+    project = identities.enrol_project(tx, root="/bench", name="bench")
+    room = workspace.open_room(tx, workspace.Room(project=project, workflow="bench", provider="sqlite"), now=1)
+    agents = {name: identities.enrol(tx, project=project, name=name) for name in members}
+    workspace.seat_members(tx, room, agents)
+    return room
+
+
+async def measure(folder: Path) -> list[Figure]:
+    database = await SqliteDatabase.open(folder / "posts.db", Bus())
+    raw = RawGroupCommit(folder / "raw.db")
+    room = await database.write(open_room, "alice", "bob")
+    plain, calling = (routing.Speech(room, "user", text) for text in (TEXT, f"@alice {TEXT}"))
+
+    async def rows() -> None:
+        for _ in range(EACH):
+            await raw.put()
+
+    async def posts(speech: routing.Speech) -> None:
+        for number in range(EACH):
+            await database.write(routing.say, speech, now=number)
+
+    bare, posted, called = Series(), Series(), Series()
+    for _ in range(ROUNDS):
+        with bare.again():
+            await asyncio.gather(*(rows() for _ in range(WRITERS)))
+        with posted.again():
+            await asyncio.gather(*(posts(plain) for _ in range(WRITERS)))
+        with called.again():
+            await asyncio.gather(*(posts(calling) for _ in range(WRITERS)))
+    await database.close()
+    await raw.close()
+    return [
+        _figure("channel posts, 32 writers", posted, bare, wanted=True),
+        _figure("the same with a mention: delivery and queue too", called, bare),
+    ]
+
+
+def _figure(what: str, ours: Series, bare: Series, *, wanted: bool = False) -> Figure:
+    count = WRITERS * EACH
+    rate, ratio = count / ours.wall, bare.wall / ours.wall
+    return Figure(
+        what,
+        f"{rate:,.0f}/s",
+        f"{us(ours.cpu / count)} a post",
+        f"bare group commit: {count / bare.wall:,.0f}/s, {us(bare.cpu / count)} a row",
+        ratio,
+        f"≥ {PER_SECOND:,}/s or ≥ {OF_RAW} of it" if wanted else "",
+        rate >= PER_SECOND or ratio >= OF_RAW if wanted else None,
+    )

@@ -1,0 +1,136 @@
+"""Rules that nothing checks decay: which way imports point, what importing does, who may use which library."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "agent_worker"
+
+#: From the ground up. A module imports from rows above it in this list, or from its own folder.
+ROWS: tuple[tuple[str, ...], ...] = (
+    ("errors", "failpoints", "ids", "clock", "address", "mentions", "events", "processes"),
+    ("definitions", "storage"),
+    ("identities",),
+    ("instructions", "steps", "limits", "threads", "attention", "personal", "workspaces"),
+    ("routing", "guard", "mirror"),
+    ("tools", "prompt"),
+    ("backends",),
+    ("agents",),
+    ("workflows",),
+    ("service",),
+    ("compose",),
+    ("api",),
+    ("daemon",),
+    ("demo",),
+    ("cli",),
+)
+RANK = {name: number for number, row in enumerate(ROWS) for name in row}
+
+#: Parts of one row that may know each other, each with its reason.
+KNOWN_NEIGHBOURS = {
+    ("address", "errors"),
+    ("clock", "errors"),
+    ("processes", "errors"),
+    ("workspaces", "attention"),  # a conflict between a person and an agent is put before the person
+}
+
+#: Each third-party library is imported in one to three places.
+LIBRARIES = {
+    "apsw": {"storage", "guard"},
+    "yaml": {"definitions", "personal", "tools"},
+    "pydantic": {"definitions", "tools"},
+    "pydantic_core": {"definitions", "backends"},
+    "cronsim": {"definitions", "agents"},
+    "click": {"cli"},
+    "rich": {"cli"},
+    "psutil": {"processes"},
+    "pydantic_ai": {"backends"},
+    "httpx2": {"backends"},
+    "filelock": {"daemon"},
+    "starlette": {"daemon"},
+    "uvicorn": {"daemon"},
+    "mcp": {"tools", "daemon"},
+    "ruamel": {"personal"},
+    "numpy": {"guard"},
+    "wordllama": {"guard"},
+}
+
+
+def part_of(path: Path) -> str:
+    relative = path.relative_to(SOURCE)
+    return relative.parts[0].removesuffix(".py")
+
+
+def modules() -> list[Path]:
+    return sorted(p for p in SOURCE.rglob("*.py"))
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Every import, also under TYPE_CHECKING and inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_every_part_has_its_place() -> None:
+    assert {part_of(path) for path in modules()} - {"__init__"} <= set(RANK)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    me = part_of(path)
+    if me == "__init__":
+        return
+    for name in imports_of(path):
+        pieces = name.split(".")
+        if pieces[0] != "agent_worker" or len(pieces) < 2 or pieces[1] not in RANK:
+            continue
+        other = pieces[1]
+        allowed = RANK[other] < RANK[me] or other == me or (me, other) in KNOWN_NEIGHBOURS
+        assert allowed, f"{path.relative_to(SOURCE)} imports {name}: {other} is not below {me}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_libraries_stay_where_they_belong(path: Path) -> None:
+    for name in imports_of(path):
+        library = name.split(".")[0]
+        if library in sys.stdlib_module_names or library == "agent_worker":
+            continue
+        assert library in LIBRARIES, f"{library} is not in the list: is it needed?"
+        assert part_of(path) in LIBRARIES[library], f"{path.relative_to(SOURCE)} imports {library}"
+
+
+def test_package_files_are_empty() -> None:
+    filled = [p for p in SOURCE.rglob("__init__.py") if p.read_text().strip() and p.parent != SOURCE]
+    assert not filled
+
+
+def test_importing_the_package_is_cheap() -> None:
+    """The command line must not pay for what it does not use."""
+    code = (
+        "import sys, agent_worker, agent_worker.cli.main\n"
+        "heavy = {'asyncio', 'pydantic', 'rich', 'apsw', 'yaml', 'pydantic_ai', 'mcp'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_every_module_says_what_it_is(path: Path) -> None:
+    if path.name == "__init__.py" and path.parent != SOURCE:
+        return
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+
+
+def test_no_module_is_called_by_a_name_that_means_nothing() -> None:
+    empty = {"utils", "helpers", "common", "misc", "base", "shared", "types", "constants", "manager", "handler"}
+    assert not [p for p in modules() if p.stem in empty]

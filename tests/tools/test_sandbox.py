@@ -1,0 +1,305 @@
+"""What a command in the sandbox can see and change. Skipped where bubblewrap does not work; CI installs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_worker.errors import Refused
+from agent_worker.processes import run_command, safe_environment
+from agent_worker.tools import sandbox as module
+from agent_worker.tools.sandbox import (
+    CONTROL_NAMES,
+    NoSandbox,
+    Sandbox,
+    find_sandbox,
+    is_control,
+    secret_places,
+)
+
+FOUND = find_sandbox()
+needs_sandbox = pytest.mark.skipif(
+    isinstance(FOUND, NoSandbox), reason=FOUND.reason if isinstance(FOUND, NoSandbox) else ""
+)
+GIT_CONTROL = ("hooks/pre-commit", "config", "config.worktree", "commondir", "modules/x", "worktrees/x")
+
+Run = Callable[..., Awaitable[str]]
+
+
+def names_in(directory: Path) -> set[str]:
+    return set(os.listdir(directory))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    project = home / "project"
+    project.mkdir()
+    return project
+
+
+@pytest.fixture
+def sandbox(home: Path) -> Sandbox:
+    assert isinstance(FOUND, Sandbox)
+    return Sandbox(FOUND.program, home)
+
+
+@pytest.fixture
+def run(sandbox: Sandbox, project: Path) -> Run:
+    async def run(text: str, *, cwd: Path = project, hidden: tuple[Path, ...] = (), network: bool = False) -> str:
+        with sandbox.around(["/bin/sh", "-c", text], cwd=cwd, hidden=hidden, network=network) as argv:
+            return (await run_command(argv, cwd=cwd, env=safe_environment(), timeout=20)).output
+
+    return run
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@needs_sandbox
+async def test_the_working_directory_can_be_written_and_the_system_not(run: Run, project: Path) -> None:
+    said = await run("echo kept > file; touch /etc/x /usr/x /x 2>&1; echo private > /tmp/x; cat /tmp/x")
+    assert (project / "file").read_text() == "kept\n"
+    assert said.count("Read-only file system") == 3
+    assert "private" in said
+    assert await run("ls /tmp/x 2>/dev/null; echo $TMPDIR") == "/tmp\n"
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", [".ssh/id", ".aws/credentials", ".config/gcloud/key", ".netrc", ".agent-worker/db"])
+async def test_B11_credentials_are_not_there(run: Run, home: Path, name: str) -> None:
+    secret = home / name
+    secret.parent.mkdir(parents=True, exist_ok=True)
+    secret.write_text("canary")
+    assert "canary" not in await run(f"cat {secret}; cat ~/{name}")
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", [".ssh/id", ".netrc", ".config/gcloud/key", ".agent-worker/db"])
+async def test_B11_credentials_are_hidden_also_when_the_home_directory_is_the_cwd(
+    run: Run, home: Path, name: str
+) -> None:
+    secret = home / name
+    secret.parent.mkdir(parents=True, exist_ok=True)
+    secret.write_text("canary")
+    said = await run(f"cat {name}; mv {Path(name).parts[0]} away; echo changed > {name}; ls", cwd=home)
+    assert "canary" not in said
+    assert secret.read_text() == "canary"
+
+
+@needs_sandbox
+async def test_B11_the_state_directory_is_hidden_wherever_it_is(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = project / "state"
+    state.mkdir()
+    (state / "daemon.json").write_text("canary")
+    monkeypatch.setenv("AGENT_WORKER_HOME", str(state))
+    assert "canary" not in await run("cat state/daemon.json")
+
+
+@needs_sandbox
+async def test_B11_other_projects_and_other_agents_are_not_there(run: Run, home: Path, project: Path) -> None:
+    (home / "other").mkdir()
+    (home / "other" / "code").write_text("canary")
+    bob = project / ".agents" / "bob"
+    bob.mkdir(parents=True)
+    (bob / "memory").write_text("canary")
+    said = await run(f"cat {home}/other/code .agents/bob/memory; ls ..; ls {Path(__file__).parent}", hidden=(bob,))
+    assert "canary" not in said
+    assert "test_sandbox" not in said
+
+
+@needs_sandbox
+async def test_B11_neither_the_daemon_nor_the_world_can_be_reached_without_network(run: Run, listening: int) -> None:
+    connect = f"bash -c 'echo > /dev/tcp/127.0.0.1/{listening}' && echo reached"
+    assert "reached" not in await run(connect)
+    assert "reached" in await run(connect, network=True)
+    assert (await run("cat /proc/net/dev | grep -v lo:")).count(":") == 0  # no card, so no name server either
+
+
+@needs_sandbox
+async def test_B11_processes_outside_cannot_be_seen(run: Run) -> None:
+    assert os.getpid() not in map(int, (await run("cd /proc; echo [0-9]*")).split())
+
+
+@needs_sandbox
+async def test_no_capability_is_left_even_to_root(run: Run) -> None:
+    said = await run("grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; cat /etc/shadow")
+    assert said.split()[:6] == ["CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"]
+    assert "root:" not in said
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", [n for n in CONTROL_NAMES if n != ".git"])
+async def test_C14_F12_a_control_file_cannot_be_made(run: Run, project: Path, name: str) -> None:
+    await run(f"echo evil > {name}; chmod 777 {name}; mkdir {name}/x; rm -rf {name}; mv {name} y; mkdir {name}/z")
+    assert names_in(project) == set()
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", [".mcp.json", ".claude/settings.json", ".agents/alice.yaml", "moniro.yaml"])
+async def test_C14_F12_a_control_file_cannot_be_changed(run: Run, project: Path, name: str) -> None:
+    file = project / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("good")
+    top = Path(name).parts[0]
+    said = await run(f"echo evil > {name}; rm -rf {top}; mv {top} y; ln {name} z; echo evil > z; cat {name}")
+    assert file.read_text() == "good"
+    assert said.endswith("good")
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", GIT_CONTROL)
+async def test_C14_F12_what_makes_git_run_something_cannot_be_made(run: Run, project: Path, name: str) -> None:
+    (project / ".git").mkdir()
+    await run(f"echo evil > .git/{name}; mkdir -p .git/{name}; mv .git away; mkdir -p .git; echo evil > .git/{name}")
+    # git itself would make an empty config; that much may stay, and no more
+    assert [p for p in (project / ".git").rglob("*") if p.is_file() and "evil" in p.read_text()] == []
+    assert not (project / "away").exists()
+
+
+@needs_sandbox
+async def test_C14_a_repository_cannot_appear_where_there_is_none(run: Run, project: Path) -> None:
+    await run("git init .; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit")
+    assert not (project / ".git").exists()
+
+
+@needs_sandbox
+async def test_git_works_in_the_sandbox_and_sees_nothing_of_the_protection(run: Run, project: Path) -> None:
+    await run_command("git init -q .", cwd=project, env=safe_environment(), timeout=20)
+    identity = "git -c user.name=a -c user.email=a@b"
+    said = await run(
+        f"echo x > a; git add . && {identity} commit -qm first && git status --short && git log --format=%s"
+    )
+    assert said == "first\n"
+    assert names_in(project) == {".git", "a"}
+
+
+@needs_sandbox
+async def test_C14_shell_profiles_are_protected_where_a_shell_would_read_them(run: Run, home: Path) -> None:
+    await run("echo evil > .bashrc; echo evil > .zshenv; rm -rf .bashrc; echo evil > .bashrc", cwd=home)
+    assert not (home / ".bashrc").exists()
+    assert not (home / ".zshenv").exists()
+
+
+@needs_sandbox
+async def test_C14_two_commands_at_once_protect_the_same_place(run: Run, project: Path) -> None:
+    wait = "until test -e go; do :; done"
+    first = asyncio.create_task(run("touch begun; " + wait))
+    async with asyncio.timeout(10):
+        while not (project / "begun").exists():  # noqa: ASYNC110 — a process in a sandbox sends no events
+            await asyncio.sleep(0.01)
+    await run("mkdir -p .git/hooks; chmod 755 .git; echo evil > .mcp.json")  # ends first, and tidies nothing away
+    assert (project / ".mcp.json").is_dir()
+    (project / "go").touch()
+    await first
+    assert names_in(project) == {"begun", "go"}
+
+
+@needs_sandbox
+async def test_C14_what_a_crash_left_behind_protects_and_is_tidied_away(run: Run, project: Path) -> None:
+    for name in (".mcp.json", ".git"):
+        (project / name).mkdir()
+        (project / name).chmod(0o555)
+    await run("chmod 755 .git; mkdir .git/hooks; echo evil > .mcp.json")
+    assert names_in(project) == set()
+
+
+@needs_sandbox
+async def test_a_users_own_empty_directory_stays(run: Run, project: Path) -> None:
+    (project / ".vscode").mkdir()
+    await run("true")
+    assert (project / ".vscode").is_dir()
+
+
+@needs_sandbox
+def test_C14_a_control_file_that_is_a_link_cannot_be_protected_so_nothing_runs(sandbox: Sandbox, project: Path) -> None:
+    (project / ".claude").symlink_to(project)
+    with pytest.raises(Refused, match=r"\.claude is a link"), sandbox.around(["true"], cwd=project):
+        pass
+
+
+@needs_sandbox
+def test_the_whole_disk_is_no_working_directory(sandbox: Sandbox) -> None:
+    with pytest.raises(Refused, match="cannot work in /"), sandbox.around(["true"], cwd=Path("/")):
+        pass
+
+
+@needs_sandbox
+async def test_B10_a_process_that_left_session_and_environment_ends_with_the_sandbox(run: Run, project: Path) -> None:
+    escape = "(env -i setsid sh -c 'touch begun; while :; do echo x >> alive; done' >/dev/null 2>&1 &)"
+    await run(f"{escape}; until test -e begun; do :; done")
+    size = (project / "alive").stat().st_size
+    await run("true")
+    assert (project / "alive").stat().st_size == size
+
+
+BYPASSES = [
+    " ; ".join(["true"] * 51 + ["cat $S"]),
+    "echo $(cat $S)",
+    "find ~ /etc -path '*secret*' -exec cat {} +",
+    "git -c core.pager='cat $S' -c alias.x='!cat $S' x",
+    "sed -n '1e cat '$S /etc/passwd",
+    "env -S 'cat' $S",
+    "printf 'cat %s' $S | sh",
+    "true\rcat $S",
+    "python3 -c \"print(open('$S').read())\"",
+    "“cat” $S; cat ‘$S’ || cat $S",
+    "ln -s $S link; cat link",
+    "cat /proc/1/root$S /proc/self/root$S",
+]
+
+
+@needs_sandbox
+@pytest.mark.parametrize("bypass", BYPASSES)
+async def test_B12_what_fools_a_filter_does_not_fool_the_sandbox(run: Run, home: Path, bypass: str) -> None:
+    secret = home / ".ssh" / "secret"
+    secret.parent.mkdir()
+    secret.write_text("canary")
+    assert "canary" not in await run(f"S={secret}; {bypass}")
+
+
+def test_F12_control_files_are_known_by_any_spelling_at_any_depth() -> None:
+    for path in (".git/hooks/x", "sub/.GIT/config", ".Mcp.JSON", "a/.claude", ".bashrc", ".config/fish/config.fish"):
+        assert is_control(path.split("/")), path
+    for path in (".github/x", "git/hooks", ".gitignore", "mcp.json", "config/fish"):
+        assert not is_control(path.split("/")), path
+
+
+def test_our_own_state_is_a_secret_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_WORKER_HOME", "/srv/state")
+    places = secret_places(Path("/home/u"))
+    assert {Path("/srv/state"), Path("/home/u/.agent-worker"), Path("/home/u/.ssh")} <= set(places)
+
+
+def test_B13_a_machine_without_bubblewrap_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WHERE_PROGRAMS_ARE", "/nowhere")
+    assert find_sandbox.__wrapped__() == NoSandbox(
+        "bubblewrap is not installed (apt install bubblewrap, dnf install bubblewrap)"
+    )
+
+
+def test_B13_a_bubblewrap_that_is_not_allowed_to_work_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(module, "_WHERE_PROGRAMS_ARE", str(tmp_path))
+    found = find_sandbox.__wrapped__()
+    assert isinstance(found, NoSandbox)
+    assert found.reason.endswith("does not work on this machine: bwrap: No permissions to create new namespace")
