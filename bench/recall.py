@@ -17,13 +17,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
 import apsw
 import yaml
 
-from agent_worker.guard.index import Index
+from agent_worker.guard.index import Index, Source
 from agent_worker.guard.meaning import Meaning, load_embedding
 from agent_worker.guard.recall import recall
 from agent_worker.guard.tables import Entry
@@ -95,11 +96,12 @@ def ours(index: Index, meaning: Meaning | None = None) -> Search:
     return lambda query: [found.entry.id for found in recall(index, query, now=NOW, limit=max(DEPTHS), meaning=meaning)]
 
 
-def filled(path: Path | None, *groups: Sequence[Entry]) -> Index:
+def filled(path: Path | None, entries: Sequence[Entry]) -> Index:
+    by_source: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_source.setdefault(entry.source, []).append(entry)
     index = Index(path)
-    for group in groups:
-        for source in {entry.source for entry in group}:
-            index.put(source, [entry for entry in group if entry.source == source])
+    index.sync(Source(name, partial(iter, found)) for name, found in by_source.items())
     return index
 
 
@@ -148,7 +150,8 @@ def quality(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
     }
     if embedding:
         methods["**ours + semantic**"] = ours(filled(None, turns), Meaning(embedding, None))
-    methods["ours, among 100,000 other entries"] = ours(filled(None, turns, invented(turns, 100_000)))
+    haystack = filled(None, [*turns, *invented(turns, 100_000)])
+    methods["ours, among 100,000 invented entries of the same words"] = ours(haystack)
     latin = [question for question in questions if question.ask.isascii()]
     other = [question for question in questions if not question.ask.isascii()]
     print(f"{len(turns)} turns, {len(latin)} questions in English, {len(other)} in Chinese and Japanese\n")
@@ -169,9 +172,7 @@ def speed(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / ".index" / "recall.db"
             begin = time.perf_counter()
-            index = Index(path)
-            for start in range(0, count, 500):
-                index.put(talk[start].source, talk[start : start + 500])
+            index = filled(path, talk)
             rate = count / (time.perf_counter() - begin)
             times = milliseconds(ours(index), queries)
             meant = "-"

@@ -1,6 +1,6 @@
 """A thousand agents with nothing to do: memory and CPU of a process of its own, against one with none.
 
-Run as a program it is that process: `python measures/idle.py COUNT SECONDS FOLDER` prints both as JSON.
+Run as a program it is that process: `python -m measures.idle COUNT SECONDS FOLDER` prints both as JSON.
 """
 
 from __future__ import annotations
@@ -10,6 +10,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+
+import psutil
+
+from agent_worker.compose import Settings, open_engine
+from agent_worker.definitions.project import load_project
+from measures.figure import Figure, measured, ms
+from measures.teams import write_project
 
 AGENTS = 1_000
 SECONDS = 5.0
@@ -58,3 +65,8 @@ async def be_idle(count: int, seconds: float, folder: Path) -> dict[str, float]:
         with measured() as spent:
             await asyncio.sleep(seconds)
         return {"cpu": spent.cpu, "rss": psutil.Process().memory_info().rss / 1e6}
+
+
+if __name__ == "__main__":
+    _, agents, length, place = sys.argv
+    print(json.dumps(asyncio.run(be_idle(int(agents), float(length), Path(place)))))

@@ -19,7 +19,7 @@ PROGRAM = str(Path(sys.executable).with_name("agent-worker"))
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
-def measure(folder: Path) -> list[Figure]:
+async def measure(folder: Path) -> list[Figure]:
     environment = ENVIRONMENT | {"TMPDIR": str(folder)}
     commands: dict[str, Callable[[], float]] = {
         "python itself": lambda: _whole(python("pass"), environment),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import load_project
-from agent_worker.events import Ended, Event, Started
 from agent_worker.workflows import instance
 from agent_worker.workflows.instance import Instance
 
@@ -31,10 +30,3 @@ async def open_team(root: Path, agents: dict[str, str]) -> AsyncIterator[tuple[E
     async with open_engine(Settings(database=root / "state.db")) as engine:
         admitted = await engine.stage.roster.admit(project)
         yield engine, await instance.start(engine.stage, admitted, project.workflows["review"])
-
-
-async def after(engine: Engine, kind: type[Started] | type[Ended], act: Callable[[], object]) -> Event:
-    """Act, then wait for the next event of this kind."""
-    with engine.stage.bus.subscribe(lambda event: isinstance(event, kind)) as events:
-        act()
-        return await anext(events)

@@ -65,10 +65,17 @@ def say(
 
 def recent(tx: Transaction, agent: str, context: str, count: int) -> list[Talk]:
     """The last lines, oldest first."""
+    return before(tx, agent, context, None, count)
+
+
+def before(tx: Transaction, agent: str, context: str, seq: int | None, count: int) -> list[Talk]:
+    """The lines before a seq (None: the end), oldest first."""
     rows = tx.all(
-        """select * from talk where agent = :agent and context = :context order by seq desc limit :count""",
+        """select * from talk where agent = :agent and context = :context and seq < :seq
+            order by seq desc limit :count""",
         agent=agent,
         context=context,
+        seq=seq if seq is not None else 2**62,
         count=count,
     )
     return [Talk.of(row) for row in reversed(rows)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tests.fakes.model_protocols import Answer, Ask
+from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
 
 from agent_worker.backends.backend import Finished, Outcome, PastStep, Reply, Turn, Unfinished, Usage
@@ -20,7 +20,7 @@ from agent_worker.backends.model_api import Catalogue, ModelApi
 from agent_worker.backends.outbound import Patience
 from agent_worker.backends.providers import Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.errors import BackendFailure, Crashed, Exhausted, Fenced, Overloaded, Permanent, Transient
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 KEY = "sk-test-very-secret"
@@ -72,7 +72,7 @@ class Bench:
     async def ask(self, family: str, mode: str, steps: Sequence[PastStep] = (), **changes: Any) -> Reply:
         return await self.model(family, mode).reply(self.turn(family, **changes), steps, self.hands)
 
-    async def play(self, family: str, *script: Answer | Fault | str, **changes: Any) -> Reply:
+    async def play(self, family: str, *script: Answer | Fault | Refusal | str, **changes: Any) -> Reply:
         self.server.script(script)
         return await self.ask(family, "script", **changes)
 
@@ -329,6 +329,39 @@ async def test_a_failure_has_its_class(bench: Bench, family: str, mode: str, kin
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+async def test_an_error_in_the_middle_of_a_stream_may_pass_by_itself(bench: Bench, family: str) -> None:
+    assert isinstance(await bench.fail(family, "stream_error"), Transient)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (Refusal(400, "invalid_request_error", "no such field"), Permanent),
+        (Refusal(402, "billing_error", "pay first"), Permanent),
+        (Refusal(409, "conflict", "again, please"), Transient),
+        (Refusal(413, "request_too_large", "too large"), Exhausted),
+        (Refusal(422, "invalid_request_error", "cannot do that"), Permanent),
+        (Refusal(503, "api_error", "back soon", (("retry-after", "30"),)), Overloaded),
+        (Refusal(504, "timeout_error", "upstream"), Transient),
+    ],
+)
+async def test_a_status_has_its_class(bench: Bench, family: str, refusal: Refusal, kind: type[BackendFailure]) -> None:
+    with pytest.raises(BackendFailure) as caught:
+        await bench.play(family, refusal)
+    assert type(caught.value) is kind
+    assert refusal.message in caught.value.message
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_provider_that_quotes_the_key_does_not_get_it_into_our_words(bench: Bench, family: str) -> None:
+    with pytest.raises(Permanent) as caught:
+        await bench.play(family, Refusal(401, "authentication_error", f"Incorrect key: {KEY}."))
+    assert KEY not in caught.value.message
+    assert "Incorrect key" in caught.value.message
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 async def test_a_rate_limit_tells_how_long_to_wait(bench: Bench, family: str) -> None:
     error = await bench.fail(family, "429")
     assert isinstance(error, Overloaded)
@@ -361,6 +394,23 @@ async def test_what_nobody_foresaw_is_a_crash(bench: Bench) -> None:
     await bench.catalogue.add("broken/model", object())
     with pytest.raises(Crashed, match="AttributeError"):
         await ModelApi(bench.catalogue).reply(replace(TURN, model="broken/model"), (), bench.hands)
+
+
+async def test_what_the_hands_raise_passes_through_as_it_is(bench: Bench) -> None:
+    class Tied(Recorder):
+        def say(self, text: str) -> None:
+            raise Fenced("another one writes now")
+
+    with pytest.raises(Fenced):
+        await bench.model("anthropic", "ok").reply(bench.turn("anthropic"), (), Tied())
+
+
+async def test_a_failure_is_not_taken_for_the_one_it_follows(bench: Bench) -> None:
+    try:
+        raise Permanent("an earlier try")
+    except Permanent:
+        error = await bench.fail("anthropic", "500")
+    assert type(error) is Transient
 
 
 async def test_cancelling_is_not_a_failure(bench: Bench) -> None:
@@ -451,6 +501,24 @@ async def test_past_steps_are_forgotten_with_their_run(bench: Bench) -> None:
     steps.clear()
     gc.collect()
     assert len(library._memory) == 0
+
+
+async def test_a_past_step_that_was_replaced_is_sent_as_it_is_now(bench: Bench) -> None:
+    steps = [PastStep(Reply("", (Call(f"c{n}", "add", {}),)), {f"c{n}": Result("long")}) for n in range(3)]
+    await bench.ask("chat", "ok", steps)
+    steps[1] = replace(steps[1], results={"c1": Result("short")})
+    await bench.ask("chat", "ok", steps)
+    returned = [m["content"] for m in bench.sent()["messages"] if m["role"] == "tool"]
+    assert returned == ["long", "short", "long"]
+
+
+async def test_runs_side_by_side_keep_to_their_own_past(bench: Bench) -> None:
+    mine, other = ([PastStep(Reply("", (Call(i, "add", {}),)), {i: Result(i)})] for i in ("mine", "other"))
+    for run, steps in (("r1", mine), ("r2", other), ("r1", mine)):
+        await bench.ask("chat", "ok", steps, run=run)
+        assert [m["content"] for m in bench.sent()["messages"] if m["role"] == "tool"] == [
+            result.text for step in steps for result in step.results.values()
+        ]
 
 
 def test_importing_it_does_not_import_the_model_library() -> None:

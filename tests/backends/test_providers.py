@@ -262,3 +262,20 @@ async def test_a_compressed_answer_is_refused_unopened() -> None:
     async with httpx2.AsyncClient(transport=transport) as client:
         with pytest.raises(Permanent, match="compressed"):
             await client.get("https://api.anthropic.com/")
+
+
+@pytest.mark.parametrize(
+    ("url", "env", "proxy"),
+    [
+        ("https://llm.example", {}, None),
+        ("https://llm.example", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://llm.example", {"https_proxy": "http://p:1", "no_proxy": "a.b, .example"}, None),
+        ("https://llm.example", {"https_proxy": "http://p:1", "no_proxy": "*"}, None),
+        ("https://llm.example", {"https_proxy": "http://p:1", "no_proxy": "other.example"}, "http://p:1"),
+        ("http://127.0.0.1:1", {"http_proxy": "http://p:1"}, None),
+    ],
+)
+def test_the_users_proxy_is_used_except_where_it_must_not_be(url: str, env: dict[str, str], proxy: str | None) -> None:
+    from agent_worker.backends.model_client import proxy_for
+
+    assert proxy_for(url, env) == proxy

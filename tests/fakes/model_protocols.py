@@ -58,7 +58,7 @@ class Anthropic:
         yield "message_start", {"type": "message_start", "message": message}
         blocks = ([{"type": "text", "text": ""}] if answer.text else []) + self._calls(answer)
         for index, block in enumerate(blocks):
-            start = block | ({"input": {}} if block["type"] == "tool_use" else {})
+            start: Json = block | ({"input": {}} if block["type"] == "tool_use" else {})
             yield (
                 "content_block_start",
                 {"type": "content_block_start", "index": index, "content_block": start},
@@ -168,7 +168,7 @@ class Chat:
         return [(f["name"], f.get("parameters", {})) for f in functions]
 
     def has_result(self, request: Json) -> bool:
-        return (request.get("messages") or [{}])[-1].get("role") == "tool"
+        return bool((request.get("messages") or [{}])[-1].get("role") == "tool")
 
     def _chunk(self, model: str, delta: Json | None, stop: str | None = None) -> Json:
         choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": stop}]

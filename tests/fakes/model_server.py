@@ -32,7 +32,7 @@ REFUSALS = {
     "503": Refusal(503, "api_error", "not available"),
     "529": Refusal(529, "overloaded_error", "overloaded"),
 }
-STREAMED_FAULTS = ("stall", "cut", "early_end", "slow", "huge", "bad_json")
+STREAMED_FAULTS = ("stall", "cut", "early_end", "slow", "huge", "bad_json", "stream_error")
 MODES = ("ok", "tools", "loop", "many_calls", "script", *REFUSALS, "502html", "quota", "overflow", "redirect")
 MANY = 10_000
 
@@ -54,7 +54,7 @@ class Fault:
     mode: str
 
 
-Step = Answer | Fault | str
+Step = Answer | Fault | Refusal | str
 
 
 @dataclass(slots=True)
@@ -127,6 +127,8 @@ class ModelServer:
         step = self._next() if mode == "script" else Fault(mode)
         if isinstance(step, str):
             step = Answer(step)
+        if isinstance(step, Refusal):
+            return await wire.body(step.status, protocol.error(step), step.headers)
         if isinstance(step, Fault):
             answer = await self._behave(step.mode, request, protocol, wire)
         else:
@@ -210,6 +212,10 @@ async def _misbehave(mode: str, request: Recorded, protocol: Protocol, wire: _Wi
                     wire.cut()
                 case "stall":
                     await wire.hung_up()
+                case "stream_error":
+                    error = {"type": "error"} | protocol.error(REFUSALS["529"])
+                    await wire.chunk(f"event: error\ndata: {json.dumps(error)}\n\n")
+                    await wire.end()
 
 
 def _events(answer: Answer, protocol: Protocol, model: str) -> Iterator[str]:

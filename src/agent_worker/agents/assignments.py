@@ -47,6 +47,7 @@ class Assignment:
     project: str
     taken: tuple[Instruction, ...]  #: the first leads; the others are mentions answered with it
     past: tuple[PastStep, ...]
+    done_before: int = 0  #: of those steps, how many an earlier instruction did that this one continues
     others_wait: bool = False  #: more work was queued when this was taken; it may be lifted meanwhile
 
     @property
@@ -125,6 +126,7 @@ def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, n
         project=me["project"],
         taken=tuple(map(Instruction.of, rows)),
         past=_past(tx, first["work"]),
+        done_before=_done_before(tx, first),
         others_wait=instructions.any_queued(tx, fence.agent),
     )
 
@@ -135,6 +137,16 @@ def _past(tx: Transaction, work: str) -> tuple[PastStep, ...]:
         if call["state"] == "done":
             results.setdefault(call["step"], {})[call["id"]] = Result(call["result"], bool(call["ok"]))
     return tuple(PastStep(Reply.load(s["reply"]), results.get(s["n"], {})) for s in steps.of_work(tx, work))
+
+
+def _done_before(tx: Transaction, first: Row) -> int:
+    row = tx.one(
+        """select count(*) as n from step s join run r on r.id = s.run
+            where s.work = :work and r.instruction <> :id""",
+        work=first["work"],
+        id=first["id"],
+    )
+    return int(row["n"]) if row else 0
 
 
 def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: int) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from agent_worker import instructions, prompt
@@ -19,6 +19,7 @@ from agent_worker.agents.assignments import Assignment, NotYet, Terms
 from agent_worker.agents.failure import GiveUp, Retry, after
 from agent_worker.agents.hands import Pen, RunHands
 from agent_worker.agents.limiter import Limiter
+from agent_worker.agents.recollection import recollect
 from agent_worker.agents.registry import Registry, Worker
 from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
 from agent_worker.clock import Clock, from_micros, micros
@@ -162,7 +163,8 @@ class Loop:
     async def _prepare(self, job: Assignment, worker: Worker, tools: dict[str, Tool]) -> tuple[Turn, int]:
         database = self._floor.pen.database
         gathered = await database.read(briefing.gather, job, worker, tuple(tools))
-        composed = prompt.compose(gathered.brief)
+        known = await asyncio.to_thread(recollect, worker, job.lead.text, now=self._floor.clock.now())
+        composed = prompt.compose(replace(gathered.brief, memory=known.memory, todos=known.todos))
         await database.write(instructions.keep_manifest, job.run, composed.manifest)
         turn = Turn(
             run=job.run,
@@ -171,7 +173,7 @@ class Loop:
             tools=tuple(tool.spec for tool in tools.values()),
             past=job.past,
             model=terms_model(worker),
-            max_steps=len(job.past) + worker.definition.max_steps,
+            max_steps=job.done_before + worker.definition.max_steps,
             max_tokens=worker.definition.max_tokens,
         )
         return turn, gathered.seen
@@ -200,7 +202,15 @@ class Loop:
             workspace=job.workspace,
         )
         pen = self._floor.pen
-        return Desk(seat, pen.database, pen.clock, cwd=worker.cwd, home=worker.home, env=worker.definition.env)
+        return Desk(
+            seat,
+            pen.database,
+            pen.clock,
+            cwd=worker.cwd,
+            home=worker.home,
+            library=worker.library,
+            env=worker.definition.env,
+        )
 
     def _terms(self, workspace: str | None) -> Terms:
         worker = self._floor.registry.worker(self.fence.agent, workspace)

@@ -11,7 +11,9 @@ from pathlib import Path
 from agent_worker.backends.backend import Backend
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.errors import NotFound
+from agent_worker.guard.library import Library
 from agent_worker.limits import Limits
+from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
 
 
@@ -27,7 +29,8 @@ class Worker:
     tools: tuple[Tool, ...] = ()
     limits: Limits = field(default_factory=Limits)
     cwd: Path = field(default_factory=Path)
-    home: Path | None = None  #: its own folder; None when it has no personal files
+    home: Root | None = None  #: its own folder; None when it has no personal files
+    library: Library = field(default_factory=lambda: Library(None, ""))
     note: str = ""  #: what the workflow adds to its prompt
     place: str = ""  #: the workspace's name, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none

@@ -18,9 +18,10 @@ from agent_worker.agents.schedule import Ticker, Timer
 from agent_worker.backends.backend import Backend
 from agent_worker.clock import Clock
 from agent_worker.definitions.agent import AgentDefinition, split_model
-from agent_worker.definitions.project import AGENTS, Project
+from agent_worker.definitions.project import Project
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
+from agent_worker.guard.library import Library
 from agent_worker.limits import Limits
 from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq
 from agent_worker.storage.database import Database, Transaction
@@ -70,8 +71,8 @@ class Roster:
                 agent = await self._database.write(
                     identities.enrol, project=admitted.id, name=name, kind="inline", home=room
                 )
-                worker = self._worker(admitted.id, agent, member.as_agent(name), admitted.project, workflow)
-                worker = replace(worker, home=None)
+                definition = member.as_agent(name)
+                worker = self._worker(admitted.id, agent, definition, admitted.project, workflow, has_home=False)
             self._registry.add(replace(worker, name=name, place=place, note=notes.get(name, "")), workspace=room)
             seated[name] = worker.agent
         return seated
@@ -92,8 +93,11 @@ class Roster:
         definition: AgentDefinition,
         project: Project,
         workflow: WorkflowDefinition | None = None,
+        *,
+        has_home: bool = True,
     ) -> Worker:
         backend, tools = self._equip(definition, project.root)
+        home = Root(project.root).beneath(definition.personal_dir) if has_home else None
         return Worker(
             agent=agent,
             name=definition.name,
@@ -103,7 +107,8 @@ class Roster:
             tools=tools,
             limits=limits_of(definition, project, workflow),
             cwd=project.root / definition.cwd,
-            home=project.root / (definition.context.dir or f"{AGENTS}/{definition.name}"),
+            home=home,
+            library=Library(home, definition.name),
             credential=credential_of(definition),
         )
 
@@ -111,11 +116,10 @@ class Roster:
         """Keep its conversation file; a folder that came with a history of its own is gone on with."""
         if worker.home is None:
             return
-        root = Root(worker.home)
-        seq = last_seq(root, CONVERSATIONS, dated=True)
+        seq = last_seq(worker.home, CONVERSATIONS, dated=True)
         if seq:
             await self._database.write(threads.begin_at, worker.agent, threads.PERSONAL, seq)
-        self._mirror.watch(Target(None, worker.agent), root, CONVERSATIONS)
+        self._mirror.watch(Target(None, worker.agent), worker.home, CONVERSATIONS)
 
     async def _keep_schedule(self, worker: Worker, wanted: Schedule | None) -> None:
         id = f"s_{worker.agent}"

@@ -86,7 +86,7 @@ def _openai_provider(route: Route, client: AsyncOpenAI) -> Provider[AsyncOpenAI]
 def _http_client(
     route: Route, patience: Patience, env: Mapping[str, str], certificates: ssl.SSLContext
 ) -> httpx2.AsyncClient:
-    proxy = _proxy(route.base_url, env)
+    proxy = proxy_for(route.base_url, env)
     limits = httpx2.Limits(max_connections=100, max_keepalive_connections=20)
     wire = httpx2.AsyncHTTPTransport(verify=certificates, limits=limits, proxy=proxy)
     guarded = GuardedTransport(wire, route, body=patience.body, pinned=proxy is None)
@@ -94,9 +94,12 @@ def _http_client(
     return httpx2.AsyncClient(transport=guarded, timeout=timeout, follow_redirects=False)
 
 
-def _proxy(url: str, env: Mapping[str, str]) -> str | None:
+def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     """The user's proxy. A client that is handed a transport no longer looks for it."""
     host, scheme = host_of(url), url.split(":", 1)[0]
+    address = literal(host)
+    if host == "localhost" or (address and address.is_loopback):
+        return None
     for direct in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(","):
         name = direct.strip().lstrip("*.")
         if direct.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):

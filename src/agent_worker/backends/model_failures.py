@@ -70,7 +70,7 @@ def _ours_within(error: BaseException | None) -> BackendFailure | None:
     while error is not None:
         if isinstance(error, BackendFailure):
             return error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__  # not __context__: that may be the failure which this very try follows
     return None
 
 

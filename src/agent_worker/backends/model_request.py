@@ -28,7 +28,7 @@ from agent_worker.backends.model_failures import failure
 from agent_worker.backends.model_messages import Memory, parameters, read_reply, settings
 from agent_worker.backends.outbound import Patience
 from agent_worker.backends.providers import Route
-from agent_worker.errors import Permanent, Transient
+from agent_worker.errors import AgentWorkerError, Permanent, Transient
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,8 @@ class ModelLibrary:
             async with asyncio.timeout(self._patience.total):
                 response = await self._stream(built.model, turn, steps, hands)
             return read_reply(response, turn, steps)
+        except AgentWorkerError:
+            raise  # ours: already classified, or from the hands
         except TimeoutError:
             raise Transient(f"the provider's answer took longer than {self._patience.total:g} s") from None
         except Exception as error:  # this is the border to the vendors' libraries, which raise what they like

@@ -50,7 +50,8 @@ def load_embedding() -> Embedding | None:
     except (ImportError, OSError):
         return None
     finally:
-        root.handlers[:], root.level = handlers, level  # importing it sets up logging for everybody
+        root.handlers[:] = handlers  # importing it sets up logging for everybody
+        root.setLevel(level)
 
 
 class Meaning:

@@ -41,7 +41,6 @@ class Found:
 class _Question:
     """A query understood: what to look for, and the one author it names."""
 
-    query: str
     terms: Sequence[Term]
     author: str
     now: datetime
@@ -65,7 +64,7 @@ def recall(
     def ask(tables: Tables) -> list[Found]:
         author = _only_author(query, tables.authors())
         pool = MOST_FOUND if meaning else limit
-        question = _Question(query, terms_of(query, now), author, now, pool)
+        question = _Question(terms_of(query, now), author, now, pool)
         shelves = tables.shelves(kinds, scopes)
         scores: dict[int, float] = {}
         for shelf in shelves:
@@ -81,10 +80,10 @@ def recall(
 
 def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
     """The best rows of one shelf. Words that are everywhere find entries only if the others find too few."""
-    if question.author and all(term.phrase == question.author.lower() for term in question.terms):
-        return _newest(tables, question, shelf)
     hits = {term: tables.hits(str(term), shelf) for term in question.terms}
     present = sorted((term for term in question.terms if hits[term]), key=lambda term: hits[term])
+    if question.author and all(term.phrase == question.author.lower() for term in present):
+        return _newest(tables, question, shelf)
     telling = _affordable(present, hits)
     common = present[len(telling) :]
     scores = _ranked(tables, question, shelf, telling, common) if telling else {}
@@ -96,7 +95,7 @@ def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]
 
 
 def _newest(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
-    """For a query that only names an author: what they said last."""
+    """Where there is nothing to go by but an author's name: what they said last."""
     rows = tables.newest_by(question.author, shelf, question.pool)
     return {row: 1 / (place + 1) for place, row in enumerate(rows)}
 
@@ -124,9 +123,9 @@ def _rank(tables: Tables, question: _Question, shelf: int, match: str, since: in
 
 def _mixed(scores: dict[int, float], near: Mapping[int, float]) -> dict[int, float]:
     """A weighted sum of both, each measured against its best; it beats fusing the ranks."""
-    if not near:
+    most, nearest = max(scores.values(), default=1.0), max(near.values(), default=0.0)
+    if nearest <= 0:
         return scores
-    most, nearest = max(scores.values(), default=1.0), max(near.values())
     return {
         row: 0.6 * scores.get(row, 0.0) / most + 0.4 * max(near.get(row, 0.0), 0.0) / nearest
         for row in scores.keys() | near.keys()

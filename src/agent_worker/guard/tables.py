@@ -302,9 +302,10 @@ def _said_by(near: Sequence[Entry]) -> str:
     return "\n".join(entry.text[:LONGEST_NEIGHBOUR] for entry in near if entry.position is not None)
 
 
-def _mark(entry: Entry, *more: object) -> bytes:
-    known = (entry.id, entry.kind, entry.scope, entry.author, entry.label, entry.position, entry.text, *more)
-    return blake2b(repr(known).encode(), digest_size=8).digest()
+def _mark(entry: Entry, around: str, at: int | None, zone: int | None) -> bytes:
+    known = (entry.id, entry.kind, entry.scope, entry.author, entry.label, entry.position, at, zone)
+    whole = f"{known}{len(entry.text)} {entry.text}{around}"
+    return blake2b(whole.encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def _stored(number: int, name: str, row: Row) -> tuple[Any, ...]:

@@ -39,6 +39,11 @@ SEARCHED_BYTES = 256 * 1024 * 1024
 _PASSED_OVER = {".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"}
 _SHARED = "skills"  # in .agents; every other folder there is one agent's own
 
+_UNSAFE = "There is NO sandbox: you act with all the rights of the user. Be careful."
+_SANDBOXED = "You can write in the working directory and in /tmp (empty at every call); all else is read-only."
+_ONLINE = "The network can be reached."
+_OFFLINE = "There is no network."
+
 Seconds = Annotated[int, Field(ge=1, le=600)]
 Line = Annotated[int, Field(ge=1)]
 
@@ -73,7 +78,8 @@ def bash_tool(*, unsafe: bool = False, network: bool = False) -> Tool:
             )
         return _told(done, seconds)
 
-    bash.__doc__ = f"{inspect.getdoc(bash)}\n{_reach(unsafe=unsafe, network=network)}"
+    reach = _UNSAFE if unsafe else f"{_SANDBOXED} {_ONLINE if network else _OFFLINE}"
+    bash.__doc__ = f"{inspect.getdoc(bash)}\n{reach}"
     return tool(personal=True)(bash)
 
 
@@ -160,10 +166,11 @@ def _comparable(path: Path) -> str:
 
 def _folders_of_others(desk: Desk) -> list[Path]:
     """What the other agents of the project own, where it is kept as usual: beside this one's, in `.agents`."""
-    if desk.home is None or desk.home.parent.name != ".agents" or not desk.home.parent.is_dir():
+    home = desk.home.location() if desk.home else None
+    if home is None or home.parent.name != ".agents" or not home.parent.is_dir():
         return []
-    spared = {_SHARED, desk.home.name}
-    return [path.resolve() for path in desk.home.parent.iterdir() if path.is_dir() and path.name not in spared]
+    spared = {_SHARED, home.name}
+    return [path.resolve() for path in home.parent.iterdir() if path.is_dir() and path.name not in spared]
 
 
 def _sandbox() -> Sandbox:
@@ -175,13 +182,6 @@ def _sandbox() -> Sandbox:
                 why_bash_is_off(unsafe=False) or "",
                 hint="work with the file tools; a person can install bubblewrap, or write unsafe in the definition",
             )
-
-
-def _reach(*, unsafe: bool, network: bool) -> str:
-    if unsafe:
-        return "There is NO sandbox: you act with all the rights of the user. Be careful."
-    here = "You can write in the working directory and in /tmp (empty at every call); all else is read-only."
-    return f"{here} {'The network can be reached.' if network else 'There is no network.'}"
 
 
 def _told(done: Completed, limit: int) -> str:

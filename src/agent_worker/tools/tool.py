@@ -21,7 +21,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from agent_worker.clock import Clock
 from agent_worker.errors import BadInput
+from agent_worker.guard.library import Library
 from agent_worker.storage.database import Database
+from agent_worker.storage.files import Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,14 @@ class Desk:
     clock: Clock
     key: str = ""  #: names this one call among all there ever were; the same when it is made again
     cwd: Path = field(default_factory=Path)  #: where task tools work
-    home: Path | None = None  #: the agent's own folder; None when it has no personal files
+    home: Root | None = None  #: the agent's own folder; None when it has no personal files
+    library: Library | None = None  #: what it can look up
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    name: str
-    description: str
+    spec: ToolSpec
     function: Callable[..., Any]
     arguments: type[BaseModel]
     stored: bool  #: runs inside one transaction
@@ -87,10 +89,8 @@ class Tool:
     personal: bool  #: also there without a workspace
 
     @property
-    def spec(self) -> ToolSpec:
-        schema = self.arguments.model_json_schema()
-        schema.pop("title", None)
-        return ToolSpec(self.name, self.description, schema)
+    def name(self) -> str:
+        return self.spec.name
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments, typed; BadInput is a sentence the model can act on."""
@@ -110,17 +110,23 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     def define(function: Callable[..., Any]) -> Tool:
         stored = not inspect.iscoroutinefunction(function)
+        arguments = _arguments(function, skip=2 if stored else 1)
         return Tool(
-            name=function.__name__,
-            description=inspect.getdoc(function) or "",
+            spec=spec_of(function.__name__, inspect.getdoc(function) or "", arguments),
             function=function,
-            arguments=_arguments(function, skip=2 if stored else 1),
+            arguments=arguments,
             stored=stored,
             repeatable=repeatable or stored,
             personal=personal,
         )
 
     return define(function) if function is not None else define
+
+
+def spec_of(name: str, description: str, arguments: type[BaseModel]) -> ToolSpec:
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    return ToolSpec(name, description, schema)
 
 
 def _arguments(function: Callable[..., Any], *, skip: int) -> type[BaseModel]:

@@ -1,8 +1,8 @@
-"""Which tools there are by default in a workspace."""
+"""Which tools an agent has by itself: those of a team, and those of its own memory and history."""
 
 from __future__ import annotations
 
-from agent_worker.tools import channel, me, resources, team
+from agent_worker.tools import channel, me, recall, resources, team
 from agent_worker.tools.tool import Tool
 
 TEAM: tuple[Tool, ...] = (
@@ -21,3 +21,8 @@ TEAM: tuple[Tool, ...] = (
     resources.resource_create,
     resources.resource_read,
 )
+
+
+def own_tools(*, has_home: bool) -> tuple[Tool, ...]:
+    """An inline agent has no files of its own, only what was said."""
+    return recall.OWN + recall.HISTORY if has_home else recall.HISTORY

@@ -1,0 +1,123 @@
+"""Runs of mock agents: how soon one begins, what a step costs, how long a small team takes to be quiet."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import agent_worker
+from agent_worker import routing
+from agent_worker.backends.mock import calls, says
+from agent_worker.clock import micros
+from agent_worker.compose import Engine
+from agent_worker.events import Ended, Event, Started
+from agent_worker.storage.database import Transaction
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.quiet import MOMENT
+from measures.figure import Figure, Series, middle, ms
+from measures.posts import RawGroupCommit
+from measures.teams import open_team, write_project
+
+MENTIONS = 150
+TO_START = 0.005  # seconds
+STEPS = 200
+PER_STEP = 0.001
+TEAM_ROUNDS = 5
+TO_QUIET = 0.5
+
+
+async def measure(folder: Path) -> list[Figure]:
+    return [await _mention(folder), await _steps(folder), await _team(folder)]
+
+
+async def _mention(folder: Path) -> Figure:
+    """From handing over the message to the event that tells of the run: two commits and a wake."""
+    plain, latencies = Series(), []
+    async with open_team(folder / "mention", {"alice": ""}) as (engine, room):
+        for number in range(MENTIONS):
+            with plain.again():
+                await engine.stage.database.write(_touch)
+                await engine.stage.database.write(_touch)
+            latencies.append(await _latency(engine, room, f"@alice what about {number}?"))
+    value = middle(latencies)
+    return Figure(
+        "mention → run of the mentioned begins",
+        ms(value),
+        "",
+        f"two one-row writes, one after the other: {ms(plain.wall)}",
+        value / plain.wall,
+        f"≤ {TO_START * 1e3:g} ms",
+        value <= TO_START,
+    )
+
+
+def _touch(tx: Transaction) -> None:
+    tx.run("update workspace set seq = seq")
+
+
+async def _latency(engine: Engine, room: Instance, text: str) -> float:
+    wanted: list[float] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, Started):
+            wanted.append(time.perf_counter())
+
+    stop = engine.stage.bus.listen(note)
+    with engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
+        begun = time.perf_counter()
+        await _say(engine, room, text)
+        await anext(ended)
+    stop()
+    return wanted[0] - begun
+
+
+async def _say(engine: Engine, room: Instance, text: str) -> None:
+    speech = routing.Speech(room.id, "user", text)
+    await engine.stage.database.write(routing.say, speech, now=micros(engine.stage.clock.now()))
+
+
+async def _steps(folder: Path) -> Figure:
+    """Each step is stored when the model has answered, and again with the result of its call: two synced commits."""
+    ours, bare = Series(), Series()
+    raw = RawGroupCommit(folder / "steps-raw.db")
+    async with open_team(folder / "steps", {"alice": f"max_steps: {STEPS + 1}\n"}) as (engine, room):
+        for round in range(3):
+            script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
+            engine.backends.mocks["alice"].then(*script, says(f"done {round}"))
+            with ours.again(), engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
+                await _say(engine, room, "@alice work")
+                await anext(ended)
+            with bare.again():
+                for _ in range(2 * STEPS):
+                    await raw.put()
+    await raw.close()
+    return Figure(
+        "a mock step with one stored tool call",
+        ms(ours.wall / STEPS),
+        ms(ours.cpu / STEPS),
+        f"two bare synced one-row commits: {ms(bare.cpu / STEPS)} CPU",
+        ours.cpu / bare.cpu,
+        f"≤ {PER_STEP * 1e3:.1f} ms CPU",
+        ours.cpu / STEPS <= PER_STEP,
+    )
+
+
+async def _team(folder: Path) -> Figure:
+    ours = Series()
+    scripts = {"alice": "script: ['@bob please look at it']\n", "bob": "script: ['it is fine']\n"}
+    for round in range(TEAM_ROUNDS):
+        root = write_project(folder / f"team{round}", scripts, workflow='kickoff: "@alice what is left to do?"\n')
+        async with agent_worker.open_project(root, home=root / "home") as project:
+            with ours.again():
+                team = await project.start("review")
+                await team.quiet()
+            assert [m.sender for m in await team.messages()] == ["user", "alice", "bob"]
+    return Figure(
+        "two mock agents, from start to quiet",
+        ms(ours.wall),
+        ms(ours.cpu),
+        f"the quiet time itself: {ms(MOMENT)}",
+        ours.wall / MOMENT,
+        f"≤ {ms(TO_QUIET)}",
+        ours.wall <= TO_QUIET,
+    )

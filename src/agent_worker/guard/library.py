@@ -1,0 +1,158 @@
+"""Everything one agent can look up: its memory, notes and conversations, searched by one function.
+
+The files are the truth; the index beside them is brought up to date before each search. Talk of a workspace is
+searched only by work in that workspace, and only as long as that workspace hands it in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from agent_worker.clock import from_micros
+from agent_worker.errors import NotFound
+from agent_worker.guard.index import Index, Source, file_stamp
+from agent_worker.guard.recall import Found, recall
+from agent_worker.guard.tables import Entry, Kind
+from agent_worker.personal import memory, notes
+from agent_worker.personal.pages import text_of
+from agent_worker.storage.files import Root
+from agent_worker.storage.jsonl import iterate
+from agent_worker.threads import Talk
+
+INDEX = ".index/recall.db"
+CONVERSATIONS = "conversations"
+OWN = "own/"  # names of what stands in the agent's own folder
+PERSONAL = "personal"  # scope of what was said in direct messages
+
+
+class Library:
+    def __init__(self, home: Root | None, name: str) -> None:
+        self._home = home
+        self._name = name
+        self._index: Index | None = None
+        self._opening = threading.Lock()
+
+    def search(
+        self,
+        query: str,
+        *,
+        now: datetime,
+        kinds: Collection[Kind],
+        scopes: Collection[str] | None = None,
+        limit: int = 10,
+    ) -> list[Found]:
+        """The best answers, each with why it was found."""
+        index = self._open()
+        index.sync(self._sources(), under=OWN)
+        return recall(index, query, now=now, kinds=kinds, scopes=scopes, limit=limit)
+
+    def heard(self, workspace: str) -> int:
+        """How far the talk of a workspace was taken in."""
+        return int(self._open().read(lambda tables: tables.stamps()).get(_room(workspace), "0"))
+
+    def hear(self, workspace: str, talk: Iterable[Talk]) -> None:
+        """Take in what was said in a workspace since the last time."""
+        entries = [_turn(_room(workspace), workspace, t.seq, t.who, t.text, from_micros(t.at)) for t in talk]
+        if entries:
+            self._open().append(_room(workspace), entries, stamp=entries[-1].id)
+
+    def close(self) -> None:
+        with self._opening:
+            if self._index is not None:
+                self._index.close()
+                self._index = None
+
+    def _open(self) -> Index:
+        with self._opening:
+            if self._index is None:
+                self._index = Index(self._place(), self._sources)
+            return self._index
+
+    def _place(self) -> Path | None:
+        if self._home is None or not self._home.exists(""):
+            return None
+        self._home.make_dirs(".index")
+        return self._home.location(INDEX)
+
+    def _sources(self) -> Iterator[Source]:
+        if self._home is None:
+            return
+        for file in memory.files(self._home):
+            path = memory.path_of(file)
+            yield self._source(path, partial(_memories, self._home, file))
+        for name in notes.names(self._home):
+            yield self._source(f"{notes.FOLDER}/{name}", partial(_note, self._home, name))
+        for path in _conversations(self._home):
+            yield self._source(path, partial(_conversation, self._home, path))
+
+    def _source(self, path: str, read: Callable[[], Iterable[Entry]]) -> Source:
+        assert self._home is not None
+        return Source(f"{OWN}{path}", read, file_stamp(self._home.location(path)))
+
+
+def _memories(home: Root, file: str) -> list[Entry]:
+    found = memory.load(home, only=file).entries
+    return [
+        Entry(
+            id=entry.key,
+            kind="memory",
+            source=f"{OWN}{memory.path_of(file)}",
+            text=entry.value,
+            at=_date(entry.updated),
+            label=entry.key,
+            scope=entry.visibility,
+        )
+        for entry in found
+    ]
+
+
+def _note(home: Root, name: str) -> list[Entry]:
+    text = text_of(home, f"{notes.FOLDER}/{name}") or ""
+    title = text.partition("\n")[0].lstrip("# ")
+    paragraphs = [p.strip() for p in text.split("\n\n") if p.strip()]
+    source = f"{OWN}{notes.FOLDER}/{name}"
+    return [
+        Entry(id=str(n), kind="note", source=source, text=p, at=_date(name[:10]), position=n, label=title)
+        for n, p in enumerate(paragraphs)
+    ]
+
+
+def _conversations(home: Root) -> list[str]:
+    try:
+        return sorted(f"{CONVERSATIONS}/{e.name}" for e in home.list(CONVERSATIONS) if e.name.endswith(".jsonl"))
+    except NotFound:
+        return []
+
+
+def _conversation(home: Root, path: str) -> Iterator[Entry]:
+    for record in iterate(home, path):
+        if record is not None and isinstance(record.get("text"), str):
+            seq = record.get("seq")
+            yield _turn(
+                f"{OWN}{path}",
+                PERSONAL,
+                seq if isinstance(seq, int) else 0,
+                str(record.get("who", "")),
+                record["text"],
+                _date(str(record.get("at", ""))),
+            )
+
+
+def _turn(source: str, scope: str, seq: int, who: str, text: str, at: datetime | None) -> Entry:
+    return Entry(id=str(seq), kind="history", source=source, text=text, author=who, at=at, position=seq, scope=scope)
+
+
+def _room(workspace: str) -> str:
+    return f"workspace/{workspace}"
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,0 +1,55 @@
+"""Reflections of an agent: `notes/<date>-<slug>.md`, plain Markdown."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import datetime
+
+from agent_worker.errors import BadInput, NotFound
+from agent_worker.personal.pages import text_of
+from agent_worker.storage.files import Root
+
+FOLDER = "notes"
+LIMIT = 64 * 1024
+
+
+def write(root: Root, title: str, text: str, *, when: datetime) -> str:
+    """Its name. The same note again is the same file."""
+    if not text.strip():
+        raise BadInput("an empty note was not written")
+    if len(text) > LIMIT:
+        raise BadInput(f"a note holds at most {LIMIT // 1024} KiB")
+    content = f"# {' '.join(title.split())}\n\n{text.rstrip()}\n"
+    stem = f"{when.date().isoformat()}-{slug(title)}"
+    for number in range(1, 1000):
+        name = f"{stem}.md" if number == 1 else f"{stem}-{number}.md"
+        there = text_of(root, f"{FOLDER}/{name}")
+        if there == content:
+            return name
+        if there is None:
+            root.replace(f"{FOLDER}/{name}", content)
+            return name
+    raise BadInput("there are too many notes with this title today", hint="choose another title")
+
+
+def names(root: Root) -> list[str]:
+    """Newest first."""
+    try:
+        entries = root.list(FOLDER)
+    except NotFound:
+        return []
+    return sorted((e.name for e in entries if e.name.endswith(".md") and not e.is_directory), reverse=True)
+
+
+def read(root: Root, name: str) -> str:
+    text = text_of(root, f"{FOLDER}/{name}") if "/" not in name else None
+    if text is None:
+        raise NotFound(f"there is no note {name}", hint=f"notes: {', '.join(names(root)[:20]) or 'none yet'}")
+    return text
+
+
+def slug(title: str) -> str:
+    """Letters and digits of any alphabet, joined by dashes: a file name that can be read."""
+    plain = unicodedata.normalize("NFKC", title).lower()
+    return re.sub(r"[^\w]+", "-", plain).strip("-_")[:60].rstrip("-") or "note"

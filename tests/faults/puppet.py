@@ -1,0 +1,101 @@
+"""A model that keeps nothing in memory: what it does follows from what it is asked and from the steps behind it.
+
+So it may be killed at any moment and does the same again. A word in the message says what kind of work it is:
+
+    work:k7 hops:2     talk, keep texts, hand over to the next member, for so many hops
+    work:k7 steps:20   a tool loop of so many steps, one call of an outside tool in each
+    work:k7 poison     kills its own process
+    work:k7 hold       goes on only when the gate is opened
+
+`k7` names the work; the name grows with each hop, so every text it produces is one of a kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
+from agent_worker.tools.tool import Call, Desk, tool
+
+_WORK = re.compile(r"work:([\w.]+)(?: (?:(hops|steps):(\d+)|(poison|hold|again)))?")
+_COST = Usage(input=10, output=5, usd=0.000_01)
+
+
+def log_line(path: Path, line: str) -> None:
+    """On the disk when this returns: the puppet may be killed in the next moment."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@tool
+async def outside(desk: Desk, mark: str) -> str:
+    """Have an effect that no transaction covers."""
+    log_line(desk.cwd / "outside.log", mark)
+    return f"did {mark}"
+
+
+@tool(repeatable=True)
+async def outside_again(desk: Desk, mark: str) -> str:
+    """The same, and harmless when it happens twice."""
+    log_line(desk.cwd / "outside.log", mark)
+    return f"did {mark}"
+
+
+class Puppet:
+    """One per agent. `journal` is where it notes each question it was asked, for the oracle."""
+
+    def __init__(self, name: str, members: Sequence[str], *, journal: Path, gate: asyncio.Event) -> None:
+        self._name = name
+        self._members = members
+        self._journal = journal
+        self._gate = gate
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+        asked = turn.prompt.rpartition("asks you «")[2]
+        found = _WORK.search(asked)
+        if found is None:
+            return Reply(text=f"{self._name} does not understand", usage=_COST)
+        work, kind, count, word = found.group(1), found.group(2), int(found.group(3) or 0), found.group(4)
+        match kind or word:
+            case "poison":
+                log_line(self._journal, f"{work} poison")
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hold":
+                log_line(self._journal, f"{work} hold")
+                await self._gate.wait()
+            case "steps":
+                return self._march(work, count, len(steps), again="again" in asked)
+        return self._chat(work, count, len(steps), {spec.name for spec in turn.tools})
+
+    def _march(self, work: str, count: int, done: int, *, again: bool) -> Reply:
+        log_line(self._journal, f"{work} {done}")
+        if done == count:
+            return Reply(text=f"marched {work}", usage=_COST)
+        name = "outside_again" if again else "outside"
+        return Reply(calls=(Call("c", name, {"mark": f"{work}/{done}"}),), usage=_COST)
+
+    def _chat(self, work: str, hops: int, done: int, tools: set[str]) -> Reply:
+        """Two ways to work, chosen by the name of the work: speak at the end, or speak while working."""
+        mine = f"{work}.{self._name}"
+        if "channel_send" not in tools:
+            return Reply(text=f"answer to {work}", usage=_COST)
+        speaks_early = zlib.crc32(mine.encode()) % 2 == 0
+        next_one = self._members[zlib.crc32(mine.encode()) % len(self._members)]
+        hand_over = f"@{next_one} work:{mine} hops:{hops - 1}" if hops else f"finished {mine}"
+        append = Call("append", "team_doc_append", {"text": f"<{mine}>\n"})
+        keep = Call("keep", "resource_create", {"text": f"resource of {mine}"})
+        send = Call("send", "channel_send", {"text": hand_over})
+        plan = ((append, send), (keep,)) if speaks_early else ((keep,), (append,))
+        if done < len(plan):
+            return Reply(calls=plan[done], usage=_COST)
+        return Reply(text=f"said enough about {mine}" if speaks_early else hand_over, usage=_COST)

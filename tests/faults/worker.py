@@ -1,0 +1,178 @@
+"""The process that gets killed: an engine on a database file, told what to do line by line.
+
+    python -m tests.faults.worker                  one life, orders on stdin, reports on stdout
+    python -m tests.faults.worker --nursery FD     forks a new life for each descriptor it is sent
+
+The nursery has imported everything before it forks and opens nothing itself, so a life begins in milliseconds
+and is still a process of its own. The first line of a life is its `Order`; what follows is one request per line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agent_worker import attention, failpoints
+from agent_worker.backends.tool_loop import ToolLoop
+from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.definitions.project import load_project
+from agent_worker.errors import AgentWorkerError
+from agent_worker.events import Event
+from agent_worker.service.messages import Messages
+from agent_worker.storage.database import Transaction
+from agent_worker.workflows import instance as workflows
+from tests.faults.puppet import Puppet, outside, outside_again
+
+OPEN = """select 1 from instruction i left join workspace w on w.id = i.workspace
+           where i.state in ('queued', 'running', 'waiting') and coalesce(w.paused, '') = '' limit 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a life begins with."""
+
+    home: str
+    members: tuple[str, ...]
+    failpoints: str = ""
+    gate_open: bool = True
+    workflow: str = "review"
+
+    def dump(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+
+@dataclass
+class Life:
+    order: Order
+    out: int
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def report(self, **what: object) -> None:
+        line = json.dumps(what).encode() + b"\n"
+        with contextlib.suppress(BrokenPipeError):  # nobody listens any more: the end is near
+            while line:
+                line = line[os.write(self.out, line) :]
+
+    async def live(self, requests: asyncio.StreamReader) -> None:
+        home = Path(self.order.home)
+        if self.order.gate_open:
+            self.gate.set()
+        async with open_engine(Settings(database=home / "state.db", quiet_moment=0.01)) as engine:
+            engine.stage.bus.listen(self._hear)
+            admitted = await engine.stage.roster.admit(load_project(home / "project"))
+            self._animate(engine, home)
+            await engine.stage.supervisor.wake_all()
+            room = await workflows.start(
+                engine.stage, admitted, admitted.project.workflows[self.order.workflow], message=None
+            )
+            messages = Messages(engine.stage)
+            self.report(ready=room.id)
+            while line := await requests.readline():
+                match json.loads(line):
+                    case {"send": {"key": key, "to": to, "text": text}}:
+                        self._spawn(self._send(messages.send(admitted, to, text, key=key), key))
+                    case {"quiet": _}:
+                        self._spawn(self._quiet(engine))
+                    case {"open": _}:
+                        self.gate.set()
+                    case {"attention": _}:
+                        items = await engine.stage.database.read(attention.open_items, admitted.id)
+                        self.report(attention=[[i["sort"], i["text"]] for i in items])
+                    case {"end": _}:
+                        self.report(summary=(await room.stop()).outcome)
+                    case {"stop": _}:
+                        break
+
+    def _animate(self, engine: Engine, home: Path) -> None:
+        registry = engine.stage.registry
+        for worker in registry.workers():
+            model = Puppet(worker.name, self.order.members, journal=home / "asked.log", gate=self.gate)
+            tools = (*worker.tools, replace(outside, personal=True), replace(outside_again, personal=True))
+            registry.add(replace(worker, backend=ToolLoop(model), tools=tools, cwd=home))
+
+    def _hear(self, event: Event) -> None:
+        self.report(event=event.kind)
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.create_task(coroutine)
+        self.asked.add(task)
+        task.add_done_callback(self.asked.discard)
+
+    async def _send(self, sending: Any, key: str) -> None:
+        try:
+            receipt = await sending
+        except AgentWorkerError as error:
+            self.report(refused=key, code=error.code, why=error.message)
+        else:
+            self.report(accepted=key, id=receipt.id)
+
+    async def _quiet(self, engine: Engine) -> None:
+        """Nothing left to do, in rooms and in personal conversations."""
+        stirred = asyncio.Event()
+        unlisten = engine.stage.bus.listen(lambda _: stirred.set())
+        try:
+            while True:
+                stirred.clear()
+                if not await engine.stage.database.read(_is_open):
+                    break
+                await stirred.wait()
+            await engine.stage.mirror.flush()
+        finally:
+            unlisten()
+        self.report(quiet=True)
+
+
+def _is_open(tx: Transaction) -> bool:
+    return bool(tx.one(OPEN))
+
+
+async def _lead(reader: int, out: int) -> None:
+    requests = asyncio.StreamReader(limit=2**20)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(requests), os.fdopen(reader, "rb", buffering=0))
+    given = json.loads(await requests.readline())
+    order = Order(**{**given, "members": tuple(given["members"])})
+    if order.failpoints:
+        os.environ[failpoints.VARIABLE] = order.failpoints
+        importlib.reload(failpoints)  # it reads the variable when a process starts, and this one was forked
+    life = Life(order, out)
+    life.report(born=os.getpid())
+    try:
+        await life.live(requests)
+        life.report(bye=True)
+    except Exception:
+        life.report(crashed=traceback.format_exc())
+
+
+def nursery(door: socket.socket) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies; whoever holds the other end sees it close
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(door, 16, 1)
+        if not request:
+            return
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            door.close()
+            try:
+                asyncio.run(_lead(descriptors[0], os.dup(descriptors[0])))
+            finally:
+                os._exit(0)
+        os.close(descriptors[0])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--nursery"]:
+        nursery(socket.socket(fileno=int(sys.argv[2])))
+    else:
+        asyncio.run(_lead(0, 1))
