@@ -62,6 +62,7 @@ async def be_idle(count: int, seconds: float, folder: Path) -> dict[str, float]:
         for agent in admitted.agents.values():
             engine.stage.supervisor.wake(agent)
         await asyncio.sleep(0.5 + count / 500)  # until all have looked into their queues
+        assert len(engine.stage.supervisor._loops) == count
         with measured() as spent:
             await asyncio.sleep(seconds)
         return {"cpu": spent.cpu, "rss": psutil.Process().memory_info().rss / 1e6}

@@ -5,7 +5,7 @@ In both, the agent has the same twenty open deliveries and has seen all but the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,19 @@ CALLS = 200
 ROUNDS = 9
 AT_MOST = 2.0
 
+MESSAGES = """
+with recursive n(seq) as (select 1 union all select seq + 1 from n where seq < :count)
+insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+select :room, seq, printf('m_%08d', seq), 'user', 'message', :text, '[]', printf('m_%08d', seq), 0, seq from n"""
+
+# To each member in turn; the last few of everyone are still open.
+DELIVERIES = """
+insert into delivery(message, agent, workspace, seq, state)
+select m.id, a.id, m.workspace, m.seq, case when m.seq > :open then 'queued' else 'acked' end
+  from message m join (select id, row_number() over (order by id) - 1 as place, count(*) over () as all_of_them
+                         from agent) a on a.place = m.seq % a.all_of_them
+ order by m.seq"""
+
 Query = Callable[[SqliteTransaction], object]
 
 
@@ -46,11 +59,10 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     database = await SqliteDatabase.open(path, Bus())
     names = [f"agent{n}" for n in range(AGENTS)]
     room = await database.write(open_room, *names)
-    ids = await database.read(lambda tx: [row["id"] for row in tx.all("select id from agent order by id")])
+    agent = await database.read(lambda tx: tx.all("select id from agent order by id")[0]["id"])
     await database.close()
-    _fill(path, room, ids, messages)
+    _fill(path, room, messages)
     tx = SqliteTransaction(connect(str(path), write=False))
-    agent = ids[0]
     job, worker = _job(agent, room, messages)
     queries: dict[str, Query] = {
         "inbox, 20 open": partial(inbox.open_for, agent=agent, workspace=room),
@@ -60,30 +72,17 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     return {what: partial(query, tx) for what, query in queries.items()}
 
 
-def _fill(path: Path, room: str, agents: list[str], count: int) -> None:
+def _fill(path: Path, room: str, count: int) -> None:
     connection = connect(str(path), write=True)
-    connection.execute("pragma synchronous=off")
+    connection.pragma("synchronous", "off")
+    connection.pragma("cache_size", -200_000)
     with connection:
-        connection.executemany(
-            """insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
-               values (?, ?, ?, 'user', 'message', ?, '[]', ?, 0, ?)""",
-            ((room, n, f"m_{n:08}", TEXT, f"m_{n:08}", n) for n in range(1, count + 1)),
-        )
-        connection.executemany(
-            "insert into delivery(message, agent, workspace, seq, state) values (?, ?, ?, ?, ?)",
-            _deliveries(room, agents, count),
-        )
+        connection.execute(MESSAGES, {"room": room, "count": count, "text": TEXT})
+        connection.execute(DELIVERIES, {"open": count - OPEN * AGENTS})
         connection.execute("update workspace set seq = ?", (count,))
         connection.execute("update member set seen = ?", (count - 50,))
-    connection.execute("pragma wal_checkpoint(truncate)")
+    connection.pragma("wal_checkpoint", "truncate")
     connection.close()
-
-
-def _deliveries(room: str, agents: list[str], count: int) -> Iterator[tuple[str, str, str, int, str]]:
-    """One each, in turn; the last few of every agent are still open."""
-    closed = count - OPEN * len(agents)
-    for n in range(1, count + 1):
-        yield f"m_{n:08}", agents[n % len(agents)], room, n, "acked" if n <= closed else "queued"
 
 
 def _job(agent: str, room: str, seq: int) -> tuple[Assignment, Worker]:

@@ -35,7 +35,9 @@ class RawGroupCommit:
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[asyncio.Future[None] | None] = queue.SimpleQueue()
         self._connection = apsw.Connection(str(path))
-        self._connection.execute("pragma journal_mode=wal; pragma synchronous=full; create table row(text text)")
+        self._connection.pragma("journal_mode", "wal")
+        self._connection.pragma("synchronous", "full")
+        self._connection.execute("create table row(text text)")
         self._thread = threading.Thread(target=self._write)
         self._thread.start()
 

@@ -126,7 +126,7 @@ update instruction set lane = 0
 HEAD = """
 select * from instruction i
  where agent = :agent and state = 'queued'
-   and not exists (select 1 from workspace w where w.id = i.workspace and w.paused <> '')
+   and not exists (select 1 from workspace w where w.id = i.workspace and (w.paused <> '' or w.state = 'left'))
  order by lane, ord limit 1"""
 
 

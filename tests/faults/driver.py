@@ -185,8 +185,13 @@ class Scene:
             self.books.note(life.next())
 
     def hear_lines(self, life: Life, count: int) -> None:
+        """So many, or fewer when there are no more to come."""
+        life.ask(quiet=True)
         for _ in range(count):
-            self.books.note(life.next())
+            said = life.next()
+            self.books.note(said)
+            if "quiet" in said:
+                return
 
     def settle(self, *, gate_open: bool = True) -> None:
         """Live without faults until there is nothing left to do, then stop properly. Poison may need several lives."""

@@ -99,7 +99,7 @@ async def use(tool: Tool, **arguments: Any) -> str:
 
 async def test_a_function_is_a_tool_with_its_types_and_its_docstring(root: Path) -> None:
     tool = named(root, "find_issue")
-    assert (tool.name, tool.description) == ("find_issue", "Find issues by their words.")
+    assert (tool.name, tool.spec.description) == ("find_issue", "Find issues by their words.")
     assert (tool.stored, tool.repeatable, tool.personal) == (False, False, True)
     schema = tool.spec.schema
     assert schema["required"] == ["query"]

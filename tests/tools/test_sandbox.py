@@ -114,6 +114,12 @@ async def test_B11_the_state_directory_is_hidden_wherever_it_is(
 
 
 @needs_sandbox
+async def test_B11_what_is_hidden_is_hidden_also_among_the_system(run: Run) -> None:
+    assert await run("ls /etc/ssl") != ""
+    assert await run("ls /etc/ssl", hidden=(Path("/etc/ssl"),)) == ""
+
+
+@needs_sandbox
 async def test_B11_other_projects_and_other_agents_are_not_there(run: Run, home: Path, project: Path) -> None:
     (home / "other").mkdir()
     (home / "other" / "code").write_text("canary")

@@ -43,7 +43,7 @@ SEAT = Seat(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0)
 def desk(tmp_path: Path) -> Desk:
     cwd = tmp_path / "project"
     cwd.mkdir()
-    return Desk(SEAT, cast(Database, None), TestClock(), cwd=cwd, home=cwd / ".agents" / "alice")
+    return Desk(SEAT, cast(Database, None), TestClock(), cwd=cwd, home=Root(cwd).beneath(".agents/alice"))
 
 
 async def use(tool: Tool, desk: Desk, **arguments: Any) -> str:
@@ -54,7 +54,7 @@ async def use(tool: Tool, desk: Desk, **arguments: Any) -> str:
 
 def test_all_work_without_a_workspace_and_only_reading_is_repeatable() -> None:
     tools = (bash, read_file, write_file, edit_file, list_files, search_files)
-    assert all(tool.personal and not tool.stored and tool.description for tool in tools)
+    assert all(tool.personal and not tool.stored and tool.spec.description for tool in tools)
     assert [tool.name for tool in tools if tool.repeatable] == ["read_file", "list_files", "search_files"]
 
 
@@ -294,14 +294,14 @@ async def test_B13_bash_runs_without_a_sandbox_only_when_the_definition_says_uns
 ) -> None:
     unsafe = bash_tool(unsafe=True)
     assert why_bash_is_off(unsafe=True) is None
-    assert "NO sandbox" in unsafe.description
-    assert "NO sandbox" not in bash.description
+    assert "NO sandbox" in unsafe.spec.description
+    assert "NO sandbox" not in bash.spec.description
     assert await use(unsafe, desk, command="echo hi") == "hi"
 
 
 def test_the_description_of_bash_says_what_can_be_reached() -> None:
-    assert bash.description.endswith("There is no network.")
-    assert bash_tool(network=True).description.endswith("The network can be reached.")
+    assert bash.spec.description.endswith("There is no network.")
+    assert bash_tool(network=True).spec.description.endswith("The network can be reached.")
 
 
 async def test_a_root_that_is_gone_is_a_sentence(desk: Desk) -> None:

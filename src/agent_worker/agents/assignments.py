@@ -441,6 +441,7 @@ def recover(tx: Transaction, owner: str, *, now: int) -> int:
             where coalesce(owner, '') <> :owner""",
         owner=owner,
     )
+    workspace.leave_all(tx)
     return len(lost)
 
 

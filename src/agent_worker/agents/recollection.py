@@ -22,7 +22,7 @@ class Recollection:
 
 def recollect(worker: Worker, about: str, *, now: datetime) -> Recollection:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
-    if worker.home is None or not worker.home.exists(""):
+    if worker.home is None or not worker.home.is_there:
         return Recollection()
     try:
         return Recollection(tuple(_memories(worker, about, now)), tuple(t.text for t in todos.open_items(worker.home)))

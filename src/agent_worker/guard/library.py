@@ -73,7 +73,7 @@ class Library:
             return self._index
 
     def _place(self) -> Path | None:
-        if self._home is None or not self._home.exists(""):
+        if self._home is None or not self._home.is_there:
             return None
         self._home.make_dirs(".index")
         return self._home.location(INDEX)

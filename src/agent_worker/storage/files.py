@@ -72,6 +72,11 @@ class Root:
         """For people and child processes to read. We ourselves never open it."""
         return self.path.joinpath(*self.within, *names_in(relative))
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the directory itself exists: a hint that saves a look, nothing is opened by it."""
+        return self.location().is_dir()
+
     def open(self, relative: str, flags: int) -> int:
         """A descriptor of a regular file. O_CREAT makes missing directories too."""
         with (self._made if flags & os.O_CREAT else self._found)(relative) as (folder, name):

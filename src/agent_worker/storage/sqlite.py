@@ -77,9 +77,12 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
     connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=300)
     connection.set_busy_timeout(5000)
     if write:
-        connection.execute("pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on")
+        # One by one: apsw stops at the first statement that gives a row, and journal_mode does.
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.pragma("foreign_keys", True)
     else:
-        connection.execute("pragma query_only=on")
+        connection.pragma("query_only", True)
     return connection
 
 

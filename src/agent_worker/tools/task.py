@@ -166,8 +166,7 @@ def _comparable(path: Path) -> str:
 
 def _folders_of_others(desk: Desk) -> list[Path]:
     """What the other agents of the project own, where it is kept as usual: beside this one's, in `.agents`."""
-    home = desk.home.location() if desk.home else None
-    if home is None or home.parent.name != ".agents" or not home.parent.is_dir():
+    if desk.home is None or (home := desk.home.location()).parent.name != ".agents" or not home.parent.is_dir():
         return []
     spared = {_SHARED, home.name}
     return [path.resolve() for path in home.parent.iterdir() if path.is_dir() and path.name not in spared]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_worker import routing
+from agent_worker import attention, routing
 from agent_worker.agents import assignments
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.roster import Admitted, Roster
@@ -125,20 +125,24 @@ async def start(
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     members = await stage.roster.seat(admitted, workflow, id, room.name, notes)
     await stage.database.write(workspace.seat_members, id, members)
+    began = (await stage.database.read(workspace.get, id))["started_at"]  # earlier, if its host died since
     directory = Path(room.directory) if room.directory else None
-    if directory is not None and room.provider == "file":
-        await _keep_files(stage, id, directory, members)
+    if directory is not None:
+        await _tidy(stage, id, directory)
+        if room.provider == "file":
+            _keep_logs(stage, id, directory, members)
     instance = Instance(
         id=id,
         name=room.name,
         admitted=admitted,
         members=members,
         directory=directory,
-        started_at=now,
+        started_at=began,
         stage=stage,
         watch=QuietWatch(stage.database, stage.bus, stage.clock, id, moment=stage.moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
     )
+    await stage.supervisor.wake_all()  # what was queued before everybody was seated
     await _kick_off(instance, workflow, values, message)
     return instance
 
@@ -151,17 +155,35 @@ async def _kick_off(
         speech = routing.Speech(
             workspace=instance.id, sender="user", text=filled.text.strip("\n"), quoted=filled.inserted
         )
-        await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()))
+        # Once, also when the host dies right now and the instance is gone on with.
+        key = f"kickoff/{instance.id}/{instance.started_at}"
+        await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()), key=key)
     if message:
         speech = routing.Speech(workspace=instance.id, sender="user", text=message)
         await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()))
 
 
-async def _keep_files(stage: Stage, id: str, directory: Path, members: Mapping[str, str]) -> None:
+async def _tidy(stage: Stage, id: str, directory: Path) -> None:
+    """Make good what a crash left in the files, before anybody writes there."""
     await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True, mode=0o700)
-    root = Root(directory)
+    conflicts = await asyncio.to_thread(Root(directory).sweep)
     room = await stage.database.read(workspace.get, id)
+    for kept in conflicts:
+        text = f"a file was edited while we wrote it; the other version is {kept}"
+        await stage.database.write(
+            attention.ask,
+            "conflict",
+            project=room["project"],
+            workspace=id,
+            ref=kept,
+            text=text,
+            now=micros(stage.clock.now()),
+        )
     await Documents(stage.database, stage.clock, room).file_pending()
+
+
+def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str]) -> None:
+    root = Root(directory)
     stage.mirror.watch(Target(id, None), root, "channel.jsonl")
     for name, agent in members.items():
         stage.mirror.watch(Target(id, agent), root, f"history/{name}.jsonl")

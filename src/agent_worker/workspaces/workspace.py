@@ -29,7 +29,7 @@ class Room:
 
 
 def open_room(tx: Transaction, room: Room, *, now: int) -> str:
-    """Create it, or open a bound one again with its history. Its id."""
+    """Create it, open a bound one again with its history, or go on with one whose host died. Its id."""
     known = tx.one(
         """select id, state, bound from workspace
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
@@ -42,12 +42,17 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
             f'workflow "{room.name}" is already running',
             hint=f'talk to it: agent-worker send @{room.name} "…"',
         )
-    if known and room.bound:
+    if known and (room.bound or known["state"] == "left"):
         id = str(known["id"])
         tx.run(
-            """update workspace set state = 'running', paused = '', ended_at = null, directory = :directory,
-                                    provider = :provider, documents = :documents where id = :id""",
+            """update workspace
+                  set state = 'running', ended_at = null, directory = :directory, provider = :provider,
+                      documents = :documents,
+                      paused = case when state = 'left' then paused else '' end,
+                      started_at = case when state = 'left' then started_at else :now end
+                where id = :id""",
             id=id,
+            now=now,
             directory=room.directory,
             provider=room.provider,
             documents=room.documents,
@@ -135,6 +140,11 @@ def close_room(tx: Transaction, workspace: str, *, reason: str = "", now: int) -
         now=now,
     )
     tx.tell(WorkspaceChanged(workspace=workspace, state="stopped", reason=reason))
+
+
+def leave_all(tx: Transaction) -> None:
+    """Their host is gone: they take no message, and their work waits, until someone starts them again."""
+    tx.run("update workspace set state = 'left' where state = 'running'")
 
 
 def erase(tx: Transaction, workspace: str) -> None:

@@ -31,7 +31,7 @@ create table workspace (
   documents text not null,                  -- file | sqlite
   directory text not null default '',       -- where its files are; '' when it has none
   bound integer not null default 0,
-  state text not null,                      -- running | stopped | archived
+  state text not null,                      -- running | left (its host died) | stopped | archived
   paused text not null default '',
   seq bigint not null default 0,            -- the last message's
   started_at bigint not null,
