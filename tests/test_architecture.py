@@ -44,7 +44,7 @@ KNOWN_NEIGHBOURS = {
 LIBRARIES = {
     "apsw": {"storage", "guard"},
     "yaml": {"definitions", "personal", "tools"},
-    "pydantic": {"definitions", "tools"},
+    "pydantic": {"definitions", "tools", "backends"},
     "pydantic_core": {"definitions", "backends"},
     "cronsim": {"definitions", "agents"},
     "click": {"cli"},
@@ -52,6 +52,8 @@ LIBRARIES = {
     "psutil": {"processes"},
     "pydantic_ai": {"backends"},
     "httpx2": {"backends"},
+    "anthropic": {"backends"},
+    "openai": {"backends"},
     "filelock": {"daemon"},
     "starlette": {"daemon"},
     "uvicorn": {"daemon"},

@@ -38,12 +38,11 @@ insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop,
 select :room, seq, printf('m_%08d', seq), 'user', 'message', :text, '[]', printf('m_%08d', seq), 0, seq from n"""
 
 # To each member in turn; the last few of everyone are still open.
+SEATS = "create temp table seat as select id from agent order by id"
 DELIVERIES = """
 insert into delivery(message, agent, workspace, seq, state)
-select m.id, a.id, m.workspace, m.seq, case when m.seq > :open then 'queued' else 'acked' end
-  from message m join (select id, row_number() over (order by id) - 1 as place, count(*) over () as all_of_them
-                         from agent) a on a.place = m.seq % a.all_of_them
- order by m.seq"""
+select m.id, s.id, m.workspace, m.seq, case when m.seq > :open then 'queued' else 'acked' end
+  from message m cross join seat s on s.rowid = m.seq % :agents + 1 order by m.seq"""
 
 Query = Callable[[SqliteTransaction], object]
 
@@ -78,7 +77,8 @@ def _fill(path: Path, room: str, count: int) -> None:
     connection.pragma("cache_size", -200_000)
     with connection:
         connection.execute(MESSAGES, {"room": room, "count": count, "text": TEXT})
-        connection.execute(DELIVERIES, {"open": count - OPEN * AGENTS})
+        connection.execute(SEATS)
+        connection.execute(DELIVERIES, {"open": count - OPEN * AGENTS, "agents": AGENTS})
         connection.execute("update workspace set seq = ?", (count,))
         connection.execute("update member set seen = ?", (count - 50,))
     connection.pragma("wal_checkpoint", "truncate")

@@ -104,7 +104,7 @@ async def _steps(folder: Path) -> Figure:
 
 async def _team(folder: Path) -> Figure:
     ours = Series()
-    scripts = {"alice": "script: ['@bob please look at it']\n", "bob": "script: ['it is fine']\n"}
+    scripts = {"alice": "script: [say: '@bob please look at it']\n", "bob": "script: [say: it is fine]\n"}
     for round in range(TEAM_ROUNDS):
         root = write_project(folder / f"team{round}", scripts, workflow='kickoff: "@alice what is left to do?"\n')
         async with agent_worker.open_project(root, home=root / "home") as project:

@@ -65,6 +65,30 @@ def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], an
     return row
 
 
+YES, NO = "yes", "no"  # answers to an approval; a reason may follow the no
+
+
+def answer_about(tx: Transaction, sort: Sort, ref: str) -> str | None:
+    """What the person answered; None while they have not."""
+    row = tx.one(
+        "select answer from attention where sort = :sort and ref = :ref and state in ('answered', 'dropped')",
+        sort=sort,
+        ref=ref,
+    )
+    return str(row["answer"]) if row else None
+
+
+def waits_for(tx: Transaction, work: str) -> bool:
+    """Is there a question or an approval of this work that nobody has answered?"""
+    row = tx.one(
+        """select 1 as open from attention
+            where state = 'open' and sort in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
+        length=len(work) + 1,
+        prefix=f"{work}/",
+    )
+    return row is not None
+
+
 def close_about(tx: Transaction, sort: Sort, ref: str) -> None:
     """What it was about has been settled another way."""
     tx.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,20 +12,22 @@ from agent_worker.agents.hands import Pen
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loop import Floor, Slots
 from agent_worker.agents.registry import Registry
-from agent_worker.agents.roster import Roster
+from agent_worker.agents.roster import Equipment, Roster
 from agent_worker.agents.schedule import Ticker
 from agent_worker.agents.supervisor import Supervisor
-from agent_worker.backends.backend import Backend
+from agent_worker.backends.backend import Backend, Model
 from agent_worker.backends.mock import MockModel
+from agent_worker.backends.model_api import Catalogue, ModelApi
+from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
+from agent_worker.backends.unfit import Unfit
 from agent_worker.clock import Clock, SystemClock
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.errors import BadInput
+from agent_worker.errors import AgentWorkerError, BadInput
 from agent_worker.events import Bus
 from agent_worker.mirror import Mirror
 from agent_worker.storage.sqlite import SqliteDatabase
-from agent_worker.tools.tool import Tool
-from agent_worker.tools.toolbox import TEAM
+from agent_worker.tools.toolbox import tools_of
 from agent_worker.workflows.instance import Stage
 
 
@@ -34,6 +37,7 @@ class Settings:
     runs_at_once: int = 8
     programs_at_once: int = 4
     quiet_moment: float = 0.2  #: seconds
+    approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,16 @@ class Workshop:
     """Makes backends and tools by definition, and keeps the mock models it made for whoever scripts them."""
 
     clock: Clock
+    catalogue: Catalogue
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
-    def equip(self, definition: AgentDefinition, root: Path) -> tuple[Backend, tuple[Tool, ...]]:
-        return self._backend(definition), TEAM
+    def equip(self, definition: AgentDefinition, root: Path, *, has_home: bool) -> Equipment:
+        try:
+            tools = tools_of(definition, root, has_home=has_home)
+            learner = self._learner(definition) if has_home else None
+            return Equipment(self._backend(definition), tools, learner)
+        except AgentWorkerError as error:
+            return Equipment(Unfit(error))  # the others work; who writes to this one is told
 
     def _backend(self, definition: AgentDefinition) -> Backend:
         match definition.backend:
@@ -60,15 +70,29 @@ class Workshop:
                 model = MockModel(self.clock, definition.script)
                 self.mocks[definition.name] = model
                 return ToolLoop(model)
+            case "sdk":
+                return ToolLoop(ModelApi(self.catalogue, _endpoint(definition)))
             case other:
-                raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use backend: mock")
+                raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use sdk or mock")
+
+    def _learner(self, definition: AgentDefinition) -> Model | None:
+        wanted = definition.auto_memory
+        return ModelApi(self.catalogue, _endpoint(definition)) if wanted and wanted.model else None
+
+
+def _endpoint(definition: AgentDefinition) -> Endpoint:
+    provider = definition.provider
+    if provider is None:
+        return Endpoint()
+    return Endpoint(provider.name, provider.base_url or "", provider.api_key or "")
 
 
 @asynccontextmanager
 async def open_engine(settings: Settings | None = None, *, clock: Clock | None = None) -> AsyncIterator[Engine]:
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
     database = await SqliteDatabase.open(settings.database, bus)
-    registry, mirror, workshop = Registry(), Mirror(database, bus), Workshop(clock)
+    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval))
+    registry, mirror = Registry(), Mirror(database, bus)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     supervisor = Supervisor(Floor(Pen(database, bus, clock), registry, Limiter(clock), slots))
     roster = Roster(database, clock, registry, mirror, workshop.equip)
@@ -81,4 +105,5 @@ async def open_engine(settings: Settings | None = None, *, clock: Clock | None =
         await roster.ticker.close()
         await supervisor.stop()
         await mirror.close()
+        await workshop.catalogue.close()
         await database.close()

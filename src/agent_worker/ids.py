@@ -7,6 +7,8 @@ import threading
 import time
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: an id is sometimes read aloud
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_PLACES = range(120, -1, -10)  # 26 digits of 5 bits, two at a time
 _lock = threading.Lock()
 _last = 0
 
@@ -18,8 +20,4 @@ def new_id(kind: str) -> str:
     with _lock:
         _last = fresh if fresh > _last else _last + 1
         value = _last
-    digits = [""] * 26
-    for place in range(25, -1, -1):
-        digits[place] = _ALPHABET[value & 31]
-        value >>= 5
-    return f"{kind}_{''.join(digits)}"
+    return f"{kind}_{''.join([_PAIRS[value >> place & 1023] for place in _PLACES])}"

@@ -93,9 +93,9 @@ class Order:
 
 def put(tx: Transaction, order: Order, *, now: int, id: str | None = None) -> str:
     """Queue it. A given id makes putting it twice harmless."""
-    id = id or new_id("i")
-    if tx.one("select 1 as known from instruction where id = :id", id=id):
+    if id and tx.one("select 1 as known from instruction where id = :id", id=id):
         return id
+    id = id or new_id("i")
     tx.run(
         """insert into instruction(id, work, agent, workspace, source, sender, lane, ord, text, message, root, hop,
                                    state, queued_at)
@@ -175,6 +175,18 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
     return run
 
 
+def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str | None:
+    """The newest instruction here, if it ended incomplete: what came after it would have been another matter."""
+    row = tx.one(
+        """select id, state from instruction
+            where agent = :agent and coalesce(workspace, '') = :workspace and ended_at is not null
+            order by ord desc limit 1""",
+        agent=agent,
+        workspace=workspace or "",
+    )
+    return row["id"] if row and row["state"] == "incomplete" else None
+
+
 def any_queued(tx: Transaction, agent: str) -> bool:
     return bool(
         tx.one("select 1 as one from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
@@ -218,6 +230,19 @@ def put_back(
         not_before=not_before,
         up=(ageing or Ageing()).up_after_preemptions,
     )
+
+
+def set_waiting(tx: Transaction, run: str) -> None:
+    tx.run("update instruction set state = 'waiting', run = null where run = :run and state = 'running'", run=run)
+
+
+def wake(tx: Transaction, work: str) -> None:
+    """What waited for a person is queued again, at its old place."""
+    rows = tx.all(
+        "update instruction set state = 'queued' where work = :work and state = 'waiting' returning *", work=work
+    )
+    for row in rows:
+        tx.tell(Queued(workspace=row["workspace"], agent=row["agent"], instruction=row["id"], lane=row["lane"]))
 
 
 def end(tx: Transaction, run: str, state: End, *, reason: str = "", now: int) -> None:

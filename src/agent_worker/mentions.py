@@ -37,6 +37,8 @@ def find_mentions(text: str, members: Collection[str], *, sender: str, quoted: S
     They can neither call on anyone nor, by a stray back-tick, hide a call that the writer made. An `@` that the
     writer put before such a part is the writer's call.
     """
+    if "@" not in text:
+        return Mentions()
     spelling = {member.lower(): member for member in members}
     called: dict[str, str] = {}
     unknown: dict[str, str] = {}

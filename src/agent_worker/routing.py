@@ -56,11 +56,11 @@ def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) ->
     """Post a message and queue the work it causes."""
     if key and (known := accepted(tx, key)):
         return Receipt(id=known)
-    room = workspace.get(tx, speech.workspace)
     agents: dict[str, str] = {}
     if speech.to is not None or "@" in speech.text:
         agents = {row["name"]: str(row["agent"]) for row in workspace.members(tx, speech.workspace)}
     if speech.to is not None and speech.to not in agents:
+        room = workspace.get(tx, speech.workspace)
         raise Refused(
             f'{speech.to} is not a participant in workflow "{room["workflow"]}". '
             f"Add {speech.to} to .workflows/{room['workflow']}.yaml first.",
@@ -85,13 +85,14 @@ def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) ->
             workspace=speech.workspace,
             message=message.id,
             hop=message.hop,
+            continues=continued(tx, agents[name], speech.workspace, speech.text),
         )
         instructions.put(tx, order, now=now)
     if found.user and speech.sender != "user":
         attention.ask(
             tx,
             "mention",
-            project=room["project"],
+            project=workspace.get(tx, speech.workspace)["project"],
             workspace=speech.workspace,
             ref=message.id,
             text=f"{speech.sender}: {message.text[:500]}",
@@ -129,6 +130,14 @@ def _post(tx: Transaction, speech: Speech, called: tuple[str, ...], *, now: int)
     return channel.post(tx, draft, now=now)
 
 
+def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) -> str | None:
+    """«continue» goes on with what the agent last left incomplete in this place: that instruction's id."""
+    words = [word.strip(".!,") for word in text.lower().split() if not word.startswith("@")]
+    if words not in (["continue"], ["please", "continue"]):
+        return None
+    return instructions.last_incomplete(tx, agent, workspace_id)
+
+
 def notice(tx: Transaction, workspace_id: str, text: str, *, root: str = "", now: int) -> Message:
     """The system says something in the channel. Nobody is woken by it."""
     return channel.post(
@@ -144,7 +153,15 @@ def tell_agent(
         return Receipt(id=known)
     check_size(text)
     id = new_id("i")
-    order = Order(agent=agent, text=text, source="dm", sender=sender, lane=Lane.IMMEDIATE, root=id)
+    order = Order(
+        agent=agent,
+        text=text,
+        source="dm",
+        sender=sender,
+        lane=Lane.IMMEDIATE,
+        root=id,
+        continues=continued(tx, agent, None, text),
+    )
     instructions.put(tx, order, now=now, id=id)
     if key:
         accept(tx, key, id, now=now)

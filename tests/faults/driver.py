@@ -47,6 +47,10 @@ class Killed(Exception):
     """The life ended without saying goodbye."""
 
 
+class Silent(AssertionError):
+    """The life says nothing and does not end: it hangs."""
+
+
 class Life:
     """One run of the worker process, seen from outside."""
 
@@ -54,7 +58,7 @@ class Life:
         self._wire = wire
         self._rest = b""
         self.pid = 0
-        self.lines = 0
+        self.patience = PATIENCE
         self.seen: list[dict[str, Any]] = []
         with suppress(BrokenPipeError):
             wire.sendall(order.dump())
@@ -66,9 +70,9 @@ class Life:
     def next(self) -> dict[str, Any]:
         """The next line it reports. Raises Killed at the end that it did not announce."""
         while b"\n" not in self._rest:
-            if not select.select([self._wire], [], [], PATIENCE)[0]:
+            if not select.select([self._wire], [], [], self.patience)[0]:
                 self.kill()
-                raise AssertionError(f"silent for {PATIENCE} s; last: {self.seen[-5:]}")
+                raise Silent(f"nothing heard for {self.patience} s; last: {self.seen[-5:]}")
             try:
                 more = self._wire.recv(65536)
             except ConnectionResetError:
@@ -79,7 +83,6 @@ class Life:
         line, _, self._rest = self._rest.partition(b"\n")
         said = json.loads(line)
         assert "crashed" not in said, said["crashed"]
-        self.lines += 1
         if "event" not in said:
             self.seen.append(said)
         self.pid = said.get("born", self.pid)
@@ -140,8 +143,7 @@ class Scene:
         home.mkdir(parents=True, exist_ok=True)
         write_project(home / "project", members, workflow=workflow)
         self.books = Books(home / "books.txt")
-        self.lives = 0
-        self.kills = 0
+        self.deaths = 0  #: lives that `settle` lost
 
     @property
     def project(self) -> Path:
@@ -155,7 +157,6 @@ class Scene:
     def life(self, *, failpoints: str = "", gate_open: bool = True) -> Iterator[Life]:
         order = Order(str(self.home), self.members, failpoints=failpoints, gate_open=gate_open)
         life = self.nursery.life(order)
-        self.lives += 1
         try:
             yield life
         finally:
@@ -164,8 +165,12 @@ class Scene:
                 self.books.note(said)
             life.close()
 
-    def send(self, life: Life, key: str, to: str, text: str) -> None:
+    def intend(self, key: str, to: str, text: str) -> None:
+        """To be sent by whichever life gets so far."""
         self.books.sent[key] = (to, text)
+
+    def send(self, life: Life, key: str, to: str, text: str) -> None:
+        self.intend(key, to, text)
         life.ask(send={"key": key, "to": to, "text": text})
 
     def send_again(self, life: Life) -> None:
@@ -205,10 +210,18 @@ class Scene:
                 life.ask(stop=True)
                 self.hear_until(life, lambda said: "bye" in said)
                 return
-            self.kills += 1
+            self.deaths += 1
         raise AssertionError("not quiet after 30 lives")
 
 
 def wait_a_moment(chance: random.Random, longest: float) -> None:
     """The fault itself: a kill at no particular moment."""
     time.sleep(chance.random() * longest)
+
+
+def wait_for(holds: Callable[[], Any]) -> None:
+    """Look from outside until it holds: another process has no event to wait for."""
+    until = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < until, "it never came to hold"
+        time.sleep(0.005)

@@ -17,6 +17,7 @@ TERMINAL = {"done", "failed", "incomplete", "cancelled", "dead"}
 
 def rows(scene: Scene, sql: str, **values: object) -> list[dict[str, Any]]:
     connection = apsw.Connection(str(scene.home / "state.db"))
+    connection.set_busy_timeout(5000)
     try:
         cursor = connection.execute(sql, values)
         return [

@@ -4,7 +4,7 @@ So it may be killed at any moment and does the same again. A word in the message
 
     work:k7 hops:2     talk, keep texts, hand over to the next member, for so many hops
     work:k7 steps:20   a tool loop of so many steps, one call of an outside tool in each
-    work:k7 poison     kills its own process
+    work:k7 poison     kills its own process, unless there is an antidote
     work:k7 hold       goes on only when the gate is opened
 
 `k7` names the work; the name grows with each hop, so every text it produces is one of a kind.
@@ -67,7 +67,7 @@ class Puppet:
             return Reply(text=f"{self._name} does not understand", usage=_COST)
         work, kind, count, word = found.group(1), found.group(2), int(found.group(3) or 0), found.group(4)
         match kind or word:
-            case "poison":
+            case "poison" if not (self._journal.parent / "antidote").exists():
                 log_line(self._journal, f"{work} poison")
                 os.kill(os.getpid(), signal.SIGKILL)
             case "hold":

@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker import attention, failpoints
+from agent_worker.agents import assignments
 from agent_worker.backends.tool_loop import ToolLoop
+from agent_worker.clock import micros
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import load_project
 from agent_worker.errors import AgentWorkerError
@@ -89,9 +91,14 @@ class Life:
                     case {"attention": _}:
                         items = await engine.stage.database.read(attention.open_items, admitted.id)
                         self.report(attention=[[i["sort"], i["text"]] for i in items])
+                    case {"retry": id}:
+                        now = micros(engine.stage.clock.now())
+                        self.report(retried=await engine.stage.database.write(assignments.continue_work, id, now=now))
                     case {"end": _}:
                         self.report(summary=(await room.stop()).outcome)
                     case {"stop": _}:
+                        # Whoever is held comes to the end of its step, as a real model would.
+                        asyncio.get_running_loop().call_later(0.05, self.gate.set)
                         break
 
     def _animate(self, engine: Engine, home: Path) -> None:

@@ -224,6 +224,13 @@ def _record(tx: Transaction, job: Assignment, step: int, reply: Reply, model: st
     )
 
 
+def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:
+    """What learning from a run has cost is paid by the same request."""
+    identities.hold(tx, job.fence)
+    use = reply.usage
+    limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)
+
+
 def should_yield(tx: Transaction, job: Assignment, *, now: int, ageing: Ageing) -> bool:
     identities.hold(tx, job.fence)
     return instructions.waiting_above(tx, job.fence.agent, job.lead.lane, now=now, ageing=ageing)
@@ -330,7 +337,10 @@ def retry_later(
 def suspend(tx: Transaction, job: Assignment, *, now: int) -> None:
     """A person was asked. The work waits without holding its agent, until the answer queues it again."""
     hold_run(tx, job)
-    tx.run("update instruction set state = 'waiting' where run = :run and state = 'running'", run=job.run)
+    if attention.waits_for(tx, job.lead.work):
+        instructions.set_waiting(tx, job.run)
+    else:  # the answer was faster than we
+        instructions.put_back(tx, job.run)
     _leave(tx, job, "yielded", "waits for a person", now=now)
 
 
@@ -509,6 +519,14 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
         )
     )
     return run
+
+
+def answer(tx: Transaction, item: str, text: str, *, now: int) -> None:
+    """A person answered a question or an approval: whatever waited for it goes on."""
+    row = attention.close(tx, item, state="answered", answer=text)
+    work = str(row["ref"]).partition("/")[0]
+    if not attention.waits_for(tx, work):
+        instructions.wake(tx, work)
 
 
 def continue_work(tx: Transaction, instruction: str, *, now: int) -> str | None:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_worker import steps
+from agent_worker import attention, steps
 from agent_worker.agents.assignments import Assignment, Terms, hold_run, keep_step
-from agent_worker.backends.backend import Reply, Suspended
+from agent_worker.backends.backend import PastStep, Reply, Suspended
 from agent_worker.clock import Clock, micros
 from agent_worker.errors import AgentWorkerError, BadInput, Fenced, StorageFault
 from agent_worker.events import Bus, Called, Delta, Returned
@@ -22,7 +22,7 @@ from agent_worker.failpoints import failpoint
 from agent_worker.limits import Reached
 from agent_worker.steps import Place
 from agent_worker.storage.database import Database, Transaction
-from agent_worker.tools.tool import Call, Desk, Result, Tool
+from agent_worker.tools.tool import Call, Desk, Question, Result, Tool
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,12 @@ class RunHands:
         self._tools = tools
         self._pen = pen
         self.reached: Reached | None = None  #: a limit met by the last step
+        self._done: dict[int, PastStep] = {}
+
+    @property
+    def done(self) -> tuple[PastStep, ...]:
+        """The steps of this run so far."""
+        return tuple(self._done.values())
 
     def say(self, text: str) -> None:
         self._pen.bus.publish(Delta(**self._about(), text=text))
@@ -61,10 +67,13 @@ class RunHands:
             keep_step, self._job, step, reply, self._terms, now=micros(self._pen.clock.now())
         )
         failpoint("step.after_persist")
+        self._done[step] = PastStep(reply, {})
 
     async def call(self, step: int, call: Call) -> Result:
         self._pen.bus.publish(Called(**self._about(), tool=call.tool, arguments=_short(call.arguments)))
         result = await self._make(Place(self._job.lead.work, step, call.id), call)
+        if step in self._done:
+            self._done[step].results[call.id] = result
         self._pen.bus.publish(Returned(**self._about(), tool=call.tool, text=result.text[:2000], ok=result.ok))
         return result
 
@@ -74,8 +83,11 @@ class RunHands:
             if tool is None:
                 raise BadInput(f"there is no tool {call.tool!r}; you have: {', '.join(self._tools)}")
             arguments = tool.check(call.arguments)
+            if tool.approve and (denied := await self._leave_to(place, call)):
+                return denied
             if tool.stored:
-                return await self._pen.database.write(self._perform, place, call, tool, arguments)
+                result = await self._pen.database.write(self._perform, place, call, tool, arguments)
+                return _or_suspend(result)
             return await self._reach_out(place, call, tool, arguments)
         except (Fenced, StorageFault, Suspended):
             raise
@@ -86,6 +98,15 @@ class RunHands:
             log.exception("tool %s failed", call.tool)
             text = f"{call.tool} broke: {type(error).__name__}: {error}"
             return await self._pen.database.write(self._note, place, call, Result(text, ok=False))
+
+    async def _leave_to(self, place: Place, call: Call) -> Result | None:
+        """None when the person said yes; a result when they said no. Until they say anything the work rests."""
+        wish = f"{self._job.name} wants to use {call.tool}: {_short(call.arguments)}"
+        answer = _or_suspend(await self._pen.database.write(self._ask, place, "approval", wish))
+        if answer.text == attention.YES:
+            return None
+        refusal = Result(f"The person said no. {answer.text.removeprefix(attention.NO).strip()}".strip(), ok=False)
+        return await self._pen.database.write(self._note, place, call, refusal)
 
     async def _reach_out(self, place: Place, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
         known = await self._pen.database.write(self._start, place, call, tool)
@@ -98,12 +119,35 @@ class RunHands:
 
     # --- inside the writer ----------------------------------------------------------------------------
 
-    def _perform(self, tx: Transaction, place: Place, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
+    def _perform(
+        self, tx: Transaction, place: Place, call: Call, tool: Tool, arguments: dict[str, Any]
+    ) -> Result | None:
+        """None when a person was asked and has not answered."""
         hold_run(tx, self._job)
         if known := _done(tx, place):
             return known
-        text = tool.function(tx, replace(self._desk, key=place.key), **arguments)
-        return self._write_down(tx, place, call, Result(text))
+        made = tool.function(tx, replace(self._desk, key=place.key), **arguments)
+        if not isinstance(made, Question):
+            return self._write_down(tx, place, call, Result(made))
+        options = f" ({' / '.join(made.options)})" if made.options else ""
+        answer = self._ask(tx, place, "question", f"{self._job.name} asks: {made.text}{options}")
+        return self._write_down(tx, place, call, answer) if answer else None
+
+    def _ask(self, tx: Transaction, place: Place, sort: attention.Sort, text: str) -> Result | None:
+        hold_run(tx, self._job)
+        if (answer := attention.answer_about(tx, sort, place.key)) is not None:
+            return Result(answer)
+        attention.ask(
+            tx,
+            sort,
+            project=self._job.project,
+            workspace=self._job.workspace,
+            agent=self._job.fence.agent,
+            ref=place.key,
+            text=text,
+            now=micros(self._pen.clock.now()),
+        )
+        return None
 
     def _start(self, tx: Transaction, place: Place, call: Call, tool: Tool) -> Result | None:
         """What is known of this call already; None means: go and make it."""
@@ -139,6 +183,12 @@ class RunHands:
     def _about(self) -> dict[str, Any]:
         job = self._job
         return {"workspace": job.workspace, "agent": job.fence.agent, "name": job.name, "run": job.run}
+
+
+def _or_suspend(result: Result | None) -> Result:
+    if result is None:
+        raise Suspended
+    return result
 
 
 def _done(tx: Transaction, place: Place) -> Result | None:

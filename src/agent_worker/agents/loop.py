@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -18,10 +18,11 @@ from agent_worker.agents import assignments, briefing
 from agent_worker.agents.assignments import Assignment, NotYet, Terms
 from agent_worker.agents.failure import GiveUp, Retry, after
 from agent_worker.agents.hands import Pen, RunHands
+from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.recollection import recollect
 from agent_worker.agents.registry import Registry, Worker
-from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
+from agent_worker.backends.backend import Finished, PastStep, Suspended, Turn, Unfinished
 from agent_worker.clock import Clock, from_micros, micros
 from agent_worker.errors import BackendFailure, Crashed, Fenced, Overloaded, StorageFault
 from agent_worker.failpoints import failpoint
@@ -138,12 +139,18 @@ class Loop:
                     case Finished(step, reply):
                         await self._write(assignments.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
+                        await self._learn(job, worker, hands.done, reply.text)
                         self._waited.pop(job.lead.id, None)
                         return
                     case Unfinished():
                         if await self._leaves(job, hands):
                             return
         raise Crashed("the backend stopped without an answer")
+
+    async def _learn(self, job: Assignment, worker: Worker, done: Sequence[PastStep], final: str) -> None:
+        lesson = await learn(worker, job.run, done, final, now=self._floor.clock.now())
+        if lesson:
+            await self._write(assignments.charge_lesson, job, lesson.reply, lesson.model)
 
     async def _leaves(self, job: Assignment, hands: RunHands) -> bool:
         """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""

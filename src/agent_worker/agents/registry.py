@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_worker.backends.backend import Backend
+from agent_worker.backends.backend import Backend, Model
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.errors import NotFound
 from agent_worker.guard.library import Library
@@ -31,6 +31,7 @@ class Worker:
     cwd: Path = field(default_factory=Path)
     home: Root | None = None  #: its own folder; None when it has no personal files
     library: Library = field(default_factory=lambda: Library(None, ""))
+    learner: Model | None = None  #: draws from a run what is worth remembering
     note: str = ""  #: what the workflow adds to its prompt
     place: str = ""  #: the workspace's name, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
@@ -56,7 +57,7 @@ class Registry:
             del self._workers[key]
 
     def knows(self, agent: str) -> bool:
-        return any(key[0] == agent for key in self._workers)
+        return (agent, None) in self._workers or any(key[0] == agent for key in self._workers)
 
     def worker(self, agent: str, workspace: str | None = None) -> Worker:
         found = self._workers.get((agent, workspace)) or self._workers.get((agent, None))

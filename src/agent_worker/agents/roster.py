@@ -6,16 +6,16 @@ workspace, on top of what they are by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from agent_worker import identities, threads
 from agent_worker.agents import schedule
 from agent_worker.agents.registry import Registry, Worker
 from agent_worker.agents.schedule import Ticker, Timer
-from agent_worker.backends.backend import Backend
+from agent_worker.backends.backend import Backend, Model
 from agent_worker.clock import Clock
 from agent_worker.definitions.agent import AgentDefinition, split_model
 from agent_worker.definitions.project import Project
@@ -28,8 +28,18 @@ from agent_worker.storage.database import Database, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
 
-Equip = Callable[[AgentDefinition, Path], tuple[Backend, tuple[Tool, ...]]]
-"""The backend and the tools of an agent, by its definition and its project's root."""
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What an agent works with."""
+
+    backend: Backend
+    tools: tuple[Tool, ...] = ()
+    learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
+
+
+class Equip(Protocol):
+    def __call__(self, definition: AgentDefinition, root: Path, *, has_home: bool) -> Equipment: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +106,16 @@ class Roster:
         *,
         has_home: bool = True,
     ) -> Worker:
-        backend, tools = self._equip(definition, project.root)
+        equipment = self._equip(definition, project.root, has_home=has_home)
         home = Root(project.root).beneath(definition.personal_dir) if has_home else None
         return Worker(
             agent=agent,
             name=definition.name,
             project=project_id,
             definition=definition,
-            backend=backend,
-            tools=tools,
+            backend=equipment.backend,
+            tools=equipment.tools,
+            learner=equipment.learner,
             limits=limits_of(definition, project, workflow),
             cwd=project.root / definition.cwd,
             home=home,

@@ -125,6 +125,8 @@ class AutoMemory(Block):
 class Tool(Block):
     name: Annotated[str, AfterValidator(_tool)]
     approve: Flag = False  #: a person must say yes to each call
+    network: Flag = False  #: of bash: may reach the network from its sandbox
+    unsafe: Flag = False  #: of bash: without any sandbox
 
 
 class McpServer(Block):

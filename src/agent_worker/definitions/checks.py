@@ -9,7 +9,7 @@ from typing import Any
 from agent_worker.address import canonical
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
-from agent_worker.definitions.paths import Outside, beneath, overlap
+from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed_in, names_in
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
@@ -137,13 +137,16 @@ def check_own_path(path: Where, text: str, root: Path) -> Iterator[Broken]:
 
 def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> dict[str, Broken]:
     """The agents whose folder overlaps that of another; of two, the one that chose to be there."""
-    dirs: dict[str, Path] = {}
+    taken: dict[Path, str] = {}  # a folder → whose it is
+    above: dict[Path, str] = {}  # what such folders lie in → whose is the first there
     found: dict[str, Broken] = {}
     for name, agent in sorted(agents.items(), key=lambda item: item[1].context.dir is not None):
         mine = (root / agent.personal_dir).resolve()
-        other = next((other for other, path in dirs.items() if overlap(mine, path)), None)
+        other = above.get(mine) or next((taken[path] for path in (mine, *mine.parents) if path in taken), None)
         if other is None:
-            dirs[name] = mine
+            taken[mine] = name
+            for path in mine.parents:
+                above.setdefault(path, name)
         else:
             found[name] = Broken(("context", "dir"), f"is, or overlaps, the folder of agent {other}")
     return found

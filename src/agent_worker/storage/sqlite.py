@@ -135,12 +135,12 @@ class SqliteDatabase:
         for connection in self._reading:
             connection.close()
 
-    async def _enqueue(self, change: Callable[[SqliteTransaction], T]) -> T:
+    def _enqueue(self, change: Callable[[SqliteTransaction], T]) -> asyncio.Future[T]:
         if self._closed:
             raise StorageFault("the database is closed")
         answer: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(_Job(change, answer))
-        return await answer
+        return answer
 
     def _query(self, query: Callable[[SqliteTransaction], T]) -> T:
         transaction: SqliteTransaction | None = getattr(self._local, "transaction", None)

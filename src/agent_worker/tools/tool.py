@@ -44,6 +44,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What a stored tool returns to have a person asked; their answer becomes its result."""
+
+    text: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as a model sees it."""
 
@@ -87,6 +95,7 @@ class Tool:
     stored: bool  #: runs inside one transaction
     repeatable: bool  #: safe to make again when its outcome is unknown
     personal: bool  #: also there without a workspace
+    approve: bool = False  #: a person must say yes to each call
 
     @property
     def name(self) -> str:

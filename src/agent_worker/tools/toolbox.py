@@ -1,8 +1,16 @@
-"""Which tools an agent has by itself: those of a team, and those of its own memory and history."""
+"""Which tools an agent has: those of a team, those of its own memory and history, and those its definition names."""
 
 from __future__ import annotations
 
-from agent_worker.tools import channel, me, recall, resources, team
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.errors import BadInput
+from agent_worker.tools import channel, me, person, recall, resources, task, team
+from agent_worker.tools.python_functions import python_tool
+from agent_worker.tools.skills import skill_tools
 from agent_worker.tools.tool import Tool
 
 TEAM: tuple[Tool, ...] = (
@@ -23,6 +31,34 @@ TEAM: tuple[Tool, ...] = (
 )
 
 
-def own_tools(*, has_home: bool) -> tuple[Tool, ...]:
+TASK: dict[str, Tool] = {
+    tool.name: tool for tool in (task.read_file, task.write_file, task.edit_file, task.list_files, task.search_files)
+}
+
+
+def tools_of(definition: AgentDefinition, root: Path, *, has_home: bool) -> tuple[Tool, ...]:
+    """All tools of an agent: what everyone has, and what its definition names."""
+    return (*TEAM, *_own(has_home=has_home), person.ask_user, *_chosen(definition, root))
+
+
+def _own(*, has_home: bool) -> tuple[Tool, ...]:
     """An inline agent has no files of its own, only what was said."""
     return recall.OWN + recall.HISTORY if has_home else recall.HISTORY
+
+
+def _chosen(definition: AgentDefinition, root: Path) -> Iterator[Tool]:
+    for entry in definition.tools:
+        if entry.name == "bash":
+            tool = task.bash_tool(unsafe=entry.unsafe, network=entry.network)
+        elif entry.name in TASK:
+            tool = TASK[entry.name]
+        elif ":" in entry.name:
+            tool = python_tool(entry.name, root=root)
+        else:
+            known = ", ".join(("bash", *TASK))
+            raise BadInput(
+                f"{definition.name}: there is no tool {entry.name}", hint=f"tools: {known}, ./file.py:function"
+            )
+        yield replace(tool, approve=entry.approve)
+    if definition.skills:
+        yield from skill_tools([root / folder for folder in definition.skills])

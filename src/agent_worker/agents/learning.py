@@ -1,0 +1,117 @@
+"""Auto-memory: after a run that did something, a cheap model draws out what is worth remembering.
+
+It sees only what the agent itself said and did in that run: no recalled memory, no message or file of others.
+What it finds goes into decisions.yaml, patterns.yaml and work-log.yaml, each entry with its run and date. It is
+metered like any step and never fails the work it learns from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from agent_worker.agents.registry import Worker
+from agent_worker.backends.backend import PastStep, Reply, Turn
+from agent_worker.errors import AgentWorkerError
+from agent_worker.personal import memory
+from agent_worker.tools.tool import Call, Result
+
+log = logging.getLogger(__name__)
+
+FILES = {"decision": "decisions", "pattern": "patterns", "outcome": "work-log"}
+MOST = 5  # entries of one run
+TRANSCRIPT = 12_000  # characters
+
+SYSTEM = (
+    "You read what a worker said and did in one piece of work and note what will still matter in a month: "
+    "decisions that were made, patterns that were found, outcomes. Most work leaves nothing; then answer []. "
+    f"Answer with a JSON list of at most {MOST} objects "
+    '{"kind": "decision" | "pattern" | "outcome", "key": a few words, "value": one or two sentences}, nothing else.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    model: str
+    reply: Reply  #: what the model said, with what it cost
+    entries: tuple[memory.Entry, ...]
+
+
+async def learn(worker: Worker, run: str, done: Sequence[PastStep], final: str, *, now: datetime) -> Lesson | None:
+    """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer."""
+    wanted = worker.definition.auto_memory
+    if worker.learner is None or not wanted or worker.home is None or not did_something(done):
+        return None
+    turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
+    try:
+        reply = await worker.learner.reply(turn, (), _NoHands())
+        entries = read_answer(reply.text, run, now)
+        for entry in entries:
+            await asyncio.to_thread(memory.write, worker.home, entry)
+    except (AgentWorkerError, OSError) as error:
+        log.warning("%s could not learn from %s: %s", worker.name, run, error)
+        return None
+    return Lesson(turn.model, reply, entries)
+
+
+def did_something(done: Sequence[PastStep]) -> bool:
+    """A run without a single call that worked was only talk."""
+    return any(result.ok for step in done for result in step.results.values())
+
+
+def transcript(done: Sequence[PastStep], final: str) -> str:
+    """The agent's own words and deeds. Results are left out: they are what others wrote."""
+    lines = []
+    for step in done:
+        if step.reply.text.strip():
+            lines.append(step.reply.text.strip())
+        for call in step.reply.calls:
+            result = step.results.get(call.id)
+            lines.append(f"[{call.tool} {json.dumps(call.arguments, ensure_ascii=False)[:500]}: {_went(result)}]")
+    return "\n".join([*lines, final])[-TRANSCRIPT:]
+
+
+def read_answer(text: str, run: str, now: datetime) -> tuple[memory.Entry, ...]:
+    """What of the model's answer can be kept. Anything malformed is nothing."""
+    start, end = text.find("["), text.rfind("]")
+    try:
+        found = json.loads(text[start : end + 1])
+    except ValueError:
+        return ()
+    entries = []
+    for item in found[:MOST] if isinstance(found, list) else ():
+        if not isinstance(item, dict) or item.get("kind") not in FILES:
+            continue
+        key, value = " ".join(str(item.get("key", "")).split()), str(item.get("value", "")).strip()
+        if key and value:
+            entries.append(
+                memory.Entry(
+                    key=key[: memory.LONGEST_KEY],
+                    value=value[:1000],
+                    file=FILES[item["kind"]],
+                    source=run,
+                    updated=now.date().isoformat(),
+                )
+            )
+    return tuple(entries)
+
+
+def _went(result: Result | None) -> str:
+    return "no result" if result is None else "ok" if result.ok else "failed"
+
+
+class _NoHands:
+    """The learner has no tools, and nobody watches it write."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        pass
+
+    async def call(self, step: int, call: Call) -> Result:
+        return Result("there are no tools here", ok=False)
