@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import apsw
+
 from measures import idle, lookups, posts, runs, starting
 from measures.figure import Figure, table
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_worker import routing
 from agent_worker.agents.roster import Admitted
+from agent_worker.backends.backend import Model
 from agent_worker.backends.mock import MockModel
-from agent_worker.clock import Clock, micros
+from agent_worker.backends.tool_loop import ToolLoop
+from agent_worker.clock import Clock, TestClock, micros, settle
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import load_project
 from agent_worker.storage.database import Row, Transaction
@@ -19,6 +23,8 @@ from agent_worker.threads import PERSONAL, Talk, recent
 from agent_worker.workflows import instance as workflows
 from agent_worker.workflows.instance import Instance
 from agent_worker.workspaces import channel
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -51,8 +57,6 @@ class Team:
 
     async def until(self, holds: Callable[[list[Row]], Any], sql: str, **values: object) -> list[Row]:
         """Look again after everything that happens, until it holds."""
-        import asyncio
-
         stirred = asyncio.Event()
         unlisten = self.engine.stage.bus.listen(lambda _: stirred.set())
         try:
@@ -65,6 +69,57 @@ class Team:
         finally:
             unlisten()
 
+    def employ(self, agent: str, model: Model | None = None, **changes: Any) -> None:
+        """Give an agent another model, or change something else about it, everywhere it works."""
+        if model is not None:
+            changes["backend"] = ToolLoop(model)
+        registry, id = self.engine.stage.registry, self.id_of(agent)
+        for worker, place in [(w, p) for (a, p), w in registry._workers.items() if a == id]:
+            registry.add(replace(worker, **changes), workspace=place)
+
+    def id_of(self, agent: str) -> str:
+        return self.room.members.get(agent) or self.admitted.agents[agent]
+
+    # --- when time is handed in -----------------------------------------------------------------------
+
+    async def still(self) -> None:
+        """Everything that can happen without time passing has happened."""
+        for _ in range(20):
+            await self.read(lambda tx: None)
+            await asyncio.to_thread(lambda: None)
+            await settle(3)
+
+    async def elapse(self, seconds: float) -> None:
+        """Let time pass, with everything that comes of it."""
+        assert isinstance(self.clock, TestClock)
+        until = self.clock.monotonic() + seconds
+        while True:
+            await self.still()
+            due = self.clock.next_wake()
+            if due is None or self.clock.monotonic() + due > until:
+                break
+            await self.clock.advance(max(due, 0.0))
+        await self.clock.advance(until - self.clock.monotonic())
+        await self.still()
+
+    async def meanwhile(self, awaited: Awaitable[T], *, at_most: float = 86400) -> T:
+        """Let time pass until this is done; complain when it never will be."""
+        assert isinstance(self.clock, TestClock)
+        task, began = asyncio.ensure_future(awaited), self.clock.monotonic()
+        try:
+            while True:
+                await self.still()
+                if task.done():
+                    return await task
+                due = self.clock.next_wake()
+                assert due is not None, "nothing will ever happen"
+                assert self.clock.monotonic() + due - began <= at_most, "it takes too long"
+                await self.clock.advance(max(due, 0.0))
+        finally:
+            task.cancel()
+
+    # --- looking --------------------------------------------------------------------------------------
+
     async def texts(self) -> list[str]:
         return [m.text for m in await self.messages()]
 
@@ -72,10 +127,18 @@ class Team:
         return await self.read(channel.read, self.room.id, limit=10_000)
 
     async def thread(self, agent: str, context: str = PERSONAL) -> list[Talk]:
-        return await self.read(recent, self.admitted.agents[agent], context, 1000)
+        return await self.read(recent, self.id_of(agent), context, 1000)
 
     async def rows(self, sql: str, **values: object) -> list[Row]:
         return await self.read(lambda tx: tx.all(sql, **values))
+
+    async def agent(self, name: str) -> Row:
+        (row,) = await self.rows("select * from agent where id = :id", id=self.id_of(name))
+        return row
+
+    async def attention(self) -> list[tuple[str, str]]:
+        rows = await self.rows("select sort, text from attention where state = 'open' order by at, id")
+        return [(row["sort"], row["text"]) for row in rows]
 
     async def states(self) -> list[str]:
         return [r["state"] for r in await self.rows("select state from instruction order by id")]
@@ -111,12 +174,14 @@ async def open_team(
     tag: str = "main",
     **settings: Any,
 ) -> AsyncIterator[Team]:
+    # One thread, so that waiting for it means that all file work is done (`Team.still`).
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     write_project(root, agents, workflow=workflow, extra=extra)
     async with open_engine(Settings(database=database, **settings), clock=clock) as engine:
         project = load_project(root)
         assert not project.problems, project.problems
         admitted = await engine.stage.roster.admit(project)
-        room = await workflows.start(engine.stage, admitted, project.workflows["review"], tag=tag)
+        room = await workflows.start(engine.stage, admitted, workflows.Start(project.workflows["review"], tag=tag))
         yield Team(engine, admitted, room, clock)
 
 

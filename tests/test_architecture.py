@@ -44,7 +44,7 @@ KNOWN_NEIGHBOURS = {
 LIBRARIES = {
     "apsw": {"storage", "guard"},
     "yaml": {"definitions", "personal", "tools"},
-    "pydantic": {"definitions", "tools", "backends"},
+    "pydantic": {"definitions", "tools", "backends", "service"},
     "pydantic_core": {"definitions", "backends"},
     "cronsim": {"definitions", "agents"},
     "click": {"cli"},

@@ -28,7 +28,7 @@ from measures.posts import TEXT, open_room
 SMALL, LARGE = 1_000, 1_000_000
 AGENTS = 50
 OPEN = 20
-CALLS = 200
+CALLS = 50
 ROUNDS = 9
 AT_MOST = 2.0
 

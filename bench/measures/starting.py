@@ -13,7 +13,7 @@ import psutil
 
 from measures.figure import Figure, middle, ms
 
-TIMES = 7
+TIMES = 5
 HELP_AT_MOST = 0.1  # seconds
 PROGRAM = str(Path(sys.executable).with_name("agent-worker"))
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

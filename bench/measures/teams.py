@@ -29,4 +29,4 @@ async def open_team(root: Path, agents: dict[str, str]) -> AsyncIterator[tuple[E
     assert not project.problems, project.problems
     async with open_engine(Settings(database=root / "state.db")) as engine:
         admitted = await engine.stage.roster.admit(project)
-        yield engine, await instance.start(engine.stage, admitted, project.workflows["review"])
+        yield engine, await instance.start(engine.stage, admitted, instance.Start(project.workflows["review"]))

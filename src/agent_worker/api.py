@@ -24,7 +24,7 @@ from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.errors import DefinitionError, NotFound
 from agent_worker.events import Subscription
 from agent_worker.routing import Receipt
-from agent_worker.service.messages import Answer, Messages
+from agent_worker.service.messages import Answer, deliver, put_question, read_channel
 from agent_worker.storage.files import Root
 from agent_worker.workflows import instance
 from agent_worker.workflows.instance import Instance, Summary
@@ -34,18 +34,18 @@ from agent_worker.workspaces.channel import Message
 class Team:
     """A running workflow."""
 
-    def __init__(self, running: Instance, messages: Messages) -> None:
+    def __init__(self, running: Instance) -> None:
         self._running = running
-        self._messages = messages
         self.name = running.name
         self.directory = running.directory  #: where its files are; None when it has none
 
     async def send(self, text: str, *, to: str | None = None, key: str | None = None) -> Receipt:
         """Say something in the channel, or to one member."""
-        return await self._messages.send(self._running.admitted, f"{to or ''}@{self.name}", text, key=key)
+        return await deliver(self._running.stage, self._running.admitted, f"{to or ''}@{self.name}", text, key=key)
 
     async def messages(self, *, since: int = 0, limit: int = 1000) -> list[Message]:
-        return await self._messages.read(self._running.admitted, f"@{self.name}", since=since, limit=limit)
+        running = self._running
+        return await read_channel(running.stage, running.admitted, f"@{self.name}", since=since, limit=limit)
 
     def events(self) -> Subscription:
         """What happens in this workspace from now on, to be read with `async for`."""
@@ -73,7 +73,6 @@ class Project:
     def __init__(self, engine: Engine, admitted: Admitted) -> None:
         self._engine = engine
         self._admitted = admitted
-        self._messages = Messages(engine.stage)
         self.root = admitted.project.root
 
     async def start(
@@ -86,18 +85,17 @@ class Project:
     ) -> Team:
         """Start a workflow by its name or by the path of its file."""
         definition = self._workflow(workflow)
-        running = await instance.start(
-            self._engine.stage, self._admitted, definition, tag=tag, params=params, message=message
-        )
-        return Team(running, self._messages)
+        wanted = instance.Start(definition, tag=tag, params=params or {}, message=message)
+        running = await instance.start(self._engine.stage, self._admitted, wanted)
+        return Team(running)
 
     async def send(self, to: str, text: str, *, key: str | None = None) -> Receipt:
         """Deliver to `alice`, `@review` or `alice@review`."""
-        return await self._messages.send(self._admitted, to, text, key=key)
+        return await deliver(self._engine.stage, self._admitted, to, text, key=key)
 
     async def ask(self, agent: str, text: str) -> Answer:
         """Send a direct message and wait for the answer."""
-        return await self._messages.ask(self._admitted, agent, text)
+        return await put_question(self._engine.stage, self._admitted, agent, text)
 
     def events(self) -> Subscription:
         """Everything that happens from now on, to be read with `async for`."""

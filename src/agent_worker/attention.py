@@ -53,6 +53,13 @@ def open_items(tx: Transaction, project: str) -> list[Row]:
     return tx.all("select * from attention where state = 'open' and project = :project order by at", project=project)
 
 
+def get(tx: Transaction, id: str) -> Row:
+    row = tx.one("select * from attention where id = :id and state = 'open'", id=id)
+    if row is None:
+        raise NotFound(f"nothing open waits under {id}", hint="agent-worker inbox")
+    return row
+
+
 def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], answer: str = "") -> Row:
     row = tx.one(
         "update attention set state = :state, answer = :answer where id = :id and state = 'open' returning *",

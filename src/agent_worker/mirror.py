@@ -90,6 +90,7 @@ class Mirror:
                     await self._catch_up(target)
                 except (OSError, AgentWorkerError):  # the record is safe; the file follows at the next event
                     log.exception("could not write the log of %s", target)
+                    self._written.pop(target, None)  # some of it may have arrived: look again
             self._idle.set()
 
     async def _catch_up(self, target: Target) -> None:

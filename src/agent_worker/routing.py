@@ -58,7 +58,7 @@ def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) ->
         return Receipt(id=known)
     agents: dict[str, str] = {}
     if speech.to is not None or "@" in speech.text:
-        agents = {row["name"]: str(row["agent"]) for row in workspace.members(tx, speech.workspace)}
+        agents = workspace.seated(tx, speech.workspace)
     if speech.to is not None and speech.to not in agents:
         room = workspace.get(tx, speech.workspace)
         raise Refused(

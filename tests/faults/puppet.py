@@ -66,16 +66,20 @@ class Puppet:
         if found is None:
             return Reply(text=f"{self._name} does not understand", usage=_COST)
         work, kind, count, word = found.group(1), found.group(2), int(found.group(3) or 0), found.group(4)
+        if word == "poison" or " poison" in _inbox(turn.prompt):
+            self._die(work)
         match kind or word:
-            case "poison" if not (self._journal.parent / "antidote").exists():
-                log_line(self._journal, f"{work} poison")
-                os.kill(os.getpid(), signal.SIGKILL)
             case "hold":
                 log_line(self._journal, f"{work} hold")
                 await self._gate.wait()
             case "steps":
                 return self._march(work, count, len(steps), again="again" in asked)
         return self._chat(work, count, len(steps), {spec.name for spec in turn.tools})
+
+    def _die(self, work: str) -> None:
+        if not (self._journal.parent / "antidote").exists():
+            log_line(self._journal, f"{work} poison")
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _march(self, work: str, count: int, done: int, *, again: bool) -> Reply:
         log_line(self._journal, f"{work} {done}")
@@ -99,3 +103,7 @@ class Puppet:
         if done < len(plan):
             return Reply(calls=plan[done], usage=_COST)
         return Reply(text=f"said enough about {mine}" if speaks_early else hand_over, usage=_COST)
+
+
+def _inbox(prompt: str) -> str:
+    return prompt.partition("your inbox «")[2].partition("«/")[0]

@@ -30,7 +30,7 @@ from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import load_project
 from agent_worker.errors import AgentWorkerError
 from agent_worker.events import Event
-from agent_worker.service.messages import Messages
+from agent_worker.service.messages import deliver
 from agent_worker.storage.database import Transaction
 from agent_worker.workflows import instance as workflows
 from tests.faults.puppet import Puppet, outside, outside_again
@@ -75,15 +75,13 @@ class Life:
             admitted = await engine.stage.roster.admit(load_project(home / "project"))
             self._animate(engine, home)
             await engine.stage.supervisor.wake_all()
-            room = await workflows.start(
-                engine.stage, admitted, admitted.project.workflows[self.order.workflow], message=None
-            )
-            messages = Messages(engine.stage)
+            wanted = workflows.Start(admitted.project.workflows[self.order.workflow])
+            room = await workflows.start(engine.stage, admitted, wanted)
             self.report(ready=room.id)
             while line := await requests.readline():
                 match json.loads(line):
                     case {"send": {"key": key, "to": to, "text": text}}:
-                        self._spawn(self._send(messages.send(admitted, to, text, key=key), key))
+                        self._spawn(self._send(deliver(engine.stage, admitted, to, text, key=key), key))
                     case {"quiet": _}:
                         self._spawn(self._quiet(engine))
                     case {"open": _}:

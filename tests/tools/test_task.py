@@ -139,6 +139,17 @@ async def test_B11_credentials_and_state_cannot_be_read_where_the_cwd_is_the_hom
     assert await use(search_files, desk, text="canary") == "(nothing found)"
 
 
+async def test_B11_credentials_cannot_be_read_by_the_name_a_link_gives_them(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk.cwd / "aws").mkdir()
+    (desk.cwd / "aws" / "credentials").write_text("canary")
+    (tmp_path / ".aws").symlink_to(desk.cwd / "aws")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(Refused, match="not for you to read"):
+        await use(read_file, desk, path="aws/credentials")
+
+
 async def test_B11_what_another_agent_owns_cannot_be_read(desk: Desk) -> None:
     for name in ("alice", "bob", "skills"):
         (desk.cwd / ".agents" / name).mkdir(parents=True)

@@ -447,7 +447,7 @@ def recover(tx: Transaction, owner: str, *, now: int) -> int:
         instructions.put_back(tx, run["id"])
         inbox.take_back(tx, run["id"])
     tx.run(
-        """update agent set owner = null, state = case when state = 'running' then 'idle' else state end
+        """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
             where coalesce(owner, '') <> :owner""",
         owner=owner,
     )

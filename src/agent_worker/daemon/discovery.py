@@ -30,7 +30,7 @@ DAEMON_FILE, LOCK_FILE, LOG_FILE = "daemon.json", "daemon.lock", "daemon.log"
 
 _ELSEWHERE = f"set {HOME_VARIABLE} to another directory"
 _LARGEST = 64 * 1024
-_TOKEN = re.compile(r"[!-~]{43,512}")  # printable, for a header; 43 characters of base64 are 256 bits
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{43,512}")  # as a header takes it; 43 characters of base64 are 256 bits
 _WORD = re.compile(r"[A-Za-z0-9._:%-]{1,128}")
 # A pipe must not make us wait for its other end.
 _UNFOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -151,10 +151,8 @@ def write_daemon(home: Path, found: Found) -> None:
     temporary = home / f".{DAEMON_FILE}.{os.urandom(8).hex()}"
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _UNFOLLOWED, 0o600)
     try:
-        with os.fdopen(file, "wb") as writing:
+        with os.fdopen(file, "wb") as writing:  # not synced: after a power cut it is stale anyway
             writing.write(json.dumps({"format": FORMAT, **asdict(found)}, indent=1).encode())
-            writing.flush()
-            os.fsync(file)
         os.replace(temporary, home / DAEMON_FILE)
     except BaseException:
         os.unlink(temporary)

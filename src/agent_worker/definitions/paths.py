@@ -20,8 +20,3 @@ def beneath(root: Path, text: str, *, start: Path | None = None) -> Path:
     if not real.is_relative_to(top):
         raise Outside(text)
     return real
-
-
-def overlap(one: Path, other: Path) -> bool:
-    """One is, or is inside of, the other."""
-    return one.is_relative_to(other) or other.is_relative_to(one)

@@ -1,20 +1,23 @@
-"""Sending and reading: every way in (Python, and later HTTP, MCP, the command line) comes through here."""
+"""Sending and reading."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 
-from agent_worker import routing
+from agent_worker import routing, threads
 from agent_worker.address import Address, canonical, parse_address
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
-from agent_worker.errors import AgentWorkerError, NotFound
+from agent_worker.errors import NotFound
 from agent_worker.events import Ended, Event
 from agent_worker.routing import Receipt, Speech
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
 from agent_worker.storage.database import Transaction
 from agent_worker.workflows.instance import Stage
-from agent_worker.workspaces import channel, workspace
+from agent_worker.workspaces import channel, inbox, workspace
+from agent_worker.workspaces.channel import Message
 
 ENDS = ("done", "failed", "incomplete", "cancelled", "dead")
 
@@ -28,61 +31,122 @@ class Answer:
     reason: str = ""
 
 
-class Messages:
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry of a channel or a conversation."""
 
-    async def send(self, admitted: Admitted, to: str, text: str, *, key: str | None = None) -> Receipt:
-        """Deliver and return a receipt. The same key is accepted once."""
-        routing.check_size(text)
-        return await self._stage.database.write(
-            _send, admitted, parse_address(to), text, now=micros(self._stage.clock.now()), key=key
-        )
-
-    async def ask(self, admitted: Admitted, agent: str, text: str) -> Answer:
-        """Send a direct message and wait for what becomes of it."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        ended: dict[str, Answer] = {}
-        asked: list[str] = []
-
-        def hear(event: Event) -> None:
-            if isinstance(event, Ended) and event.state in ENDS:
-                ended[event.instruction] = Answer(event.text, event.state, event.reason)
-                if asked and asked[0] in ended and not answer.done():
-                    answer.set_result(ended[asked[0]])
-
-        unlisten = self._stage.bus.listen(hear)
-        try:
-            receipt = await self.send(admitted, agent, text)
-            asked.append(receipt.id)
-            return ended[receipt.id] if receipt.id in ended else await answer
-        finally:
-            unlisten()
-
-    async def read(self, admitted: Admitted, at: str, *, since: int = 0, limit: int = 100) -> list[channel.Message]:
-        """A channel in its order, after `since`."""
-        address = parse_address(at)
-        return await self._stage.database.read(_read, admitted, address, since, limit)
+    seq: int
+    who: str
+    text: str
+    at: int
+    sort: str = "message"
+    id: str = ""
+    mentions: tuple[str, ...] = ()
+    resource: str | None = None
 
 
-def _send(tx: Transaction, admitted: Admitted, to: Address, text: str, *, now: int, key: str | None) -> Receipt:
-    if to.workflow is None:
-        return routing.tell_agent(tx, _agent(admitted, to.agent or ""), text, now=now, key=key)
-    room = workspace.find_running(tx, project=admitted.id, workflow=to.workflow, tag=to.tag)
-    speech = Speech(workspace=room["id"], sender="user", text=text, to=to.agent)
-    return routing.say(tx, speech, now=now, key=key)
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Where a message went: to whom, what became of it there, and the run it was given to."""
+
+    name: str
+    state: str
+    run: str | None
 
 
-def _read(tx: Transaction, admitted: Admitted, at: Address, since: int, limit: int) -> list[channel.Message]:
-    if at.workflow is None:
-        raise AgentWorkerError("only a channel can be read here", hint="write @workflow")
-    room = workspace.find_running(tx, project=admitted.id, workflow=at.workflow, tag=at.tag)
-    return channel.read(tx, room["id"], since=since, limit=limit)
+@operation("POST", "/send", tool=True)
+async def send(office: Office, to: str, message: str, project: str | None = None, key: str | None = None) -> Receipt:
+    """Deliver a message to `alice`, `@workflow` or `alice@workflow`. The same key is accepted once."""
+    return await deliver(office.stage, await office.project(project), to, message, key=key)
 
 
-def _agent(admitted: Admitted, name: str) -> str:
+@operation("GET", "/messages", tool=True)
+async def read(
+    office: Office, at: str, project: str | None = None, since: int = 0, limit: int = 100, last: bool = False
+) -> list[Line]:
+    """Read a channel (`@workflow`) or a conversation (`alice`), after `since`; with `last`, the newest ones."""
+    admitted = await office.project(project)
+    return await office.stage.database.read(_read, admitted, parse_address(at), since, max(1, min(limit, 1000)), last)
+
+
+@operation("POST", "/ask", tool=True)
+async def ask(office: Office, agent: str, message: str, project: str | None = None) -> Answer:
+    """Send a direct message to an agent and wait for the answer."""
+    return await put_question(office.stage, await office.project(project), agent, message)
+
+
+@operation("GET", "/trace/{message}")
+async def trace(office: Office, message: str) -> list[Hop]:
+    """Where a message went."""
+    rows = await office.stage.database.read(inbox.trace, message)
+    return [Hop(row["name"], row["state"], row["run"]) for row in rows]
+
+
+# --- for those inside the process ---------------------------------------------------------------------
+
+
+async def deliver(stage: Stage, admitted: Admitted, to: str, text: str, *, key: str | None = None) -> Receipt:
+    routing.check_size(text)
+    return await stage.database.write(_send, admitted, parse_address(to), text, now=micros(stage.clock.now()), key=key)
+
+
+async def put_question(stage: Stage, admitted: Admitted, agent: str, text: str) -> Answer:
+    """Send a direct message and wait for what becomes of it."""
+    answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    ended: dict[str, Answer] = {}
+    asked: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Ended) and event.state in ENDS:
+            ended[event.instruction] = Answer(event.text, event.state, event.reason)
+            if asked and asked[0] in ended and not answer.done():
+                answer.set_result(ended[asked[0]])
+
+    unlisten = stage.bus.listen(hear)
+    try:
+        receipt = await deliver(stage, admitted, agent, text)
+        asked.append(receipt.id)
+        return ended[receipt.id] if receipt.id in ended else await answer
+    finally:
+        unlisten()
+
+
+async def read_channel(stage: Stage, admitted: Admitted, at: str, *, since: int = 0, limit: int = 100) -> list[Message]:
+    return await stage.database.read(_messages, admitted, parse_address(at), since, limit)
+
+
+def agent_id(admitted: Admitted, name: str) -> str:
     found = canonical(name, admitted.agents)
     if found is None:
         known = ", ".join(admitted.agents) or "none yet"
         raise NotFound(f"there is no agent {name} in this project", hint=f"agents: {known}")
     return admitted.agents[found]
+
+
+def _send(tx: Transaction, admitted: Admitted, to: Address, text: str, *, now: int, key: str | None) -> Receipt:
+    if to.workflow is None:
+        return routing.tell_agent(tx, agent_id(admitted, to.agent or ""), text, now=now, key=key)
+    room = workspace.find_running(tx, project=admitted.id, workflow=to.workflow, tag=to.tag)
+    speech = Speech(workspace=room["id"], sender="user", text=text, to=to.agent)
+    return routing.say(tx, speech, now=now, key=key)
+
+
+def _messages(tx: Transaction, admitted: Admitted, at: Address, since: int, limit: int) -> list[Message]:
+    room = workspace.find(tx, project=admitted.id, workflow=at.workflow or "", tag=at.tag)
+    return channel.read(tx, room["id"], since=since, limit=limit)
+
+
+def _read(tx: Transaction, admitted: Admitted, at: Address, since: int, limit: int, last: bool) -> list[Line]:
+    if at.workflow is None:
+        agent = agent_id(admitted, at.agent or "")
+        context = threads.PERSONAL
+    else:
+        room = workspace.find(tx, project=admitted.id, workflow=at.workflow, tag=at.tag)
+        if at.agent is None:
+            found = channel.last(tx, room["id"], limit, after=since) if last else None
+            found = channel.read(tx, room["id"], since=since, limit=limit) if found is None else found
+            return [Line(m.seq, m.sender, m.text, m.at, m.sort, m.id, m.mentions, m.resource) for m in found]
+        agent, context = agent_id(admitted, at.agent), room["id"]
+    newest = threads.recent(tx, agent, context, limit) if last else None
+    talk = threads.since(tx, agent, context, since, limit=limit) if newest is None else newest
+    return [Line(t.seq, t.who, t.text, t.at, t.sort) for t in talk]

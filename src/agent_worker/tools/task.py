@@ -89,25 +89,25 @@ bash = bash_tool()
 @tool(repeatable=True, personal=True)
 async def read_file(desk: Desk, path: str, start: Line = 1, lines: Line = 1000) -> str:
     """Read a text file, or some lines of it: `lines` of them, from line `start` on."""
-    return await asyncio.to_thread(_read, _spot(desk, path), start, lines)
+    return await asyncio.to_thread(lambda: _read(_spot(desk, path), start, lines))
 
 
 @tool(personal=True)
 async def write_file(desk: Desk, path: str, text: str) -> str:
     """Write a whole file, new or in place of the old one. To change a part of a file, use edit_file."""
-    return await asyncio.to_thread(_write, _spot_to_change(desk, path), text)
+    return await asyncio.to_thread(lambda: _write(_spot_to_change(desk, path), text))
 
 
 @tool(personal=True)
 async def edit_file(desk: Desk, path: str, old: str, new: str) -> str:
     """Replace one piece of a text file. `old` must be there exactly once, letter for letter, spaces included."""
-    return await asyncio.to_thread(_edit, _spot_to_change(desk, path), old, new)
+    return await asyncio.to_thread(lambda: _edit(_spot_to_change(desk, path), old, new))
 
 
 @tool(repeatable=True, personal=True)
 async def list_files(desk: Desk, path: str = ".", name: str = "*") -> str:
     """What is in a directory. With a `name` like *.py: all files of that name beneath it, however deep."""
-    return await asyncio.to_thread(_list, _spot(desk, path), name)
+    return await asyncio.to_thread(lambda: _list(_spot(desk, path), name))
 
 
 @tool(repeatable=True, personal=True)
@@ -116,7 +116,7 @@ async def search_files(desk: Desk, text: str, path: str = ".", name: str = "*") 
 
     `name` narrows it to files like *.py. Leaves out .git, node_modules, .venv and files that are not text.
     """
-    return await asyncio.to_thread(_search, _spot(desk, path), text, name)
+    return await asyncio.to_thread(lambda: _search(_spot(desk, path), text, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,9 @@ def _spot(desk: Desk, path: str) -> _Spot:
         given = given.relative_to(cwd)
     relative = "" if given == PurePosixPath(".") else str(given)
     names_in(relative)
-    barred = [*secret_places(Path.home()), *_folders_of_others(desk)]
-    spot = _Spot(Root(cwd), relative, tuple(map(_comparable, barred)))
+    barred = [*secret_places(Path.home().resolve()), *_folders_of_others(desk)]
+    # Resolved too: ~/.aws may be a link to a folder of dotfiles, which is the working directory.
+    spot = _Spot(Root(cwd), relative, tuple(_comparable(name) for place in barred for name in (place, place.resolve())))
     if spot.is_barred():
         raise Refused(f"{path} is not for you to read: it holds credentials, or belongs to another agent")
     return spot
@@ -169,7 +170,7 @@ def _folders_of_others(desk: Desk) -> list[Path]:
     if desk.home is None or (home := desk.home.location()).parent.name != ".agents" or not home.parent.is_dir():
         return []
     spared = {_SHARED, home.name}
-    return [path.resolve() for path in home.parent.iterdir() if path.is_dir() and path.name not in spared]
+    return [path for path in home.parent.resolve().iterdir() if path.is_dir() and path.name not in spared]
 
 
 def _sandbox() -> Sandbox:

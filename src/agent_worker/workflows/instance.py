@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_worker import attention, routing
@@ -106,21 +107,41 @@ class Instance:
         return summary
 
 
-async def start(
-    stage: Stage,
-    admitted: Admitted,
-    workflow: WorkflowDefinition,
-    *,
-    tag: str = "main",
-    params: Mapping[str, str] | None = None,
-    message: str | None = None,
-) -> Instance:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How to start a workflow."""
+
+    workflow: WorkflowDefinition
+    tag: str = "main"
+    params: Mapping[str, str] = field(default_factory=dict)
+    message: str | None = None  #: said after the kickoff
+    file: str = ""  #: where the workflow stands; read again after a restart
+    ends: str = "stop"  #: when told to, or when `quiet`
+
+
+async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     """Set up, open the workspace, seat the members, post the kickoff."""
-    values = _values(admitted, workflow, tag, params or {})
-    values |= await run_setup(workflow.setup, values, root=admitted.project.root)
-    room = _room(admitted, workflow, tag, values)
-    now = micros(stage.clock.now())
-    id = await stage.database.write(workspace.open_room, room, now=now)
+    values = _values(admitted, wanted.workflow, wanted.tag, wanted.params)
+    values |= await run_setup(wanted.workflow.setup, values, root=admitted.project.root)
+    instance = await _open(stage, admitted, wanted, values)
+    await _kick_off(instance, wanted.workflow, values, wanted.message)
+    return instance
+
+
+async def reopen(stage: Stage, admitted: Admitted, workflow: WorkflowDefinition, room: Row) -> Instance:
+    """Go on with an instance whose host died: set-up and kickoff are not done again."""
+    wanted = Start(workflow, tag=room["tag"], file=room["file"], ends=room["ends"])
+    values = json.loads(room["given"])
+    instance = await _open(stage, admitted, wanted, values)
+    await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
+    return instance
+
+
+async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str]) -> Instance:
+    workflow = wanted.workflow
+    room = replace(_room(admitted, workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
+    room = replace(room, given=json.dumps(values))
+    id = await stage.database.write(workspace.open_room, room, now=micros(stage.clock.now()))
     failpoint("attach")
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     members = await stage.roster.seat(admitted, workflow, id, room.name, notes)
@@ -143,7 +164,6 @@ async def start(
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
     )
     await stage.supervisor.wake_all()  # what was queued before everybody was seated
-    await _kick_off(instance, workflow, values, message)
     return instance
 
 

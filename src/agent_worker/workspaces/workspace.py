@@ -22,6 +22,9 @@ class Room:
     documents: str = "file"  #: file | sqlite
     directory: str = ""  #: where its files are; '' when it has none
     bound: bool = False  #: kept across runs
+    file: str = ""  #: the workflow's file
+    given: str = "{}"  #: JSON: the values it was started with
+    ends: str = "stop"  #: when told to, or when `quiet`
 
     @property
     def name(self) -> str:
@@ -47,7 +50,7 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
         tx.run(
             """update workspace
                   set state = 'running', ended_at = null, directory = :directory, provider = :provider,
-                      documents = :documents,
+                      documents = :documents, file = :file, given = :given, ends = :ends,
                       paused = case when state = 'left' then paused else '' end,
                       started_at = case when state = 'left' then started_at else :now end
                 where id = :id""",
@@ -56,15 +59,22 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
             directory=room.directory,
             provider=room.provider,
             documents=room.documents,
+            file=room.file,
+            given=room.given,
+            ends=room.ends,
         )
     else:
         if known:
             tx.run("update workspace set state = 'archived' where id = :id", id=known["id"])
         id = new_id("w")
         tx.run(
-            """insert into workspace(id, project, workflow, tag, provider, documents, directory, bound, state,
-                                     started_at)
-               values (:id, :project, :workflow, :tag, :provider, :documents, :directory, :bound, 'running', :now)""",
+            """insert into workspace(id, project, workflow, tag, provider, documents, directory, bound, file, given,
+                                     ends, state, started_at)
+               values (:id, :project, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
+                       :ends, 'running', :now)""",
+            file=room.file,
+            given=room.given,
+            ends=room.ends,
             id=id,
             project=room.project,
             workflow=room.workflow,
@@ -107,11 +117,29 @@ def members(tx: Transaction, workspace: str) -> list[Row]:
     )
 
 
+def seated(tx: Transaction, workspace: str) -> dict[str, str]:
+    """Name → agent id of everyone here, by name."""
+    rows = tx.all("select name, agent from member where workspace = :workspace order by name", workspace=workspace)
+    return {row["name"]: row["agent"] for row in rows}
+
+
 def get(tx: Transaction, workspace: str) -> Row:
     row = tx.one("select * from workspace where id = :workspace", workspace=workspace)
     if row is None:
         raise NotFound(f"there is no workspace {workspace}")
     return row
+
+
+def find(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
+    """Running or not, as long as it is kept."""
+    row = tx.one(
+        """select * from workspace
+            where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
+        project=project,
+        workflow=workflow,
+        tag=tag,
+    )
+    return row or find_running(tx, project=project, workflow=workflow, tag=tag)
 
 
 def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
@@ -130,6 +158,18 @@ def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> R
             hint=f"agent-worker start {start}",
         )
     return row
+
+
+def left(tx: Transaction) -> list[Row]:
+    """Those whose host died: someone must start them again."""
+    return tx.all("select * from workspace where state = 'left' order by started_at")
+
+
+def of_project(tx: Transaction, project: str) -> list[Row]:
+    return tx.all(
+        "select * from workspace where project = :project and state <> 'archived' order by workflow, tag",
+        project=project,
+    )
 
 
 def close_room(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:

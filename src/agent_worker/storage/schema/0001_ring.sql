@@ -31,6 +31,9 @@ create table workspace (
   documents text not null,                  -- file | sqlite
   directory text not null default '',       -- where its files are; '' when it has none
   bound integer not null default 0,
+  file text not null default '',            -- the workflow's file: who takes part is read from it after a restart
+  given text not null default '{}',         -- JSON: the values it was started with
+  ends text not null default 'stop',        -- stop: when told to · quiet: when nobody has anything left to do
   state text not null,                      -- running | left (its host died) | stopped | archived
   paused text not null default '',
   seq bigint not null default 0,            -- the last message's
@@ -235,6 +238,13 @@ create table attention (
   at bigint not null
 );
 create index attention_open on attention(project) where state = 'open';
+
+create table event (
+  id integer primary key,                   -- grows with each commit: where a stream goes on after a break
+  workspace text,
+  record text not null,                     -- JSON
+  at bigint not null
+);
 
 create table accepted (
   key text primary key,                     -- chosen by the sender: the same key is accepted once

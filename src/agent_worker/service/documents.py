@@ -1,0 +1,70 @@
+"""Documents and resources of a workspace, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.storage.database import Row
+from agent_worker.workspaces import documents, resources, workspace
+from agent_worker.workspaces.documents import Author, Document, Documents
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    n: int
+    revision: str
+    author: str
+    at: int
+
+
+@operation("GET", "/documents")
+async def doc_list(office: Office, at: str, project: str | None = None) -> list[str]:
+    """The names of the documents of a workspace."""
+    return sorted(await (await _documents(office, at, project)).names())
+
+
+@operation("GET", "/documents/{name:path}")
+async def doc_read(office: Office, at: str, name: str, project: str | None = None) -> Document:
+    """A document with its revision."""
+    return await (await _documents(office, at, project)).read(name)
+
+
+@operation("PUT", "/documents/{name:path}")
+async def doc_write(
+    office: Office, at: str, name: str, text: str, revision: str | None = None, project: str | None = None
+) -> Document:
+    """Replace the text that had this revision; without one, make a new document."""
+    return await (await _documents(office, at, project)).write(name, text, base=revision, by=Author("user"))
+
+
+@operation("POST", "/documents/{name:path}")
+async def doc_append(office: Office, at: str, name: str, text: str, project: str | None = None) -> Document:
+    """Add to the end of a document."""
+    return await (await _documents(office, at, project)).append(name, text, by=Author("user"))
+
+
+@operation("GET", "/revisions/{name:path}")
+async def doc_history(office: Office, at: str, name: str, project: str | None = None) -> list[Revision]:
+    """The revisions of a document, oldest first."""
+    room = await _room(office, at, project)
+    rows = await office.stage.database.read(documents.revisions, room["id"], name)
+    return [Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows]
+
+
+@operation("GET", "/resources/{id}")
+async def resource_get(office: Office, at: str, id: str, project: str | None = None) -> resources.Resource:
+    """A resource, whole."""
+    room = await _room(office, at, project)
+    return await office.stage.database.read(resources.load, room["id"], id)
+
+
+async def _documents(office: Office, at: str, project: str | None) -> Documents:
+    return Documents(office.stage.database, office.stage.clock, await _room(office, at, project))
+
+
+async def _room(office: Office, at: str, project: str | None) -> Row:
+    admitted = await office.project(project)
+    workflow, _, tag = at.removeprefix("@").partition(":")
+    return await office.stage.database.read(workspace.find, project=admitted.id, workflow=workflow, tag=tag or "main")

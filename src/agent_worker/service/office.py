@@ -1,0 +1,170 @@
+"""What every operation works with: the stage, the projects it serves, the workflow instances that run.
+
+A project is admitted when it is first named and read again when its files change. After a restart the instances
+that were running are opened again, with the members their files name now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_worker.agents.roster import Admitted
+from agent_worker.clock import micros
+from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, find_project, load_project
+from agent_worker.definitions.workflow import WorkflowDefinition
+from agent_worker.errors import AgentWorkerError, BadInput, NotFound
+from agent_worker.storage.database import Row, Transaction
+from agent_worker.workflows import instance as instances
+from agent_worker.workflows.instance import Instance, Stage, Summary
+from agent_worker.workspaces import workspace
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Known:
+    admitted: Admitted
+    stamp: tuple[tuple[str, int, int], ...]
+
+
+class Office:
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self._projects: dict[Path, _Known] = {}
+        self._instances: dict[str, Instance] = {}
+        self._admitting = asyncio.Lock()
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    def now(self) -> int:
+        return micros(self.stage.clock.now())
+
+    # --- projects -------------------------------------------------------------------------------------
+
+    async def project(self, root: str | None) -> Admitted:
+        """The project at this directory; the only one there is, when none is named."""
+        if root is None:
+            if len(self._projects) != 1:
+                raise BadInput("say which project: its directory", hint="project=/path/to/it")
+            path = next(iter(self._projects))
+        else:
+            path = await asyncio.to_thread(find_project, Path(root))
+        async with self._admitting:
+            known = self._projects.get(path)
+            stamp = await asyncio.to_thread(_stamp, path)
+            if known is None or known.stamp != stamp:
+                previous = known.admitted.project if known else None
+                definitions = await asyncio.to_thread(load_project, path, previous=previous)
+                known = self._projects[path] = _Known(await self.stage.roster.admit(definitions), stamp)
+                await self.stage.supervisor.wake_all()
+            return known.admitted
+
+    def projects(self) -> list[Admitted]:
+        return [known.admitted for known in self._projects.values()]
+
+    # --- instances ------------------------------------------------------------------------------------
+
+    async def open_again(self) -> None:
+        """After a restart: projects that have work, and the instances that were running."""
+        for row in await self.stage.database.read(_roots_with_work):
+            try:
+                await self.project(row["root"])
+            except (AgentWorkerError, OSError):
+                log.exception("project %s could not be opened again", row["root"])
+        for room in await self.stage.database.read(workspace.left):
+            try:
+                await self._reopen(room)
+            except (AgentWorkerError, OSError):
+                log.exception("workflow %s:%s could not be opened again", room["workflow"], room["tag"])
+
+    async def _reopen(self, room: Row) -> None:
+        root = (await self.stage.database.read(_root_of, room["project"]))["root"]
+        admitted = await self.project(root)
+        workflow, _ = self.workflow(admitted, room["file"] or room["workflow"])
+        running = await instances.reopen(self.stage, admitted, workflow, room)
+        self._instances[running.id] = running
+        if room["ends"] == "quiet":
+            self.background(self.finish(running))
+
+    async def start(self, admitted: Admitted, wanted: instances.Start) -> Instance:
+        running = await instances.start(self.stage, admitted, wanted)
+        self._instances[running.id] = running
+        return running
+
+    async def finish(self, running: Instance) -> Summary:
+        """Work until quiet, then end."""
+        try:
+            return await running.run()
+        finally:
+            self._instances.pop(running.id, None)
+
+    async def stop(self, running: Instance, *, reason: str = "stopped") -> Summary:
+        try:
+            return await running.stop(reason=reason)
+        finally:
+            self._instances.pop(running.id, None)
+
+    async def instance(self, admitted: Admitted, name: str) -> Instance:
+        """A running one, by `workflow` or `workflow:tag`."""
+        workflow, _, tag = name.removeprefix("@").partition(":")
+        room = await self.stage.database.read(
+            workspace.find_running, project=admitted.id, workflow=workflow, tag=tag or "main"
+        )
+        return self._instances[room["id"]]
+
+    def workflow(self, admitted: Admitted, name: str) -> tuple[WorkflowDefinition, str]:
+        """A workflow by its name or by the path of its file, and that path."""
+        project = admitted.project
+        if name in project.workflows:
+            return project.workflows[name], str(project.workflow_files[name])
+        if name.endswith((".yaml", ".yml")):
+            path = Path(name) if os.path.isabs(name) else project.root / name
+            return project.load_workflow(path), str(path)
+        known = ", ".join(project.workflows) or "none yet"
+        raise NotFound(f"there is no workflow {name} in {project.root}", hint=f"workflows: {known}")
+
+    # --- tasks ----------------------------------------------------------------------------------------
+
+    def background(self, work: Coroutine[object, object, object]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _stamp(root: Path) -> tuple[tuple[str, int, int], ...]:
+    """Changes whenever one of the files that define the project does."""
+    files = [root / name for name in PROJECT_FILES]
+    for folder in (AGENTS, WORKFLOWS):
+        files += sorted(p for p in (root / folder).glob("*") if p.suffix in (".yaml", ".yml", ".md", ".txt"))
+    found = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        found.append((str(file), status.st_mtime_ns, status.st_size))
+    return tuple(found)
+
+
+def _roots_with_work(tx: Transaction) -> list[Row]:
+    return tx.all(
+        """select distinct p.root from project p join agent a on a.project = p.id
+            where exists (select 1 from instruction i
+                           where i.agent = a.id and i.state in ('queued', 'running', 'waiting'))
+               or exists (select 1 from schedule s where s.agent = a.id and s.state = 'active')"""
+    )
+
+
+def _root_of(tx: Transaction, project: str) -> Row:
+    row = tx.one("select root from project where id = :project", project=project)
+    assert row is not None
+    return row

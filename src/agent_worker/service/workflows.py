@@ -1,0 +1,155 @@
+"""Workflows: which there are, which run, and putting them to work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agent_worker.agents import assignments
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.storage.database import Row, Transaction
+from agent_worker.workflows.instance import Instance, Start, Summary
+from agent_worker.workspaces import workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    name: str
+    state: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An instance of a workflow."""
+
+    id: str
+    name: str  #: workflow, or workflow:tag
+    state: str  #: running | paused | left | stopped
+    reason: str
+    messages: int
+    directory: str
+    members: list[Member] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    name: str
+    file: str
+    members: list[str]
+    params: list[dict[str, Any]]
+
+
+@operation("GET", "/workflows")
+async def workflows_list(office: Office, project: str | None = None) -> list[Workflow]:
+    """The workflows of a project."""
+    found = (await office.project(project)).project
+    return [
+        Workflow(
+            name,
+            str(found.workflow_files[name]),
+            list(workflow.agents),
+            [param.model_dump(mode="json") for param in workflow.params],
+        )
+        for name, workflow in found.workflows.items()
+    ]
+
+
+@operation("GET", "/instances")
+async def instances_list(office: Office, project: str | None = None) -> list[Running]:
+    """The instances of a project's workflows that run or are kept."""
+    admitted = await office.project(project)
+    return await office.stage.database.read(_instances, admitted.id)
+
+
+@operation("GET", "/workflows/{instance}", tool=True)
+async def workflow_status(office: Office, instance: str, project: str | None = None) -> Running:
+    """One instance: its members, what each is doing, how much was said."""
+    admitted = await office.project(project)
+    name, _, tag = instance.removeprefix("@").partition(":")
+    row = await office.stage.database.read(workspace.find, project=admitted.id, workflow=name, tag=tag or "main")
+    return await office.stage.database.read(_running, row)
+
+
+@operation("POST", "/workflows")
+async def workflow_start(
+    office: Office,
+    workflow: str,
+    project: str | None = None,
+    tag: str = "main",
+    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
+    message: str | None = None,
+) -> Running:
+    """Start a workflow and keep it alive until it is stopped."""
+    running = await begin(office, workflow, project, tag=tag, params=params, message=message)
+    return await office.stage.database.read(_running_by_id, running.id)
+
+
+@operation("POST", "/workflows/run", tool=True)
+async def workflow_run(
+    office: Office,
+    workflow: str,
+    project: str | None = None,
+    tag: str = "main",
+    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
+    message: str | None = None,
+) -> Summary:
+    """Run a workflow until nobody has anything left to do, and return what came of it."""
+    running = await begin(office, workflow, project, tag=tag, params=params, message=message, ends="quiet")
+    return await office.finish(running)
+
+
+@operation("DELETE", "/workflows/{instance}")
+async def workflow_stop(office: Office, instance: str, project: str | None = None) -> Summary:
+    """Stop an instance now: what is queued or running in it is cancelled."""
+    admitted = await office.project(project)
+    return await office.stop(await office.instance(admitted, instance))
+
+
+@operation("POST", "/workflows/{instance}/{action}")
+async def workflow_set(
+    office: Office, instance: str, action: Literal["pause", "resume"], project: str | None = None
+) -> Running:
+    """Let the work of an instance wait, or go on, with a new allowance where a limit stopped it."""
+    admitted = await office.project(project)
+    running = await office.instance(admitted, instance)
+    if action == "pause":
+        await office.stage.database.write(workspace.pause, running.id, "paused by a person")
+    else:
+        await office.stage.database.write(assignments.resume_room, running.id, now=office.now())
+    return await office.stage.database.read(_running_by_id, running.id)
+
+
+async def begin(
+    office: Office,
+    workflow: str,
+    project: str | None,
+    *,
+    tag: str = "main",
+    params: dict[str, str] | None = None,
+    message: str | None = None,
+    ends: str = "stop",
+) -> Instance:
+    admitted = await office.project(project)
+    definition, file = office.workflow(admitted, workflow)
+    wanted = Start(definition, tag=tag, params=params or {}, message=message, file=file, ends=ends)
+    return await office.start(admitted, wanted)
+
+
+def _instances(tx: Transaction, project: str) -> list[Running]:
+    return [_running(tx, row) for row in workspace.of_project(tx, project)]
+
+
+def _running_by_id(tx: Transaction, id: str) -> Running:
+    return _running(tx, workspace.get(tx, id))
+
+
+def _running(tx: Transaction, row: Row) -> Running:
+    members = [
+        Member(m["name"], "paused" if m["paused"] else m["state"], m["status"])
+        for m in workspace.members(tx, row["id"])
+    ]
+    name = row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}"
+    state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
+    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members)
