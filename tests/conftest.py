@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.clock import SystemClock
+from agent_worker.clock import SystemClock, TestClock
+from tests.fakes.model_server import ModelServer
 from tests.teams import Team, open_team
 
 
@@ -23,3 +24,16 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
         yield team
         for name, model in team.backends.items():
             assert not model.left_over, f"{name} did not play: {model.left_over}"
+
+
+@pytest.fixture
+def clock() -> TestClock:
+    return TestClock()
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
+    """A model API on loopback, and a key for it in the environment."""
+    monkeypatch.setenv("TEST_KEY", "sk-test")
+    async with ModelServer() as server:
+        yield server

@@ -158,7 +158,8 @@ def write_project(
     names = list(agents)
     for name in names:
         more = (extra or {}).get(name, "")
-        (root / ".agents" / f"{name}.yaml").write_text(f"backend: mock\n{more}")
+        backend = "" if more.startswith("backend:") else "backend: mock\n"
+        (root / ".agents" / f"{name}.yaml").write_text(f"{backend}{more}")
     members = "".join(f"  {name}: {{ ref: {name} }}\n" for name in names)
     (root / ".workflows" / "review.yaml").write_text(f"agents:\n{members}{workflow}")
 

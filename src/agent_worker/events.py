@@ -15,7 +15,9 @@ from typing import ClassVar
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     kind: ClassVar[str] = "event"
+    kept: ClassVar[bool] = True  #: stored, so that a stream can go on after a break
     workspace: str | None = None  #: the room it happened in; None is personal context
+    number: int = 0  #: its place among all stored events; 0 for one that is not stored
 
     def as_record(self) -> dict[str, object]:
         """Plain values, for JSON."""
@@ -125,6 +127,7 @@ class Talked(Event):
     """A line was added to an agent's thread."""
 
     kind = "talk"
+    kept = False
     agent: str
 
 

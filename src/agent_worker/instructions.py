@@ -187,6 +187,24 @@ def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str |
     return row["id"] if row and row["state"] == "incomplete" else None
 
 
+def goes_on(tx: Transaction, row: Row) -> bool:
+    """Has its work been continued already?"""
+    later = tx.one(
+        "select 1 as one from instruction where work = :work and ord > :ord limit 1", work=row["work"], ord=row["ord"]
+    )
+    return later is not None
+
+
+def ended_with(tx: Transaction, row: Row) -> list[Row]:
+    """The others that were part of its last run and ended like it."""
+    return tx.all(
+        "select * from instruction where run = :run and state = :state and id <> :id order by ord",
+        run=row["run"],
+        state=row["state"],
+        id=row["id"],
+    )
+
+
 def any_queued(tx: Transaction, agent: str) -> bool:
     return bool(
         tx.one("select 1 as one from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
@@ -257,11 +275,11 @@ def end(tx: Transaction, run: str, state: End, *, reason: str = "", now: int) ->
     )
 
 
-def end_queued(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> None:
-    """End one that never got to run."""
+def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> None:
+    """This one ends, whatever becomes of those it shares a run with."""
     tx.run(
         """update instruction set state = :state, reason = :reason, ended_at = :now
-            where id = :id and state in ('queued', 'waiting')""",
+            where id = :id and state in ('queued', 'running', 'waiting')""",
         id=id,
         state=state,
         reason=reason,
@@ -288,6 +306,17 @@ def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
         run=run,
         posted=int(posted),
     )
+
+
+def produced_by(tx: Transaction, instruction: str) -> Row:
+    """What all runs that it led have posted and produced: being pushed aside in between makes no difference."""
+    row = tx.one(
+        """select coalesce(sum(posted), 0) as posted, coalesce(sum(produced), 0) as produced
+             from run where instruction = :instruction""",
+        instruction=instruction,
+    )
+    assert row is not None
+    return row
 
 
 def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:

@@ -137,10 +137,14 @@ async def make_app(identity: Identity) -> App:
         time.sleep(30)  # noqa: ASYNC251 — this is the fault
         return JSONResponse({})
 
+    async def silent(request: Request) -> Response:
+        await identity.stopping.wait()
+        return JSONResponse({})
+
     async def die(request: Request) -> Response:
         os._exit(9)
 
-    routes = (health, shutdown, echo, ticks, deaf, fail, elsewhere, print_much, note, block, die)
+    routes = (health, shutdown, echo, ticks, deaf, fail, elsewhere, print_much, note, block, silent, die)
     return Starlette(
         routes=[Route(f"/{route.__name__}", route, methods=["GET", "POST"]) for route in routes],
         lifespan=lambda _: leaves_a_trace(identity.home),

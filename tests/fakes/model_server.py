@@ -2,7 +2,8 @@
 
 The first part of the path says how it behaves: `http://127.0.0.1:PORT/m/<mode>` is a base address (with `/v1` for
 OpenAI's libraries). `/m/script/…` plays what a test wrote with `script`, and complains when the script was too
-short or not played out. Run it alone to drive other programs: `python -m tests.fakes.model_server --port 8123`.
+short or not played out; `/m/think/…` asks the `mind` that a test gave it. Run it alone to drive other programs:
+`python -m tests.fakes.model_server --port 8123`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -33,7 +34,7 @@ REFUSALS = {
     "529": Refusal(529, "overloaded_error", "overloaded"),
 }
 STREAMED_FAULTS = ("stall", "cut", "early_end", "slow", "huge", "bad_json", "stream_error")
-MODES = ("ok", "tools", "loop", "many_calls", "script", *REFUSALS, "502html", "quota", "overflow", "redirect")
+MODES = ("ok", "tools", "loop", "many_calls", "script", "think", *REFUSALS, "502html", "quota", "overflow", "redirect")
 MANY = 10_000
 
 
@@ -61,6 +62,7 @@ Step = Answer | Fault | Refusal | str
 class ModelServer:
     tool: str = ""  #: which tool the mode `tools` asks for; the first one offered when empty
     port: int = 0
+    mind: Callable[[Json], Step] | None = None  #: what the mode `think` answers to a request
     requests: list[Recorded] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)  #: set by the first request
     complaints: list[str] = field(default_factory=list)
@@ -124,7 +126,7 @@ class ModelServer:
         protocol = PROTOCOLS.get(path)
         if protocol is None:
             return await wire.body(404, {"error": {"message": f"no such path: {path}", "type": "not_found"}})
-        step = self._next() if mode == "script" else Fault(mode)
+        step = self._step(mode, request.body)
         if isinstance(step, str):
             step = Answer(step)
         if isinstance(step, Refusal):
@@ -159,6 +161,16 @@ class ModelServer:
         if wanted and (mode == "loop" or (mode == "tools" and not protocol.has_result(body))):
             return Answer("Let me see.", (Ask(wanted[0], example(wanted[1]), f"call_{len(self.requests)}"),))
         return Answer("All is well.")
+
+    def _step(self, mode: str, body: Json) -> Step:
+        match mode:
+            case "script":
+                return self._next()
+            case "think":
+                assert self.mind is not None
+                return self.mind(body)
+            case _:
+                return Fault(mode)
 
     def _next(self) -> Step:
         if self._script:

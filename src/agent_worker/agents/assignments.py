@@ -151,7 +151,7 @@ def _done_before(tx: Transaction, first: Row) -> int:
 
 def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: int) -> None:
     """A limit was met before the work began: it ends incomplete, its place pauses, the person is told once."""
-    instructions.end_queued(tx, first["id"], "incomplete", reason=stop.reason, now=now)
+    instructions.end_one(tx, first["id"], "incomplete", reason=stop.reason, now=now)
     _pause(tx, me, Instruction.of(first), stop, now=now)
 
 
@@ -255,11 +255,11 @@ def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str
 
 def _answer_in_room(tx: Transaction, job: Assignment, text: str, *, seen: int, now: int) -> None:
     assert job.workspace
-    run = tx.one("select posted, produced from run where id = :run", run=job.run)
+    run = instructions.produced_by(tx, job.lead.id)
     room = workspace.get(tx, job.workspace)
-    fresh = bool(run and run["produced"])
+    fresh = bool(run["produced"])
     _keep_thread(tx, job, text, now=now)
-    if text and room["state"] == "running" and not (run and run["posted"]):
+    if text and room["state"] == "running" and not run["posted"]:
         fresh = fresh or not channel.said_before(tx, job.workspace, job.name, text)
         speech = routing.Speech(
             workspace=job.workspace,
@@ -497,14 +497,14 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
     work = Instruction.of(row)
     name = identities.identity(tx, work.agent)["name"]
     run: str | None = row["run"] if row["state"] == "running" else None
-    if run is None:
-        instructions.end_queued(tx, work.id, "cancelled", reason=reason, now=now)
-        if work.message:
-            inbox.close_one(tx, work.message, work.agent, "failed")
-    else:
-        instructions.end(tx, run, "cancelled", reason=reason, now=now)
+    instructions.end_one(tx, work.id, "cancelled", reason=reason, now=now)
+    if work.message:
+        inbox.close_one(tx, work.message, work.agent, "failed")
+    if run is not None:
+        # Only this one: what was merely answered together with it goes back.
+        instructions.put_back(tx, run)
+        inbox.take_back(tx, run)
         instructions.close_run(tx, run, "cancelled", reason=reason, now=now)
-        inbox.close(tx, run, "failed")
         identities.set_state(tx, work.agent, "idle", now=now)
     _tell_sender(tx, work, name, "cancelled", reason, run=run, now=now)
     tx.tell(
@@ -530,11 +530,20 @@ def answer(tx: Transaction, item: str, text: str, *, now: int) -> None:
 
 
 def continue_work(tx: Transaction, instruction: str, *, now: int) -> str | None:
-    """Go on with work that ended incomplete or failed, from its saved steps."""
+    """Go on with work that ended incomplete or failed, from its saved steps, and with what ended together with it."""
     row = tx.one("select * from instruction where id = :id", id=instruction)
-    if row is None or row["state"] not in ("incomplete", "failed", "dead"):
+    if row is None or row["state"] not in ("incomplete", "failed", "dead") or instructions.goes_on(tx, row):
         return None
-    work = Instruction.of(row)
+    others = [Instruction.of(other) for other in instructions.ended_with(tx, row)]
+    first = _continue(tx, Instruction.of(row), now=now)
+    for other in others:
+        _continue(tx, other, now=now)
+    return first
+
+
+def _continue(tx: Transaction, work: Instruction, *, now: int) -> str:
+    if work.message:
+        inbox.reopen(tx, work.message, work.agent)
     for sort in ("failure", "limit", "dead"):
         attention.close_about(tx, sort, work.id)
     order = instructions.Order(

@@ -8,6 +8,7 @@ from agent_worker.errors import BackendFailure, Exhausted, Overloaded
 from agent_worker.instructions import End
 
 LONGEST_WAIT = 15 * 60.0  # seconds a run may be asked to wait, all told, before we call it a failure
+LONGEST_GUESS = 60.0  # seconds, when nobody says how long
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ def after(failure: BackendFailure, *, failures: int, waited: float = 0.0) -> Ret
     if isinstance(failure, Exhausted):
         return GiveUp("incomplete")
     if isinstance(failure, Overloaded) and waited < LONGEST_WAIT:
-        return Retry(failure.retry_after or wait_before(failures + 1), counts=False)
+        guess = min(waited + 1, LONGEST_GUESS)  # 1, 2, 4 …: as long again as it has taken so far
+        return Retry(min(failure.retry_after or guess, LONGEST_WAIT), counts=False)
     # `retries` counts tries in all for what may pass by itself: three means the first and two more.
     tries = failure.retries if failure.kind == "transient" else failure.retries + 1
     if failures + 1 < tries:
@@ -36,7 +38,7 @@ def after(failure: BackendFailure, *, failures: int, waited: float = 0.0) -> Ret
 
 def wait_before(retry: int) -> float:
     """Seconds before this retry, counted from 1: 1, 2, 4 … 60."""
-    return float(min(2 ** (retry - 1), 60))
+    return float(min(2 ** (retry - 1), LONGEST_GUESS))
 
 
 def restart_wait(restarts: int) -> float:

@@ -190,7 +190,7 @@ class Loop:
         match after(failure, failures=job.lead.failures, waited=waited):
             case Retry(wait, counts):
                 if isinstance(failure, Overloaded) and worker.credential:
-                    wait = self._floor.limiter.refused(worker.credential, failure.retry_after)
+                    wait = self._floor.limiter.refused(worker.credential, wait if failure.retry_after else None)
                 if not counts:
                     self._waited[job.lead.id] = waited + wait
                 await self._write(assignments.retry_later, job, failure, wait=wait, counts=counts)

@@ -70,6 +70,14 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
     )
 
 
+def of_project(tx: Transaction, project: str) -> list[Row]:
+    return tx.all(
+        """select s.*, a.name from schedule s join agent a on a.id = s.agent
+            where s.project = :project order by a.name""",
+        project=project,
+    )
+
+
 def clear(tx: Transaction, id: str) -> bool:
     return bool(tx.run("delete from schedule where id = :id", id=id))
 

@@ -294,6 +294,8 @@ def _health(wire: _Wire, nonce: str) -> dict[str, Any]:
         return _object(b"".join(wire.body(status, headers)))
     except _Garbled:
         return {}
+    except ConnectionError:
+        raise ConnectionRefusedError from None  # it ended while we asked: as good as not being there
 
 
 @contextmanager

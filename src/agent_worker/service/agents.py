@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -151,8 +153,6 @@ async def agent_set(
 
 
 def _definition(name: str, backend: str, model: str | None, system: str | None) -> str:
-    import json
-
     lines = [f"name: {name}", f"backend: {backend}"]
     if model:
         lines.append(f"model: {json.dumps(model)}")
@@ -162,10 +162,8 @@ def _definition(name: str, backend: str, model: str | None, system: str | None) 
 
 
 def _remove_folder(root: Root, folder: str) -> None:
-    try:
+    with contextlib.suppress(NotFound):
         root.remove_tree(folder)
-    except NotFound:
-        pass
 
 
 def _agent(admitted: Admitted, row: Row) -> Agent:

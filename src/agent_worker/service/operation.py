@@ -13,12 +13,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
 from agent_worker.errors import BadInput
 
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 OPERATIONS: dict[str, Operation] = {}
 
 
@@ -51,12 +52,10 @@ class Operation:
         return [name if field.is_required() else f"{name}?" for name, field in fields.items()] or ["nothing"]
 
 
-def operation(
-    method: str, path: str, *, tool: bool = False
-) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Awaitable[Any]]]:
+def operation(method: str, path: str, *, tool: bool = False) -> Callable[[F], F]:
     """Put a function into the table. It stays a plain function that Python code can call."""
 
-    def enter(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def enter(function: F) -> F:
         hints = get_type_hints(function, include_extras=True)
         parameters = list(inspect.signature(function).parameters.values())[1:]
         fields: dict[str, Any] = {

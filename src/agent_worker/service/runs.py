@@ -147,7 +147,9 @@ def _stats(tx: Transaction, project: str) -> Stats:
     days = tx.all(
         "select day, micros from tally where scope = 'project' and key = :project order by day", project=project
     )
-    assert total and runs and said
+    assert total
+    assert runs
+    assert said
     return Stats(
         runs=runs["n"],
         messages=said["n"],

@@ -9,12 +9,14 @@ second sync may report success for data that is gone.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -31,6 +33,7 @@ T = TypeVar("T")
 
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
+EVENTS_KEPT = 100_000  # how far back a stream can go on
 
 
 class SqliteTransaction:
@@ -96,6 +99,7 @@ class SqliteDatabase:
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._fault: StorageFault | None = None
+        self._events = 0  # number of the last one; only the writer thread touches it
         self._closed = False
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
@@ -182,6 +186,8 @@ class SqliteDatabase:
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         connection = connect(self._path, write=True, vfs=self._vfs)
         migrate(connection, None if self._path == ":memory:" else Path(self._path))
+        self._events = connection.execute("select coalesce(max(id), 0) from event").get
+        connection.execute("delete from event where id <= ?", (self._events - EVENTS_KEPT,))
         return connection
 
     def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
@@ -192,6 +198,7 @@ class SqliteDatabase:
             connection.execute("begin immediate")
             for job in group:
                 self._attempt(transaction, job)
+            self._number_events(connection, group)
             failpoint("commit.before")
             connection.execute("commit")
             failpoint("commit.after")
@@ -213,6 +220,26 @@ class SqliteDatabase:
             job.error = error
             connection.execute("rollback to change")
         connection.execute("release change")
+
+    def _number_events(self, connection: apsw.Connection, group: list[_Job]) -> None:
+        """Store what will be told, with numbers in the order of the commits."""
+        records = []
+        for job in group:
+            if job.error is None and job.told:
+                job.told = tuple(map(self._numbered, job.told))
+                records += [
+                    (e.number, e.workspace, json.dumps(e.as_record(), ensure_ascii=False), time.time_ns() // 1000)
+                    for e in job.told
+                    if e.kept
+                ]
+        if records:
+            connection.executemany("insert into event(id, workspace, record, at) values (?, ?, ?, ?)", records)
+
+    def _numbered(self, event: Event) -> Event:
+        if not event.kept:
+            return event
+        self._events += 1
+        return replace(event, number=self._events)
 
     def _judge(self, error: Exception) -> StorageFault:
         if isinstance(error, apsw.FullError):

@@ -62,6 +62,16 @@ def close_one(tx: Transaction, message: str, agent: str, state: Literal["acked",
     )
 
 
+def reopen(tx: Transaction, message: str, agent: str) -> None:
+    """What failed is tried again."""
+    tx.run(
+        """update delivery set state = 'queued', run = null
+            where message = :message and agent = :agent and state in ('failed', 'dead')""",
+        message=message,
+        agent=agent,
+    )
+
+
 def acknowledge(tx: Transaction, agent: str, run: str, seqs: Sequence[int]) -> list[int]:
     """The agent has dealt with these; only what this run was given counts. The seqs that were."""
     acked = []

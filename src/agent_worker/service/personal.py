@@ -1,0 +1,83 @@
+"""What an agent keeps for itself, as a person looks at it and edits it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from agent_worker.errors import NotFound
+from agent_worker.personal import memory, notes, todos
+from agent_worker.personal.todos import Todo
+from agent_worker.service.messages import agent_id
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.storage.files import Root
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    entries: list[memory.Entry]
+    problems: list[str]  #: files with a mistake in them
+
+
+@operation("GET", "/agents/{name}/memory")
+async def memory_show(office: Office, name: str, project: str | None = None) -> Remembered:
+    """Everything an agent remembers."""
+    found = await asyncio.to_thread(memory.load, await _home(office, name, project))
+    return Remembered(list(found.entries), list(found.problems))
+
+
+@operation("PUT", "/agents/{name}/memory")
+async def memory_set(
+    office: Office, name: str, key: str, value: str, file: str = memory.CORE, project: str | None = None
+) -> str:
+    """Let an agent remember something; an empty value archives it."""
+    home = await _home(office, name, project)
+    now = office.stage.clock.now()
+    if not value:
+        await asyncio.to_thread(memory.forget, home, key, when=now)
+        return "archived"
+    entry = memory.Entry(key=key, value=value, file=file, updated=now.date().isoformat())
+    return await asyncio.to_thread(memory.write, home, entry)
+
+
+@operation("GET", "/agents/{name}/notes")
+async def notes_list(office: Office, name: str, project: str | None = None) -> list[str]:
+    """The names of an agent's notes, newest first."""
+    return await asyncio.to_thread(notes.names, await _home(office, name, project))
+
+
+@operation("GET", "/agents/{name}/notes/{note}")
+async def note_show(office: Office, name: str, note: str, project: str | None = None) -> str:
+    """One note."""
+    return await asyncio.to_thread(notes.read, await _home(office, name, project), note)
+
+
+@operation("GET", "/agents/{name}/todos")
+async def todos_list(office: Office, name: str, project: str | None = None) -> list[Todo]:
+    """An agent's todos."""
+    return await asyncio.to_thread(todos.load, await _home(office, name, project))
+
+
+@operation("POST", "/agents/{name}/todos")
+async def todo_put(office: Office, name: str, text: str, project: str | None = None) -> list[Todo]:
+    """Add a todo."""
+    home = await _home(office, name, project)
+    await asyncio.to_thread(todos.add, home, text)
+    return await asyncio.to_thread(todos.load, home)
+
+
+@operation("DELETE", "/agents/{name}/todos/{number}")
+async def todo_tick(office: Office, name: str, number: int, project: str | None = None) -> list[Todo]:
+    """Tick off a todo."""
+    home = await _home(office, name, project)
+    await asyncio.to_thread(todos.finish, home, number)
+    return await asyncio.to_thread(todos.load, home)
+
+
+async def _home(office: Office, name: str, project: str | None) -> Root:
+    admitted = await office.project(project)
+    worker = office.stage.registry.worker(agent_id(admitted, name))
+    if worker.home is None:
+        raise NotFound(f"{name} has no files of its own")
+    return worker.home

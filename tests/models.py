@@ -1,0 +1,78 @@
+"""Models for tests: agents of the backend `sdk` on the fake server, and one that only listens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.fakes.model_protocols import Answer
+from tests.fakes.model_server import ModelServer
+from tests.teams import Team
+
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.clock import TestClock
+from agent_worker.events import Event, Retrying
+
+FAMILIES = ["anthropic", "chat"]
+MODELS = {"anthropic": "anthropic/claude-sonnet-5", "chat": "openai-chat/gpt-5"}
+
+
+def sdk(server: ModelServer, mode: str = "script", *, family: str = "anthropic", more: str = "") -> str:
+    """The definition of an agent whose model is the fake server."""
+    name, suffix = ("anthropic", "") if family == "anthropic" else ("openai-chat", "/v1")
+    return (
+        f"backend: sdk\nmodel: {MODELS[family]}\nprompt: {{ system: You are a worker. }}\n"
+        f"provider: {{ name: {name}, base_url: '{server.url(mode, suffix)}', api_key: $TEST_KEY }}\n{more}"
+    )
+
+
+def sent(server: ModelServer, number: int = -1) -> str:
+    """One request as text, to look for words in."""
+    return json.dumps(server.requests[number].body, ensure_ascii=False)
+
+
+def results_in(body: dict[str, Any]) -> list[str]:
+    """The results of tool calls in a request to Anthropic, in order."""
+    blocks = [b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"]]
+    return [json.dumps(b["content"], ensure_ascii=False) for b in blocks if b["type"] == "tool_result"]
+
+
+def prompt_in(body: dict[str, Any]) -> str:
+    """What an agent was asked, in a request to Anthropic."""
+    content = body["messages"][0]["content"]
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+
+
+@dataclass
+class Attentive:
+    """A model that keeps what it is told and says what it is given to say."""
+
+    says: Callable[[Turn], Answer | str] = lambda turn: "ok"
+    turns: list[Turn] = field(default_factory=list)
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+        self.turns.append(turn)
+        return Reply(text=str(self.says(turn)))
+
+
+@contextmanager
+def waits_pass(team: Team) -> Iterator[list[Retrying]]:
+    """Whoever has to wait for another try waits on the test's clock, which is at once let run on."""
+    seen: list[Retrying] = []
+    passing: set[asyncio.Task[None]] = set()
+    assert isinstance(clock := team.clock, TestClock)
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Retrying):
+            seen.append(event)
+            passing.add(asyncio.create_task(clock.advance(event.wait)))
+
+    unlisten = team.engine.stage.bus.listen(hear)
+    try:
+        yield seen
+    finally:
+        unlisten()
