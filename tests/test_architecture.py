@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "agent_worker"
 
 #: From the ground up. A module imports from rows above it in this list, or from its own folder.
 ROWS: tuple[tuple[str, ...], ...] = (
-    ("errors", "failpoints", "ids", "clock", "address", "mentions", "events", "processes"),
+    ("errors", "failpoints", "ids", "clock", "address", "mentions", "events", "processes", "outbound"),
     ("definitions", "storage"),
     ("identities",),
     ("instructions", "steps", "limits", "threads", "attention", "personal", "workspaces"),
@@ -37,6 +37,7 @@ KNOWN_NEIGHBOURS = {
     ("address", "errors"),
     ("clock", "errors"),
     ("processes", "errors"),
+    ("outbound", "errors"),
     ("workspaces", "attention"),  # a conflict between a person and an agent is put before the person
 }
 
@@ -51,13 +52,14 @@ LIBRARIES = {
     "rich": {"cli"},
     "psutil": {"processes"},
     "pydantic_ai": {"backends"},
-    "httpx2": {"backends"},
+    "httpx2": {"backends", "tools"},
     "anthropic": {"backends"},
     "openai": {"backends"},
     "filelock": {"daemon"},
     "starlette": {"daemon"},
     "uvicorn": {"daemon"},
     "mcp": {"tools", "daemon"},
+    "mcp_types": {"tools", "daemon"},
     "ruamel": {"personal"},
     "numpy": {"guard"},
     "wordllama": {"guard"},

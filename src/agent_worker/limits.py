@@ -116,6 +116,11 @@ def count_run(tx: Transaction, root: str) -> None:
     _add(tx, "root", root, "", runs=1)
 
 
+def uncount_run(tx: Transaction, root: str) -> None:
+    """It was only told to come back later: standing in line is not a run."""
+    _add(tx, "root", root, "", runs=-1)
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One step's use of a model."""

@@ -17,10 +17,10 @@ from tests.fakes.model_server import Fault, ModelServer
 
 from agent_worker.backends.backend import Finished, Outcome, PastStep, Reply, Turn, Unfinished, Usage
 from agent_worker.backends.model_api import Catalogue, ModelApi
-from agent_worker.backends.outbound import Patience
 from agent_worker.backends.providers import Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.errors import BackendFailure, Crashed, Exhausted, Fenced, Overloaded, Permanent, Transient
+from agent_worker.outbound import Patience
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 KEY = "sk-test-very-secret"

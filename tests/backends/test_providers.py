@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from agent_worker.backends.outbound import IPAddress, check_url
 from agent_worker.backends.providers import (
     AS_NAMED,
     PROVIDERS,
@@ -19,6 +18,7 @@ from agent_worker.backends.providers import (
     route,
 )
 from agent_worker.errors import BadInput, Permanent
+from agent_worker.outbound import IPAddress, check_url
 
 ENV = {"ANTHROPIC_API_KEY": "ant", "OPENAI_API_KEY": "oai", "MY_KEY": "mine"}
 

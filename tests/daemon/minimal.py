@@ -134,6 +134,7 @@ async def make_app(identity: Identity) -> App:
         return JSONResponse({})
 
     async def block(request: Request) -> Response:
+        logging.getLogger("note").info("blocking")
         time.sleep(30)  # noqa: ASYNC251 — this is the fault
         return JSONResponse({})
 

@@ -321,6 +321,9 @@ def retry_later(
 ) -> None:
     hold_run(tx, job)
     instructions.put_back(tx, job.run, failed=counts, not_before=now + round(wait * 1e6))
+    if not counts:
+        for root in {item.root for item in job.taken}:
+            limits.uncount_run(tx, root)
     _close(tx, job, "failed", failure.message, now=now)
     tx.tell(
         Retrying(

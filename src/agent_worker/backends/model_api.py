@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
-from agent_worker.backends.outbound import NOT_TOO_LONG, Patience
 from agent_worker.backends.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
 from agent_worker.errors import Permanent
+from agent_worker.outbound import NOT_TOO_LONG, Patience
 
 if TYPE_CHECKING:  # importing it takes seconds
     from agent_worker.backends.model_request import Built, ModelLibrary

@@ -8,9 +8,7 @@ a key must not travel.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
-import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import cache
@@ -28,9 +26,9 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from agent_worker.backends.outbound import IPAddress, Patience, check_address, host_of, literal
 from agent_worker.backends.providers import Route
 from agent_worker.errors import BadInput, Permanent
+from agent_worker.outbound import IPAddress, Patience, check_address, host_of, literal, proxy_for, resolve
 
 Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
 
@@ -92,27 +90,6 @@ def _http_client(
     guarded = GuardedTransport(wire, route, body=patience.body, pinned=proxy is None)
     timeout = httpx2.Timeout(patience.silence, connect=patience.connect)
     return httpx2.AsyncClient(transport=guarded, timeout=timeout, follow_redirects=False)
-
-
-def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
-    """The user's proxy. A client that is handed a transport no longer looks for it."""
-    host, scheme = host_of(url), url.split(":", 1)[0]
-    address = literal(host)
-    if host == "localhost" or (address and address.is_loopback):
-        return None
-    for direct in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(","):
-        name = direct.strip().lstrip("*.")
-        if direct.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
-            return None
-    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
-    return next((env[name] for name in names if env.get(name)), None)
-
-
-async def resolve(host: str, port: int) -> list[IPAddress]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [ipaddress.ip_address(info[4][0]) for info in found]
-    # We try only one, and IPv4 is the one that works where IPv6 is half set up.
-    return sorted(addresses, key=lambda address: address.version)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):

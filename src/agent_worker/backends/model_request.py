@@ -26,9 +26,9 @@ from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
 from agent_worker.backends.model_client import build_model
 from agent_worker.backends.model_failures import failure
 from agent_worker.backends.model_messages import Memory, parameters, read_reply, settings
-from agent_worker.backends.outbound import Patience
 from agent_worker.backends.providers import Route
 from agent_worker.errors import AgentWorkerError, Permanent, Transient
+from agent_worker.outbound import Patience
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-from agent_worker.backends.outbound import check_url, host_of
 from agent_worker.errors import BadInput, Permanent
+from agent_worker.outbound import check_url, host_of
 
 Protocol = Literal["anthropic", "responses", "chat"]
 

@@ -8,6 +8,8 @@ edit in between is never overwritten: theirs stays in place, ours is kept beside
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +24,8 @@ from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.storage.paths import names_in
 from agent_worker.storage.swap import Conflict, content_hash
+
+log = logging.getLogger(__name__)
 
 LIMIT = 4 * 1024 * 1024
 DEFAULT = "notes.md"
@@ -56,7 +60,10 @@ class Documents:
         self._root = Root(Path(room["directory"])).beneath(FOLDER) if filed else None
 
     async def read(self, name: str = DEFAULT) -> Document:
-        found = await self._look(_checked(name))
+        name = _checked(name)
+        with suppress(OSError):
+            await self._catch_up(name)
+        found = await self._look(name)
         if found is None:
             names = ", ".join(sorted(await self.names())) or "none yet"
             raise NotFound(f"there is no document {name}", hint=f"documents: {names}")
@@ -74,6 +81,7 @@ class Documents:
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
+            await self._catch_up(name)
             now = await self._look(name)
             if (now.revision if now else None) != base:
                 raise _stale(name, now)
@@ -85,15 +93,17 @@ class Documents:
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
+            await self._catch_up(name)
             now = await self._look(name)
             before = now.text if now else ""
             gap = "" if not before or before.endswith("\n") else "\n"
             return await self._put(name, f"{before}{gap}{text}", now, by)
 
     async def file_pending(self) -> None:
-        """Bring to their files what a crash kept from them."""
+        """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
         for row in await self._database.read(_unfiled, self._room["id"]):
-            await self._file(row)
+            with suppress(Stale):
+                await self._file_if_possible(row)
 
     def _alone(self, name: str) -> asyncio.Lock:
         """Writers in this process take turns; against all others there is the compare-and-swap."""
@@ -126,8 +136,20 @@ class Documents:
             return now
         row = await self._database.write(_revise, self._room, new, now, by, at=micros(self._clock.now()))
         failpoint("document.before_file")
-        await self._file(row)
+        await self._file_if_possible(row)
         return new
+
+    async def _catch_up(self, name: str) -> None:
+        """Nothing is built on a file that lacks the last revision."""
+        row = await self._database.read(_last, self._room["id"], name)
+        if row is not None:
+            await self._file(row)
+
+    async def _file_if_possible(self, row: Row) -> None:
+        try:
+            await self._file(row)
+        except OSError:  # it is stored, and whoever needs the file next tries again
+            log.exception("the file of document %s could not be written", row["name"])
 
     async def _file(self, row: Row) -> None:
         if self._root is None or row["filed"]:

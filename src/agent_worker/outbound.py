@@ -6,8 +6,11 @@ are needed, because a name may answer differently the second time. Knows no prov
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -61,7 +64,7 @@ def check_address(host: str, address: IPAddress, *, allow_local: bool = False) -
     """BadInput when the address is not one of the public Internet. Link-local ones (metadata) are never allowed."""
     real = _innermost(address)
     if real.is_link_local or real.is_multicast or real.is_unspecified:
-        raise BadInput(f"{host} is {real}, where no model is served")
+        raise BadInput(f"{host} is {real}, which is no address of a server")
     if not real.is_global and not allow_local:
         raise BadInput(f"{host} is {real}, an address of the local network", hint=_HOW_TO_ALLOW)
 
@@ -80,6 +83,27 @@ def literal(host: str) -> IPAddress | None:
 
 def host_of(url: str) -> str:
     return _split(url).hostname or ""
+
+
+def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
+    """The user's proxy. A client that is handed a transport no longer looks for it."""
+    host, scheme = host_of(url), url.split(":", 1)[0]
+    address = literal(host)
+    if host == "localhost" or (address and address.is_loopback):
+        return None
+    for direct in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(","):
+        name = direct.strip().lstrip("*.")
+        if direct.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return None
+    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    return next((env[name] for name in names if env.get(name)), None)
+
+
+async def resolve(host: str, port: int) -> list[IPAddress]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [ipaddress.ip_address(info[4][0]) for info in found]
+    # We try only one, and IPv4 is the one that works where IPv6 is half set up.
+    return sorted(addresses, key=lambda address: address.version)
 
 
 _HOW_TO_ALLOW = "a provider in the local network must be allowed by you, not by a file of the project"
