@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fakes.model_protocols import Answer
-from tests.fakes.model_server import ModelServer
-from tests.teams import Team
-
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
 from agent_worker.clock import TestClock
 from agent_worker.events import Event, Retrying
+from tests.fakes.model_server import ModelServer
+from tests.teams import Team
 
 FAMILIES = ["anthropic", "chat"]
 MODELS = {"anthropic": "anthropic/claude-sonnet-5", "chat": "openai-chat/gpt-5"}
@@ -51,12 +49,12 @@ def prompt_in(body: dict[str, Any]) -> str:
 class Attentive:
     """A model that keeps what it is told and says what it is given to say."""
 
-    says: Callable[[Turn], Answer | str] = lambda turn: "ok"
+    says: Callable[[Turn], str] = lambda turn: "ok"
     turns: list[Turn] = field(default_factory=list)
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
         self.turns.append(turn)
-        return Reply(text=str(self.says(turn)))
+        return Reply(text=self.says(turn))
 
 
 @contextmanager
@@ -64,7 +62,8 @@ def waits_pass(team: Team) -> Iterator[list[Retrying]]:
     """Whoever has to wait for another try waits on the test's clock, which is at once let run on."""
     seen: list[Retrying] = []
     passing: set[asyncio.Task[None]] = set()
-    assert isinstance(clock := team.clock, TestClock)
+    clock = team.clock
+    assert isinstance(clock, TestClock)
 
     def hear(event: Event) -> None:
         if isinstance(event, Retrying):

@@ -85,7 +85,7 @@ class Team:
     async def still(self) -> None:
         """Everything that can happen without time passing has happened."""
         for _ in range(20):
-            await self.read(lambda tx: None)
+            await self.write(lambda tx: None)
             await asyncio.to_thread(lambda: None)
             await settle(3)
 

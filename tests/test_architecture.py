@@ -49,7 +49,6 @@ LIBRARIES = {
     "pydantic_core": {"definitions", "backends"},
     "cronsim": {"definitions", "agents"},
     "click": {"cli"},
-    "rich": {"cli"},
     "psutil": {"processes"},
     "pydantic_ai": {"backends"},
     "httpx2": {"backends", "tools"},

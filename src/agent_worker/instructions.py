@@ -137,8 +137,11 @@ def head(tx: Transaction, agent: str, *, now: int, ageing: Ageing) -> Row | None
 
 
 def companions(tx: Transaction, first: Row) -> list[Row]:
-    """Queued mentions of the same agent in the same place are taken together."""
-    if first["source"] != "channel":
+    """Queued mentions of the same agent in the same place are taken together.
+
+    Not with one whose worker died: it is tried by itself, so that it dies of its own fault or not at all.
+    """
+    if first["source"] != "channel" or (first["attempts"] and lost_runs(tx, first["id"])):
         return []
     return tx.all(
         """select * from instruction

@@ -117,7 +117,7 @@ def count_run(tx: Transaction, root: str) -> None:
 
 
 def uncount_run(tx: Transaction, root: str) -> None:
-    """It was only told to come back later: standing in line is not a run."""
+    """It was laid aside, and is counted again when it goes on."""
     _add(tx, "root", root, "", runs=-1)
 
 

@@ -106,13 +106,13 @@ async def start(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    stdin: bytes | None = None,
+    stdin: bytes | int | None = None,
     stderr: int = subprocess.STDOUT,
 ) -> AsyncIterator[Child]:
     """A running child; when the block is left, however, it and all it started are gone.
 
     Only on the main thread's event loop: Linux ends a child with the *thread* that started it. `stderr` may be
-    `subprocess.PIPE` to read it apart.
+    `subprocess.PIPE` to read it apart, and `stdin` to talk to the child while it runs.
     """
     mark = f"{_namespace()}.{os.getpid()}.{secrets.token_hex(8)}"
     child = Child(_spawn(argv, cwd=cwd, env={**env, MARK: mark}, stdin=stdin, stderr=stderr), mark)
@@ -131,13 +131,14 @@ class Child:
 
     stdout: asyncio.StreamReader
     stderr: asyncio.StreamReader  #: only when asked for
+    stdin: asyncio.StreamWriter  #: only when asked for
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
         self.pid = process.pid
         self.exited = asyncio.Event()  #: it ended; what it started may still run
         self._process = process
         self._mark = mark
-        self._transports: list[asyncio.ReadTransport] = []
+        self._transports: list[asyncio.ReadTransport | asyncio.WriteTransport] = []
         self._gone = False
 
     async def attach(self) -> None:
@@ -150,10 +151,12 @@ class Child:
             self.stdout = await self._reader(self._process.stdout)
         if self._process.stderr:
             self.stderr = await self._reader(self._process.stderr)
+        if self._process.stdin:
+            self.stdin = await self._writer(self._process.stdin)
 
     def detach(self) -> None:
         for transport in self._transports:
-            transport.close()
+            transport.abort() if isinstance(transport, asyncio.WriteTransport) else transport.close()
         # It is dead or about to be: at most the moment between a signal and its effect.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
@@ -214,6 +217,15 @@ class Child:
         )
         self._transports.append(transport)
         return reader
+
+    async def _writer(self, pipe: IO[bytes]) -> asyncio.StreamWriter:
+        loop = asyncio.get_running_loop()
+        # The protocol is a reader's, whose reading half stays unused: it is the public one that can wait for room.
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipe
+        )
+        self._transports.append(transport)
+        return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
 class Ends:
@@ -279,7 +291,7 @@ def kill_orphans() -> int:
 
 
 def _spawn(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes | None, stderr: int
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes | int | None, stderr: int
 ) -> subprocess.Popen[bytes]:
     if not cwd.is_dir():
         raise NotFound(f"there is no directory {cwd} to run {argv[0]} in")
@@ -318,9 +330,9 @@ def _launcher() -> list[str]:
 
 
 @contextmanager
-def _input(content: bytes | None) -> Iterator[int | IO[bytes]]:
-    if content is None:
-        yield subprocess.DEVNULL
+def _input(content: bytes | int | None) -> Iterator[int | IO[bytes]]:
+    if not isinstance(content, bytes):
+        yield subprocess.DEVNULL if content is None else content
         return
     # A file without a name, not a pipe: nobody has to feed it, and a child that does not read blocks nobody.
     with tempfile.TemporaryFile() as file:

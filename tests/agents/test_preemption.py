@@ -27,9 +27,7 @@ def slowly(tool: str, seconds: float = 10, **arguments: object) -> ScriptEntry:
 
 
 async def runs(team: Team) -> list[tuple[str, str]]:
-    rows = await team.rows(
-        "select i.text, r.state from run r join instruction i on i.id = r.instruction order by r.id"
-    )
+    rows = await team.rows("select i.text, r.state from run r join instruction i on i.id = r.instruction order by r.id")
     return [(row["text"], row["state"]) for row in rows]
 
 

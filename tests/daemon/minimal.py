@@ -39,9 +39,9 @@ class Launched:
         os.close(told)
 
     def word(self) -> Any:
-        """What it told who started it, once it did; None when it ended without."""
+        """What it told who started it, as soon as it does."""
         with os.fdopen(self._word) as reading:
-            return json.loads(reading.readline() or "null")
+            return json.loads(reading.readline() or "{}")
 
     def outcome(self) -> tuple[int, str]:
         """Exit code and last words."""

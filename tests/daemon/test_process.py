@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,12 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 def refused(home: Path, **settings: Any) -> tuple[int, str]:
+    """Exit code, and what it told who started it."""
     launched = Launched(home, **settings)
-    launched.word()
-    return launched.outcome()
+    error = launched.word()["error"]
+    code, said = launched.outcome()
+    assert said == ""
+    return code, error["message"]
 
 
 def records(home: Path) -> list[dict[str, str]]:
@@ -50,17 +54,16 @@ def get(address: tuple[str, int], *headers: str) -> tuple[str, str]:
         return head, body
 
 
-@pytest.mark.parametrize("round", range(3))
+@pytest.mark.parametrize("round", range(2))
 def test_S1_of_eight_started_at_once_one_wins_and_the_others_name_it(home: Path, round: int) -> None:
     all_eight = [Launched(home) for _ in range(8)]
     words = [each.word() for each in all_eight]
     (winner,) = [each for each, word in zip(all_eight, words, strict=True) if "ready" in word]
     try:
-        for loser in all_eight:
-            if loser is not winner:
-                code, said = loser.outcome()
-                assert code == 3
-                assert f"process {winner.process.pid}," in said
+        losers = [(each, word) for each, word in zip(all_eight, words, strict=True) if each is not winner]
+        for loser, word in losers:
+            assert f"process {winner.process.pid}," in word["error"]["message"]
+            assert loser.outcome()[0] == 3
         client = find(home)
         assert client
         assert client.found.pid == winner.process.pid
@@ -129,21 +132,23 @@ def test_R6_asked_to_stop_it_ends_properly_with_streams_open(home: Path, number:
         free.bind(("127.0.0.1", client.found.port))
 
 
-def test_R6_a_stream_that_does_not_listen_is_cut(home: Path) -> None:
+def test_R6_a_stream_that_does_not_listen_is_cut_and_who_comes_meanwhile_starts_the_next(home: Path) -> None:
     with running(home) as (client, launched):
         deaf = client.stream("GET", "/deaf")
         next(deaf)
-        launched.process.terminate()
+        client.request("POST", "/shutdown", {})
+        following = connect(home=home, command=COMMAND)
         assert launched.process.wait(timeout=10) == 0
-        deaf.close()  # type: ignore[attr-defined]
+        assert following.found.instance != client.found.instance
+        assert following.request("GET", "/health")[0] == 200
     assert (home / "ended-properly").exists()
 
 
 def test_R6_an_application_that_does_not_end_is_left_behind(home: Path) -> None:
     with running(home, grace=1.0, stuck_after=1.0) as (client, launched):
         threading.Thread(target=lambda: ignore_end(client.request, "/block"), daemon=True).start()
-        while "blocking" not in {record["message"] for record in records(home)}:
-            pass
+        while "blocking" not in (home / LOG_FILE).read_text():
+            time.sleep(0.01)
         launched.process.terminate()
         assert launched.process.wait(timeout=10) == 70
 
@@ -165,20 +170,20 @@ def test_only_its_own_file_is_removed_at_the_end(home: Path) -> None:
 
 
 def test_R7_a_stuck_event_loop_is_noticed_and_the_next_start_recovers(home: Path) -> None:
-    with running(home, stuck_after=0.6) as (client, launched):
+    with running(home, stuck_after=1.0) as (client, launched):
         ignore_end(client.request, "/block")
         assert launched.process.wait(timeout=10) == 70
     (told,) = [record for record in records(home) if record["level"] == "CRITICAL"]
-    assert told["message"] == "the event loop stood still for 0.6 s"
+    assert told["message"] == "the event loop stood still for 1 s"
     assert "in block" in told["stacks"]
     with running(home):
         pass
 
 
 def test_R7_a_process_that_was_frozen_is_not_taken_for_stuck(home: Path) -> None:
-    with running(home, stuck_after=0.3) as (client, launched):
+    with running(home, stuck_after=1.0) as (client, launched):
         launched.process.send_signal(signal.SIGSTOP)
-        threading.Event().wait(0.6)  # nothing to wait for: it is the passing of time that must not matter
+        time.sleep(1.3)  # nothing to wait for: it is the passing of time that must not matter
         launched.process.send_signal(signal.SIGCONT)
         assert client.request("GET", "/health")[0] == 200
 
@@ -190,6 +195,8 @@ def test_U1_everything_is_private_under_every_umask(tmp_path: Path, umask: int) 
     try:
         client = connect(home=home, command=("env", 'MINIMAL={"log_bytes": 2000}', *COMMAND))
         client.request("GET", "/print_much?lines=9")
+        while not (home / "daemon.log.1").exists():
+            time.sleep(0.01)  # what is printed is written by another thread
     finally:
         os.umask(before)
     try:
@@ -311,9 +318,8 @@ def test_W15_it_is_reached_through_loopback_only_unless_asked(home: Path, tmp_pa
     code, said = refused(home, host="0.0.0.0")
     assert code == 2
     assert "from other machines" in said
-    with running(home) as (client, _), socket.socket() as other:
-        with pytest.raises(OSError, match="refused"):  # 127.0.0.2 stands for every other address of this machine
-            other.connect(("127.0.0.2", client.found.port))
+    with running(home) as (client, _), pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", client.found.port))  # stands for every other address of this machine
     with running(tmp_path / "exposed", host="0.0.0.0", exposed=True) as (client, launched):
         assert client.found.host == "127.0.0.1"
         assert client.request("GET", "/health")[0] == 200
@@ -334,7 +340,13 @@ def test_S6_a_home_that_cannot_be_written_is_explained(home: Path) -> None:
     code, said = refused(home)
     assert code == 2
     assert str(home / "daemon.lock") in said
-    assert "Traceback" not in said
+
+
+def test_a_person_reads_on_stderr_why_it_does_not_start(home: Path) -> None:
+    environment = os.environ | {"AGENT_WORKER_HOME": str(home), "MINIMAL": '{"token": "null"}'}
+    done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: the configured token is too weak\n  try: leave it out: every start makes a new one\n"
 
 
 def test_a_token_is_new_with_every_start_and_in_no_command_line(home: Path) -> None:

@@ -70,8 +70,16 @@ class NotYet:
     at: int
 
 
-def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing: Ageing) -> Assignment | NotYet | None:
-    """Take the next piece of work, if there is any and it may be done."""
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """The next piece of work died all but once too often: it is only taken while nothing else runs."""
+
+
+Taken = Assignment | NotYet | Suspect | None
+
+
+def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing: Ageing, alone: bool = False) -> Taken:
+    """Take the next piece of work, if there is any and it may be done. `alone`: nothing else runs on this host."""
     identities.hold(tx, fence)
     while True:
         me = identities.identity(tx, fence.agent)
@@ -82,6 +90,8 @@ def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing:
             return None
         if first["not_before"] > now:
             return NotYet(first["not_before"])
+        if not alone and first["attempts"] and instructions.lost_runs(tx, first["id"]) >= DEATHS - 1:
+            return Suspect()
         terms = terms_of(first["workspace"])
         stop = _limit(tx, first, me["project"], terms.limits, now=now)
         if stop is None:
@@ -322,8 +332,7 @@ def retry_later(
     hold_run(tx, job)
     instructions.put_back(tx, job.run, failed=counts, not_before=now + round(wait * 1e6))
     if not counts:
-        for root in {item.root for item in job.taken}:
-            limits.uncount_run(tx, root)
+        _uncount(tx, job)
     _close(tx, job, "failed", failure.message, now=now)
     tx.tell(
         Retrying(
@@ -348,8 +357,14 @@ def suspend(tx: Transaction, job: Assignment, *, now: int) -> None:
 
 
 def _leave(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
+    _uncount(tx, job)
     _close(tx, job, state, why, now=now)
     _tell_end(tx, job, state, why)
+
+
+def _uncount(tx: Transaction, job: Assignment) -> None:
+    for root in {item.root for item in job.taken}:
+        limits.uncount_run(tx, root)
 
 
 def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
@@ -442,13 +457,7 @@ def recover(tx: Transaction, owner: str, *, now: int) -> int:
         owner=owner,
     )
     for run in lost:
-        instructions.close_run(tx, run["id"], "lost", reason="its host died", now=now)
-        rows = [Instruction.of(row) for row in instructions.running(tx, run["id"])]
-        # Only the lead is to blame: its companions were merely in the same run.
-        if instructions.lost_runs(tx, run["instruction"]) >= DEATHS:
-            _bury(tx, run["id"], next(r for r in rows if r.id == run["instruction"]), now=now)
-        instructions.put_back(tx, run["id"])
-        inbox.take_back(tx, run["id"])
+        _lose(tx, run, "its host died", now=now)
     tx.run(
         """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
             where coalesce(owner, '') <> :owner""",
@@ -456,6 +465,17 @@ def recover(tx: Transaction, owner: str, *, now: int) -> int:
     )
     workspace.leave_all(tx)
     return len(lost)
+
+
+def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
+    """The run took its worker with it."""
+    instructions.close_run(tx, run["id"], "lost", reason=reason, now=now)
+    rows = [Instruction.of(row) for row in instructions.running(tx, run["id"])]
+    # Only the lead is to blame: its companions were merely in the same run.
+    if instructions.lost_runs(tx, run["instruction"]) >= DEATHS:
+        _bury(tx, run["id"], next(r for r in rows if r.id == run["instruction"]), now=now)
+    instructions.put_back(tx, run["id"])
+    inbox.take_back(tx, run["id"])
 
 
 def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
@@ -485,7 +505,10 @@ def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
 def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int) -> None:
     """The loop is gone; whatever it held goes back, with its completed steps."""
     identities.hold(tx, fence)
-    for run in tx.all("select id from run where agent = :agent and state = 'running'", agent=fence.agent):
+    for run in tx.all("select id, instruction from run where agent = :agent and state = 'running'", agent=fence.agent):
+        if state == "error":
+            _lose(tx, run, reason, now=now)
+            continue
         instructions.put_back(tx, run["id"])
         inbox.take_back(tx, run["id"])
         instructions.close_run(tx, run["id"], "yielded", reason=reason, now=now)

@@ -58,7 +58,12 @@ def _in_room(tx: Transaction, brief: Brief, job: Assignment, room: str, place: s
             members=[row["name"] for row in members],
             digest=[Line(m.sender, m.text, m.seq) for m in digest],
             digest_left_out=max(0, last - seen - len(fetched)),
-            inbox=[Line(row["sender"], row["text"], row["seq"]) for row in mine if row["id"] != job.lead.message],
+            # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
+            inbox=[
+                Line(row["sender"], row["text"], row["seq"])
+                for row in mine
+                if row["given_to"] == job.run and row["id"] != job.lead.message
+            ],
         ),
         seen=last,
     )

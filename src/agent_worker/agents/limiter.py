@@ -36,10 +36,19 @@ class Limiter:
             elif gate.width and gate.inside >= gate.width:
                 turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 gate.waiting.append(turn)
-                await turn
+                try:
+                    await turn
+                except asyncio.CancelledError:
+                    self._let_in(gate)  # our turn, if it had come, is the next one's
+                    raise
             else:
                 break
         gate.inside += 1
+
+    def still_open(self, credential: str) -> bool:
+        """May one who is inside go on? The gate may have closed while it waited for something else."""
+        gate = self._gates[credential]
+        return gate.until <= self._clock.monotonic() and (not gate.width or gate.inside <= gate.width)
 
     def leave(self, credential: str) -> None:
         gate = self._gates[credential]

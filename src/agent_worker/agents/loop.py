@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from agent_worker import instructions, prompt
 from agent_worker.agents import assignments, briefing
-from agent_worker.agents.assignments import Assignment, NotYet, Terms
+from agent_worker.agents.assignments import Assignment, NotYet, Suspect, Terms
 from agent_worker.agents.failure import GiveUp, Retry, after
 from agent_worker.agents.hands import Pen, RunHands
 from agent_worker.agents.learning import learn
@@ -37,12 +37,23 @@ class Slots:
     """How many runs there may be at once on this machine."""
 
     def __init__(self, *, runs: int = 8, programs: int = 4) -> None:
+        self._count = runs
         self._runs = asyncio.Semaphore(runs)
+        self._one_for_all = asyncio.Lock()
         self._programs = asyncio.Semaphore(programs)
 
     @asynccontextmanager
     async def one(self, worker: Worker) -> AsyncIterator[None]:
         async with self._runs, self._programs if worker.is_program else contextlib.nullcontext():
+            yield
+
+    @asynccontextmanager
+    async def all(self) -> AsyncIterator[None]:
+        """Nobody else runs meanwhile."""
+        async with contextlib.AsyncExitStack() as held:
+            await held.enter_async_context(self._one_for_all)  # two of these would wait for each other
+            for _ in range(self._count):
+                await held.enter_async_context(self._runs)
             yield
 
 
@@ -94,32 +105,40 @@ class Loop:
     async def _next(self) -> NotYet | bool | None:
         """Do one piece of work, if there is one; True when there was."""
         worker = self._floor.registry.worker(self.fence.agent)
-        async with self._gate(worker.credential), self._floor.slots.one(worker):
-            if self._stopping:
-                return True
-            failpoint("lease.before")
-            job = await self._floor.pen.database.write(
-                assignments.begin, self.fence, self._terms, now=self._floor.now(), ageing=self._floor.ageing
-            )
-            failpoint("lease.after")
-            if not isinstance(job, Assignment):
-                return job
-            self.run = job.run
-            try:
-                await self._do(job)
-            except Fenced:
-                return True  # cancelled, or no longer ours: begin() finds out which
-            finally:
-                self.run = None
+        async with self._gate(worker.credential):
+            async with self._floor.slots.one(worker):
+                done = await self._take_and_do(worker.credential)
+            if isinstance(done, Suspect):
+                # Whoever runs when the process dies is blamed for it. The last try is made by itself.
+                async with self._floor.slots.all():
+                    done = await self._take_and_do(worker.credential, alone=True)
+        assert not isinstance(done, Suspect)
+        return done
+
+    async def _take_and_do(self, credential: str, *, alone: bool = False) -> NotYet | Suspect | bool | None:
+        if self._stopping or not self._may_call(credential):
+            return True
+        failpoint("lease.before")
+        job = await self._write(assignments.begin, self.fence, self._terms, ageing=self._floor.ageing, alone=alone)
+        failpoint("lease.after")
+        if not isinstance(job, Assignment):
+            return job
+        self.run = job.run
+        try:
+            await self._do(job)
+        except Fenced:
+            pass  # cancelled, or no longer ours: begin() finds out which
+        finally:
+            self.run = None
         return True
 
     async def _do(self, job: Assignment) -> None:
         worker = self._floor.registry.worker(self.fence.agent, job.workspace)
         terms = self._terms(job.workspace)
         tools = {t.name: t for t in worker.tools if t.personal or job.workspace}
-        turn, seen = await self._prepare(job, worker, tools)
         hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
         try:
+            turn, seen = await self._prepare(job, worker, tools)
             await self._steps(job, worker, turn, hands, seen)
         except (Fenced, StorageFault):
             raise
@@ -233,6 +252,9 @@ class Loop:
             yield
         finally:
             self._floor.limiter.leave(credential)
+
+    def _may_call(self, credential: str) -> bool:
+        return not credential or self._floor.limiter.still_open(credential)
 
     async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
         return await self._floor.pen.database.write(change, *args, now=self._floor.now(), **kwargs)

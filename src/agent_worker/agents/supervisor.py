@@ -60,8 +60,13 @@ class Supervisor:
         """Let steps end, put the rest back, leave nothing running."""
         self._stopping = True
         self._unlisten()
-        for loop in self._loops.values():
-            loop.stop()
+        self._unlisten = lambda: None
+        for agent, task in self._tasks.items():
+            loop = self._loops.get(agent)
+            if loop and loop.run:
+                loop.stop()
+            else:
+                task.cancel()  # it only waits: for work, at a gate, or to be started again
         tasks = [*self._tasks.values(), *self._others]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
@@ -84,8 +89,8 @@ class Supervisor:
         match event:
             case Queued(agent=agent):
                 self.wake(agent)
-            case AgentChanged(agent=agent, state="idle") if agent in self._loops:
-                self._loops[agent].wake()
+            case AgentChanged(agent=agent, state="idle"):
+                self.wake(agent)
             case WorkspaceChanged(workspace=str(room), state="running"):
                 self._later(self._wake_members(room))
             case Ended(agent=agent, run=run, state="cancelled"):
@@ -135,7 +140,7 @@ class Supervisor:
                 self._loops.pop(agent, None)
 
     async def _recovers(self, loop: Loop, crashes: list[float], error: Exception) -> bool:
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
         await self._abandon(loop, "error", reason)
         if too_many(crashes, self._floor.clock.monotonic()):
             return False

@@ -6,14 +6,14 @@ import asyncio
 import json
 import sys
 import tempfile
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agent_worker.cli.live import LiveView, summary_lines
-from agent_worker.cli.output import paint
+from agent_worker.cli.live import LiveView, summary_line
 
 if TYPE_CHECKING:
     from agent_worker.events import Subscription
@@ -54,7 +54,7 @@ async def _play(root: Path, *, as_json: bool, verbose: bool) -> Summary:
 
     async def watch(events: Subscription, view: LiveView) -> None:
         async for event in events:
-            click.echo(json.dumps(event.as_record())) if as_json else view.show(event)
+            click.echo(json.dumps(event.as_record())) if as_json else view.show(event.as_record())
 
     async with agent_worker.open_project(root, home=root / ".state") as project:
         with LiveView(verbose=verbose) as view, project.events() as events:
@@ -67,11 +67,11 @@ async def _play(root: Path, *, as_json: bool, verbose: bool) -> Summary:
 
 def _tell(summary: Summary, root: Path) -> None:
     where = root / ".workspace" / "review" / "main"
-    done = paint("done", "green") if summary.exit_code == 0 else paint(summary.outcome, "red")
-    click.echo(f"\n{done}: {summary.messages} messages by {summary_lines(summary.runs)}; cost {summary.usd:.2f} USD")
+    click.echo(f"\n{summary_line(asdict(summary))}")
     click.echo(f"  the channel      {where / 'channel.jsonl'}")
     for name in summary.documents:
         click.echo(f"  the document     {where / 'documents' / name}")
     click.echo(f"  the agents       {root / '.agents'}")
-    click.echo("\nNext: look at the files above, then check a project of your own:")
-    click.echo("  agent-worker validate .")
+    click.echo("\nNext, in a directory of your own:")
+    click.echo("  agent-worker init          agents and a workflow to begin with")
+    click.echo("  agent-worker run review    put the team to work")

@@ -1,28 +1,19 @@
 """A running team as it looks: messages as they come, and below them who is at work.
 
-On a terminal the last line is alive; through a pipe there are only the lines that stay.
+On a terminal the last line is alive; through a pipe there are only the lines that stay. Takes events as plain
+records, so that it serves our own process and the daemon's stream alike.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from agent_worker.cli.output import clean, paint, wants_colour
-from agent_worker.events import (
-    AgentChanged,
-    Called,
-    DocumentChanged,
-    Ended,
-    Event,
-    Posted,
-    ResourceKept,
-    Retrying,
-    Started,
-    WorkspaceChanged,
-)
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 _WIDTH = 10
@@ -34,6 +25,7 @@ class LiveView:
         self._alive = sys.stdout.isatty()
         self._busy: dict[str, str] = {}  # agent → what it does
         self._colours: dict[str, str] = {}
+        self._tokens, self._usd = 0, 0.0
 
     def __enter__(self) -> LiveView:
         return self
@@ -41,32 +33,39 @@ class LiveView:
     def __exit__(self, *_: object) -> None:
         self._wipe()
 
-    def show(self, event: Event) -> None:
-        match event:
-            case Posted(sender=sender, text=text, sort="system"):
+    def show(self, record: Mapping[str, Any]) -> None:
+        match record:
+            case {"event": "message", "sort": "system", "text": text}:
                 self._line("·", clean(text), "yellow")
-            case Posted(sender=sender, text=text):
+            case {"event": "message", "sender": sender, "text": text}:
                 self._message(sender, text)
-            case Started(name=name):
+            case {"event": "started", "name": name}:
                 self._busy[name] = "thinking"
-            case Called(name=name, tool=tool):
+            case {"event": "chunk", "name": name, "text": text}:
+                self._busy[name] = clean(text)[-60:].replace("\n", " ")
+            case {"event": "tool_call", "name": name, "tool": tool}:
                 self._busy[name] = tool
                 if self._verbose:
-                    self._line(name, f"→ {tool}", "bright_black")
-            case Retrying(name=name, reason=reason, wait=wait):
+                    self._line(name, f"→ {tool} {clean(record.get('arguments', ''))[:200]}", "bright_black")
+            case {"event": "tool_result", "name": name, "ok": False, "text": text}:
+                if self._verbose:
+                    self._line(name, f"✗ {clean(text)[:200]}", "red")
+            case {"event": "step", "tokens": tokens, "usd": usd}:
+                self._tokens, self._usd = self._tokens + tokens, self._usd + usd
+            case {"event": "retry", "name": name, "reason": reason, "wait": wait}:
                 self._busy[name] = "waiting"
                 self._line(name, f"↻ {clean(reason)}: again in {wait:.0f} s", "yellow")
-            case DocumentChanged(name=document, author=author):
+            case {"event": "document", "name": document, "author": author}:
                 self._line(author, f"✎ {clean(document)}", "bright_black")
-            case ResourceKept(size=size):
+            case {"event": "resource", "size": size}:
                 self._line("·", f"a text of {size:,} bytes was kept as a resource", "bright_black")
-            case Ended(name=name, state=state, reason=reason):
+            case {"event": "ended", "name": name, "state": state, "reason": reason}:
                 self._busy.pop(name, None)
                 if state in ("failed", "incomplete", "dead"):
                     self._line(name, f"✗ {state}: {clean(reason)}", "red")
-            case WorkspaceChanged(state="paused", reason=reason):
+            case {"event": "workspace", "state": "paused", "reason": reason}:
                 self._line("·", f"paused: {clean(reason)}", "red")
-            case AgentChanged():
+            case _:
                 return
         self._status()
 
@@ -75,7 +74,7 @@ class LiveView:
         self._wipe()
         click.echo(f"{self._name(sender)} {_marked(head)}")
         for line in _folded(rest):
-            click.echo(f"{'':{_WIDTH}} {_marked(line)}")
+            click.echo(f"{'':{_WIDTH}} {_marked(line)}".rstrip())
 
     def _line(self, who: str, text: str, colour: str) -> None:
         self._wipe()
@@ -88,18 +87,13 @@ class LiveView:
     def _status(self) -> None:
         if self._alive and self._busy:
             doing = ", ".join(f"{name} ({what})" for name, what in self._busy.items())
-            line = f"{'':{_WIDTH}} … {clean(doing)}"[: _columns() - 1]
+            spent = f"  {self._tokens:,} tokens, {self._usd:.2f} USD" if self._tokens else ""
+            line = f"{'':{_WIDTH}} … {clean(doing)}{spent}"[: shutil.get_terminal_size().columns - 1]
             click.echo(f"\r\x1b[2K{paint(line, 'bright_black')}", nl=False)
 
     def _wipe(self) -> None:
         if self._alive:
             click.echo("\r\x1b[2K", nl=False)
-
-
-def _columns() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns
 
 
 def _folded(lines: list[str], *, show: int = 12) -> list[str]:
@@ -116,5 +110,10 @@ def _marked(line: str) -> str:
     return " ".join(click.style(w, bold=True) if w.startswith("@") and len(w) > 1 else w for w in line.split(" "))
 
 
-def summary_lines(runs: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} ({count} {'run' if count == 1 else 'runs'})" for name, count in runs.items())
+def summary_line(summary: Mapping[str, Any]) -> str:
+    """What came of a workflow, in one line."""
+    runs = ", ".join(f"{name} ({n} {'run' if n == 1 else 'runs'})" for name, n in summary["runs"].items())
+    done = paint("done", "green") if summary["outcome"] == "done" else paint(summary["outcome"], "red")
+    reason = f" ({clean(summary['reason'])})" if summary["reason"] else ""
+    cost = f"{summary['tokens']:,} tokens, {summary['usd']:.2f} USD"
+    return f"{done}{reason}: {summary['messages']} messages by {runs or 'nobody'}; {cost}"

@@ -9,16 +9,44 @@ from typing import Any
 
 import click
 
-COMMANDS = {  # name → (module, function, what it does)
-    "demo": ("agent_worker.cli.demo", "demo", "Watch a team of mock agents review a change: no key, no network."),
-    "schema": ("agent_worker.cli.files", "schema", "Print the JSON Schema of a file, for your editor."),
-    "validate": ("agent_worker.cli.files", "validate", "Check agent, workflow and project files without running."),
+_C = "agent_worker.cli."
+COMMANDS = {  # name → (module, function, what it does), in the order of help
+    "demo": (_C + "demo", "demo", "Watch a team of mock agents review a change: no key, no network."),
+    "init": (_C + "setup", "init", "Set up agents and a workflow in this directory."),
+    "doctor": (_C + "setup", "doctor", "Check everything, each check with what would fix it."),
+    "validate": (_C + "files", "validate", "Check agent, workflow and project files without running."),
+    "schema": (_C + "files", "schema", "Print the JSON Schema of a file, for your editor."),
+    "run": (_C + "work", "run", "Run a workflow until everybody is done."),
+    "start": (_C + "work", "start", "Start a workflow and keep it alive."),
+    "stop": (_C + "work", "stop", "Stop a workflow, an agent, or everything."),
+    "pause": (_C + "work", "pause", "Let the work of a workflow or an agent wait."),
+    "resume": (_C + "work", "resume", "Go on, with a new allowance where a limit stopped it."),
+    "send": (_C + "talk", "send", "Deliver a message and return."),
+    "ask": (_C + "talk", "ask", "Ask an agent and wait for the answer."),
+    "peek": (_C + "talk", "peek", "Read a channel or a conversation."),
+    "inbox": (_C + "inbox", "inbox", "What waits for you, and your answers."),
+    "ls": (_C + "look", "ls", "Agents and running workflows."),
+    "status": (_C + "look", "status", "Everything at a glance."),
+    "runs": (_C + "look", "runs", "The newest runs."),
+    "explain": (_C + "look", "explain", "What a run saw and did."),
+    "trace": (_C + "look", "trace", "Where a message went."),
+    "stats": (_C + "look", "stats", "What was done and spent."),
+    "agent": (_C + "agent", "agent", "Make, look at and delete agents; their memory, notes and todos."),
+    "new": (_C + "agent", "new", "A quick agent that lives only in the daemon."),
+    "doc": (_C + "doc", "doc", "Documents of a workspace."),
+    "schedule": (_C + "schedule", "schedule", "Wake agents by themselves."),
+    "export": (_C + "export", "export", "Write a workspace or a conversation to one file."),
+    "providers": (_C + "look", "providers", "Which model providers can be used."),
+    "backends": (_C + "look", "backends", "Which backends are there."),
+    "daemon": (_C + "daemon", "daemon", "The daemon itself: run, status, logs, stop."),
+    "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
+    "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }
 
 
 class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
@@ -53,8 +81,10 @@ def main() -> None:
 
     try:
         cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
+    except click.exceptions.Exit as exit:
+        sys.exit(exit.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

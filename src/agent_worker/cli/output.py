@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from agent_worker.errors import AgentWorkerError
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 # Control characters, but for newline and tab; C1; and the marks that reorder or hide what is shown.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_STATES = {"running": "cyan", "idle": "green", "done": "green", "paused": "yellow", "error": "red", "failed": "red"}
 
 
 def clean(text: str) -> str:
@@ -19,16 +26,66 @@ def clean(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
-def wants_colour(stream: object = None) -> bool:
-    stream = stream or sys.stdout
-    return "NO_COLOR" not in os.environ and getattr(stream, "isatty", lambda: False)()
+def wants_colour() -> bool:
+    return "NO_COLOR" not in os.environ and sys.stdout.isatty()
 
 
 def paint(text: str, colour: str, *, bold: bool = False) -> str:
     return click.style(text, fg=colour, bold=bold) if wants_colour() else text
 
 
+def paint_state(state: str) -> str:
+    return paint(state, _STATES.get(state, "white"))
+
+
 def complain(error: AgentWorkerError) -> None:
     click.echo(clean(f"error: {error.message}"), err=True)
     if error.hint:
         click.echo(clean(f"  try: {error.hint}"), err=True)
+
+
+def as_json_option(command: F) -> F:
+    """`--json`, for scripts."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def tell_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def tell_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "") -> None:
+    """Aligned columns; the last one is cut at the edge of a terminal."""
+    if not rows:
+        click.echo(empty or "nothing")
+        return
+    shown = [[clean(str(cell)).replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in (titles, *shown)) for i in range(len(titles))]
+    click.echo(paint(_aligned(list(titles), widths), "bright_black"))
+    for row in shown:
+        click.echo(_aligned(row, widths))
+
+
+def _aligned(row: list[str], widths: list[int]) -> str:
+    line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if sys.stdout.isatty():
+        import shutil
+
+        return line[: shutil.get_terminal_size().columns]
+    return line
+
+
+def ago(micros: int | None) -> str:
+    """A time as people say it."""
+    if micros is None:
+        return "never"
+    seconds = time.time() - micros / 1e6
+    word = "ago" if seconds >= 0 else "from now"
+    seconds = abs(seconds)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit} {word}"
+    return f"{int(seconds)}s {word}"
+
+
+def usd(amount: float) -> str:
+    return f"{amount:.2f} USD" if amount >= 0.01 or amount == 0 else f"{amount:.4f} USD"

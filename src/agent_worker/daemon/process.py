@@ -25,7 +25,7 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,7 +95,7 @@ MakeApp = Callable[[Identity], Awaitable[App]]
 
 
 def serve(make_app: MakeApp, settings: Settings) -> int:
-    """Be the daemon until asked to stop; the exit code. What prevents it is told on stderr and to who started us.
+    """Be the daemon until asked to stop; the exit code. What prevents it is told to who started us, or on stderr.
 
     `make_app` runs when clients can already reach us; their requests wait for it, and if it raises the daemon ends.
     What it imports for long, it should import in a thread, or we cannot even say who we are meanwhile. An application
@@ -108,9 +108,6 @@ def serve(make_app: MakeApp, settings: Settings) -> int:
         return starter.refuse(error, ALREADY_RUNNING)
     except AgentWorkerError as error:
         return starter.refuse(error, REFUSED)
-    except OSError as error:
-        told = f"the daemon cannot use {error.filename or settings.home}: {error.strerror}"
-        return starter.refuse(Refused(told, hint=f"set {discovery.HOME_VARIABLE} to another directory"), REFUSED)
     except Exception:
         traceback.print_exc()
         return FAILED
@@ -118,16 +115,18 @@ def serve(make_app: MakeApp, settings: Settings) -> int:
 
 
 def _serve(make_app: MakeApp, settings: Settings, starter: _Starter) -> None:
-    token = _token(settings)
+    token, instance, address = _token(settings), new_id("d"), _address(settings)
     home = discovery.make_home(settings.home)
-    _refuse_network_disk(home)
-    instance = new_id("d")
-    with (
-        _only_one(home, instance),
-        _logging(home, settings, token) as file,
-        Watchdog(file, patience=settings.stuck_after) as watchdog,
-        _listening(home, settings) as listener,
-    ):
+    with ExitStack() as held:
+        try:
+            _refuse_network_disk(home)
+            held.enter_context(_only_one(home, instance))
+            file = held.enter_context(_logging(home, settings, token))
+        except OSError as error:
+            told = f"the daemon cannot use {error.filename or home}: {error.strerror}"
+            raise Refused(told, hint=f"set {discovery.HOME_VARIABLE} to another directory") from None
+        watchdog = held.enter_context(Watchdog(file, patience=settings.stuck_after))
+        listener = held.enter_context(_listening(home, address, settings.port))
         daemon = _Daemon(home, settings, instance, token, listener=listener, watchdog=watchdog)
         asyncio.run(daemon.run(make_app, starter))
 
@@ -151,8 +150,10 @@ class _Starter:
         self._tell({"ready": instance})
 
     def refuse(self, error: AgentWorkerError, code: int) -> int:
+        if self._pipe is None:
+            hint = f"\n  try: {error.hint}" if error.hint else ""
+            print(f"error: {error.message}{hint}", file=sys.stderr, flush=True)
         self._tell({"error": _shown(error)})
-        print(f"error: {error.message}" + (f"\n  try: {error.hint}" if error.hint else ""), file=sys.stderr, flush=True)
         return code
 
     def _tell(self, word: dict[str, Any]) -> None:
@@ -214,9 +215,9 @@ class _Daemon:
             return
         log.info("asked to stop")
         self._identity.stopping.set()
-        self._withdraw()  # whoever comes now shall start the next one
-        self._watchdog.expect_end(self._grace)
         self._server.should_exit = True
+        self._watchdog.expect_end(self._grace)
+        self._withdraw()  # whoever comes now shall start the next one
 
     def _signalled(self) -> None:
         self._server.force_exit = self._identity.stopping.is_set()  # asked again: somebody is in a hurry
@@ -231,7 +232,8 @@ class _Daemon:
         log.info("listening on %s", discovery.authority(me.host, me.port))
 
     def _withdraw(self) -> None:
-        discovery.remove_daemon(self._identity.home, self._identity.instance)
+        with suppress(OSError):  # then it is stale, and that misleads nobody
+            discovery.remove_daemon(self._identity.home, self._identity.instance)
 
     async def _make(self, make_app: MakeApp) -> LifespanOn:
         await self._announced.wait()
@@ -421,15 +423,14 @@ def _token(settings: Settings) -> str:
 
 
 @contextmanager
-def _listening(home: Path, settings: Settings) -> Iterator[socket.socket]:
-    address = _address(settings)
+def _listening(home: Path, address: str, port: int) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((address, settings.port))
+            listener.bind((address, port))
             listener.listen()
         except OSError as error:
-            raise _cannot_listen(home, settings, error) from None
+            raise _cannot_listen(home, address, port, error) from None
         yield listener
 
 
@@ -439,11 +440,12 @@ def _address(settings: Settings) -> str:
         address = ipaddress.ip_address(host)
     except ValueError:
         raise BadInput(f"{host!r} is not an IP address", hint="127.0.0.1 is this machine only") from None
+    if not 0 <= settings.port < 2**16:
+        raise BadInput(f"{settings.port} is not a port", hint="a number up to 65535")
     if not address.is_loopback and not settings.exposed:
         raise Refused(f"{host} can be reached from other machines", hint="leave it at 127.0.0.1, or say --expose")
     if not address.is_loopback:
         told = f"warning: {host} can be reached from other machines; whoever has the token controls this account"
-        log.warning(told)
         print(told, file=sys.stderr, flush=True)
     return host
 
@@ -453,15 +455,14 @@ def _reached_at(host: str) -> str:
     return {"localhost": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
-def _cannot_listen(home: Path, settings: Settings, error: OSError) -> AgentWorkerError:
-    host, port = _reached_at(settings.host), settings.port
+def _cannot_listen(home: Path, address: str, port: int, error: OSError) -> AgentWorkerError:
     another = "choose another with --port"
     if error.errno != errno.EADDRINUSE:
-        return Refused(f"cannot listen on {discovery.authority(settings.host, port)}: {error.strerror}", hint=another)
+        return Refused(f"cannot listen on {discovery.authority(address, port)}: {error.strerror}", hint=another)
     ours = client.find(home)
     if ours is not None and ours.found.port == port:  # somebody removed the lock file under it
         return _already_running(home, ours.found)
-    if client.looks_like_ours(host, port):
+    if client.looks_like_ours(_reached_at(address), port):
         told = f"port {port} is held by a daemon of another home directory or user"
         return Refused(told, hint=f"use its {discovery.HOME_VARIABLE}, or {another}")
     if _is_closing(port):

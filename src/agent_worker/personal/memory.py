@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from agent_worker.definitions.source import parse_source
-from agent_worker.errors import BadInput, DefinitionError, NotFound
+from agent_worker.errors import BadInput, DefinitionError, NotFound, Refused
 from agent_worker.personal.pages import rewrite, text_of
 from agent_worker.storage.files import Root
 
@@ -72,18 +72,26 @@ def path_of(file: str) -> str:
 
 
 def find(root: Root, key: str) -> Entry | None:
-    return next((e for e in load(root).entries if e.key == key and e.file != ARCHIVE), None)
+    found = [e for e in load(root).entries if e.key == key and e.file != ARCHIVE]
+    return min(found, key=lambda e: e.file != CORE, default=None)
 
 
 def write(root: Root, entry: Entry) -> Literal["new", "changed", "known"]:
-    """Remember it under its key, in its file. The same value again changes nothing."""
+    """Remember it under its key, in its file. The same value again changes nothing; core is never changed unasked."""
     _check(entry)
     known = find(root, entry.key)
-    if known is not None and known.value == entry.value:
+    if known is None:
+        _edit(root, entry.file, entry.key, _record(entry))
+        return "new"
+    made_core = entry.file == CORE != known.file
+    if known.value == entry.value and not made_core:
         return "known"
-    file = known.file if known else entry.file
-    _edit(root, file, lambda data: data.__setitem__(entry.key, _record(entry)))
-    return "changed" if known else "new"
+    if known.file == CORE != entry.file:
+        raise Refused(f"{entry.key!r} is part of core memory", hint="use another key, or tier core")
+    _edit(root, CORE if made_core else known.file, entry.key, _record(entry))
+    if made_core:
+        _edit(root, known.file, entry.key, None)
+    return "changed"
 
 
 def forget(root: Root, key: str, *, when: datetime) -> None:
@@ -93,22 +101,25 @@ def forget(root: Root, key: str, *, when: datetime) -> None:
         near = ", ".join(e.key for e in load(root).entries[:20] if e.file != ARCHIVE)
         raise NotFound(f"nothing is remembered under {key!r}", hint=f"there are: {near or 'none'}")
 
-    def archive(data: dict[str, Any]) -> None:
-        data[f"{key} ({when.date().isoformat()})" if key in data else key] = _record(known)
+    archived = {entry.key for entry in _entries(root, ARCHIVE)}
+    dated = f"{key} ({when.date().isoformat()})"
+    names = (key, dated, *(f"{dated} {n}" for n in range(2, len(archived) + 3)))
+    free = next(name for name in names if name not in archived)
+    _edit(root, ARCHIVE, free, _record(known))  # first: if we stop in between it is there twice, never nowhere
+    _edit(root, known.file, key, None)
 
-    _edit(root, ARCHIVE, archive)  # first: if we stop in between it is there twice, never nowhere
-    _edit(root, known.file, lambda data: data.pop(key, None))
+
+def _parsed(text: str, file: str) -> dict[str, Any]:
+    source = parse_source(text, file=path_of(file))
+    if source.problems:
+        raise DefinitionError(list(source.problems))
+    if source.data is not None and not isinstance(source.data, dict):
+        raise BadInput(f"{path_of(file)}: must be keys with values")
+    return source.data or {}
 
 
 def _entries(root: Root, file: str) -> Iterator[Entry]:
-    source = parse_source(text_of(root, path_of(file)) or "", file=path_of(file))
-    if source.problems:
-        raise DefinitionError(list(source.problems))
-    if not isinstance(source.data, dict):
-        if source.data is not None:
-            raise BadInput(f"{path_of(file)}: must be keys with values")
-        return
-    for key, value in source.data.items():
+    for key, value in _parsed(text_of(root, path_of(file)) or "", file).items():
         record = value if isinstance(value, dict) and "value" in value else {"value": value}
         yield Entry(
             key=str(key),
@@ -138,6 +149,8 @@ def _record(entry: Entry) -> dict[str, str]:
 def _check(entry: Entry) -> None:
     if not entry.key.strip() or len(entry.key) > LONGEST_KEY or not entry.key.isprintable():
         raise BadInput(f"a key is one line of at most {LONGEST_KEY} characters")
+    if entry.key == "<<":  # YAML has its own idea of it
+        raise BadInput("<< cannot be a key")
     if not entry.value.strip():
         raise BadInput("there is nothing to remember", hint="to drop an entry use memory_forget")
     if len(entry.value) > LONGEST_VALUE:
@@ -146,20 +159,34 @@ def _check(entry: Entry) -> None:
         raise BadInput(f"{entry.file!r} is not a place for memories", hint="use core or working")
 
 
-def _edit(root: Root, file: str, change: Callable[[dict[str, Any]], object]) -> None:
+def _edit(root: Root, file: str, key: str, record: dict[str, str] | None) -> None:
+    """Put a record under a key, or take the key out. All else in the file stays as it was written."""
     from ruamel.yaml import YAML  # heavy, and needed only when something is written
+    from ruamel.yaml.error import YAMLError
+
+    yaml = YAML()
+    yaml.allow_unicode = True
+    yaml.width = 110
 
     def changed(text: str) -> str:
-        source = parse_source(text, file=path_of(file))  # stricter than ruamel, and says where it is wrong
-        if source.problems:
-            raise DefinitionError(list(source.problems))
-        yaml = YAML()
-        yaml.allow_unicode = True
-        yaml.width = 110
-        data = yaml.load(text) if source.data else {}
-        change(data)
+        there = _parsed(text, file)  # stricter than ruamel, and says where it is wrong
+        try:
+            data = yaml.load(text) if there else {}
+        except YAMLError:
+            raise BadInput(f"{path_of(file)}: two of its keys are the same number", hint="put them in quotes") from None
+        # ruamel makes numbers and dates of some keys, which to us are text; but both keep their order.
+        key_there = dict(zip(there, data, strict=True)).get(key, key)
+        if record is None:
+            data.pop(key_there, None)
+        else:
+            data[key_there] = record
         out = io.StringIO()
         yaml.dump(data, out)
-        return out.getvalue() if data else ""
+        return (_comments(text) if not there or not data else "") + (out.getvalue() if data else "")
 
     rewrite(root, path_of(file), changed)
+
+
+def _comments(text: str) -> str:
+    """Of a file without entries, what ruamel has nothing to hang on."""
+    return "".join(line for line in text.splitlines(keepends=True) if line.startswith("#") or not line.strip())

@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
+_DISK = (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError)  # the disk's own word
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 
 
@@ -147,13 +148,16 @@ class SqliteDatabase:
         return answer
 
     def _query(self, query: Callable[[SqliteTransaction], T]) -> T:
-        transaction: SqliteTransaction | None = getattr(self._local, "transaction", None)
-        if transaction is None:
-            connection = connect(self._path, write=False, vfs=self._vfs)
-            self._reading.append(connection)
-            transaction = self._local.transaction = SqliteTransaction(connection)
-        with transaction._connection:
-            result = query(transaction)
+        try:
+            transaction: SqliteTransaction | None = getattr(self._local, "transaction", None)
+            if transaction is None:
+                connection = connect(self._path, write=False, vfs=self._vfs)
+                self._reading.append(connection)
+                transaction = self._local.transaction = SqliteTransaction(connection)
+            with transaction._connection:
+                result = query(transaction)
+        except _DISK as error:
+            raise self._judge(error) from error
         return result
 
     # --- the writer thread ---------------------------------------------------------------------------
@@ -214,8 +218,8 @@ class SqliteDatabase:
         try:
             job.result = job.change(transaction)
             job.told = tuple(transaction.told)
-        except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
-            raise  # the disk's word concerns the whole group
+        except _DISK:
+            raise  # it concerns the whole group
         except BaseException as error:
             job.error = error
             connection.execute("rollback to change")

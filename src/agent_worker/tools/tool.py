@@ -87,11 +87,15 @@ class Desk:
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
 
 
+#: The arguments of a call → the same, typed, for the function. BadInput is a sentence the model can act on.
+Check = Callable[[dict[str, Any]], dict[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     spec: ToolSpec
     function: Callable[..., Any]
-    arguments: type[BaseModel]
+    check: Check
     stored: bool  #: runs inside one transaction
     repeatable: bool  #: safe to make again when its outcome is unknown
     personal: bool  #: also there without a workspace
@@ -100,14 +104,6 @@ class Tool:
     @property
     def name(self) -> str:
         return self.spec.name
-
-    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, typed; BadInput is a sentence the model can act on."""
-        try:
-            checked = self.arguments.model_validate(arguments)
-        except ValidationError as error:
-            raise BadInput(f"{self.name}: {_sentence(error)}", hint=_signature(self.arguments)) from None
-        return {name: getattr(checked, name) for name in type(checked).model_fields}
 
 
 @overload
@@ -123,7 +119,7 @@ def tool(
         return Tool(
             spec=spec_of(function.__name__, inspect.getdoc(function) or "", arguments),
             function=function,
-            arguments=arguments,
+            check=_checked_by(arguments),
             stored=stored,
             repeatable=repeatable or stored,
             personal=personal,
@@ -145,6 +141,17 @@ def _arguments(function: Callable[..., Any], *, skip: int) -> type[BaseModel]:
         p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default) for p in parameters
     }
     return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _checked_by(arguments: type[BaseModel]) -> Check:
+    def check(given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            checked = arguments.model_validate(given)
+        except ValidationError as error:
+            raise BadInput(f"{arguments.__name__}: {_sentence(error)}", hint=_signature(arguments)) from None
+        return {name: getattr(checked, name) for name in type(checked).model_fields}
+
+    return check
 
 
 def _sentence(error: ValidationError) -> str:

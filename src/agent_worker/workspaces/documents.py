@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -61,9 +60,9 @@ class Documents:
 
     async def read(self, name: str = DEFAULT) -> Document:
         name = _checked(name)
-        with suppress(OSError):
-            await self._catch_up(name)
-        found = await self._look(name)
+        async with self._alone(name):
+            await self._catch_up_if_possible(name)
+            found = await self._look(name)
         if found is None:
             names = ", ".join(sorted(await self.names())) or "none yet"
             raise NotFound(f"there is no document {name}", hint=f"documents: {names}")
@@ -102,8 +101,8 @@ class Documents:
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
         for row in await self._database.read(_unfiled, self._room["id"]):
-            with suppress(Stale):
-                await self._file_if_possible(row)
+            async with self._alone(row["name"]):
+                await self._catch_up_if_possible(row["name"])
 
     def _alone(self, name: str) -> asyncio.Lock:
         """Writers in this process take turns; against all others there is the compare-and-swap."""
@@ -136,7 +135,10 @@ class Documents:
             return now
         row = await self._database.write(_revise, self._room, new, now, by, at=micros(self._clock.now()))
         failpoint("document.before_file")
-        await self._file_if_possible(row)
+        try:
+            await self._file(row)
+        except OSError:  # it is stored, and whoever needs the file next tries again
+            log.exception("the file of document %s could not be written", name)
         return new
 
     async def _catch_up(self, name: str) -> None:
@@ -145,11 +147,13 @@ class Documents:
         if row is not None:
             await self._file(row)
 
-    async def _file_if_possible(self, row: Row) -> None:
+    async def _catch_up_if_possible(self, name: str) -> None:
         try:
-            await self._file(row)
-        except OSError:  # it is stored, and whoever needs the file next tries again
-            log.exception("the file of document %s could not be written", row["name"])
+            await self._catch_up(name)
+        except Stale:
+            pass  # a person edited it meanwhile: theirs stands, and attention says so
+        except OSError:
+            log.exception("the file of document %s could not be written", name)
 
     async def _file(self, row: Row) -> None:
         if self._root is None or row["filed"]:

@@ -23,7 +23,7 @@ def deliver(tx: Transaction, message: Message, agent: str) -> None:
 def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) -> list[Row]:
     """The inbox: open deliveries with their messages, oldest first."""
     return tx.all(
-        """select d.state, d.run, m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
+        """select m.*, d.run as given_to from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
             where d.agent = :agent and d.workspace = :workspace and d.state in ('queued', 'given')
             order by d.seq limit :limit""",
         agent=agent,

@@ -1,0 +1,164 @@
+"""`agent` and `new`: lasting agents and quick ones; their memory, notes and todos."""
+
+from __future__ import annotations
+
+import click
+
+from agent_worker.cli.call import call, here, part
+from agent_worker.cli.complete import agents
+from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json, tell_table, usd
+
+
+@click.group()
+def agent() -> None:
+    """Make, look at and delete agents; their memory, notes and todos."""
+
+
+@agent.command()
+@click.argument("name")
+@click.option("-m", "--model", help="provider/model")
+@click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
+@click.option("--system", help="Who it is told to be.")
+@click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one.")
+@as_json_option
+def create(
+    name: str, model: str | None, backend: str | None, system: str | None, origin: str | None, as_json: bool
+) -> None:
+    """Make a lasting agent: its file is written to .agents/NAME.yaml."""
+    made = call(
+        "POST", "/agents", name=name, model=model, backend=backend, system=system, origin=origin, project=here()
+    )
+    if as_json:
+        return tell_json(made)
+    click.echo(
+        f'{made["name"]} is there: {clean(made["file"])}\n  talk to it:  agent-worker ask {made["name"]} "hello"'
+    )
+
+
+@agent.command("list")
+@as_json_option
+def list_(as_json: bool) -> None:
+    """All agents of this project."""
+    found = call("GET", "/agents", project=here())
+    if as_json:
+        return tell_json(found)
+    rows = [(a["name"], a["state"], a["kind"], a["backend"], a["model"], usd(a["usd_today"])) for a in found]
+    tell_table(("agent", "state", "kind", "backend", "model", "today"), rows, empty="no agents yet: agent-worker init")
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+@as_json_option
+def info(name: str, as_json: bool) -> None:
+    """One agent: state, soul, queue, last words."""
+    found = call("GET", f"/agents/{part(name)}", project=here())
+    if as_json:
+        return tell_json(found)
+    about = found["agent"]
+    click.echo(f"{about['name']} {paint_state(about['state'])} {clean(about['reason'])}".rstrip())
+    click.echo(f"  {about['backend']} {about['model']}, {usd(about['usd_today'])} today\n  {clean(found['directory'])}")
+    for key, value in found["soul"].items():
+        click.echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
+    if found["queue"]:
+        click.echo()
+        tell_table(
+            ("lane", "state", "from", "work"), [(w["lane"], w["state"], w["sender"], w["text"]) for w in found["queue"]]
+        )
+    for line in found["thread"]:
+        click.echo(f"  {clean(line)[:300]}")
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+def edit(name: str) -> None:
+    """Open the definition of an agent in your editor, then check it."""
+    found = call("GET", f"/agents/{part(name)}", project=here())
+    click.edit(filename=found["agent"]["file"])
+    problems = call("GET", "/status", project=here())["project"]["problems"]
+    for problem in problems:
+        click.echo(clean(problem), err=True)
+    click.echo("saved, but there are mistakes: the last good version is used" if problems else "saved")
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+@click.option("--files", is_flag=True, help="Its memory, notes and conversations too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(name: str, files: bool, yes: bool) -> None:
+    """Delete an agent's definition."""
+    if not yes:
+        click.confirm(f"Delete {name}{' and all its files' if files else ''}?", abort=True)
+    click.echo(call("DELETE", f"/agents/{part(name)}", files=files, project=here()))
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+@click.argument("key", required=False)
+@click.argument("value", required=False)
+@click.option("--file", "file", default="core", show_default=True, help="Which file: core, working, …")
+@as_json_option
+def memory(name: str, key: str | None, value: str | None, file: str, as_json: bool) -> None:
+    """What NAME remembers; with KEY one entry, with VALUE too it is set (an empty value archives it)."""
+    if key is not None and value is not None:
+        return click.echo(call("PUT", f"/agents/{part(name)}/memory", key=key, value=value, file=file, project=here()))
+    found = call("GET", f"/agents/{part(name)}/memory", project=here())
+    entries = [e for e in found["entries"] if key is None or e["key"] == key]
+    if as_json:
+        return tell_json(entries)
+    rows = [(e["file"], e["key"], e["value"]) for e in entries]
+    tell_table(("file", "key", "value"), rows, empty="nothing is remembered")
+    for problem in found["problems"]:
+        click.echo(clean(problem), err=True)
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+@click.argument("note", required=False)
+@as_json_option
+def notes(name: str, note: str | None, as_json: bool) -> None:
+    """The notes of NAME; with NOTE, that one."""
+    if note:
+        text = call("GET", f"/agents/{part(name)}/notes/{part(note)}", project=here())
+        return tell_json(text) if as_json else click.echo(clean(text), nl=False)
+    found = call("GET", f"/agents/{part(name)}/notes", project=here())
+    tell_json(found) if as_json else click.echo("\n".join(map(clean, found)) or "no notes yet")
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+@click.option("--add", help="Put something on the list.")
+@click.option("--done", type=int, help="Tick off by number.")
+@as_json_option
+def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
+    """The todos of NAME."""
+    path = f"/agents/{part(name)}/todos"
+    if add:
+        found = call("POST", path, text=add, project=here())
+    elif done:
+        found = call("DELETE", f"{path}/{done}", project=here())
+    else:
+        found = call("GET", path, project=here())
+    if as_json:
+        return tell_json(found)
+    for item in found:
+        click.echo(f"{item['number']:>3} [{'x' if item['done'] else ' '}] {clean(item['text'])}")
+    if not found:
+        click.echo("nothing to do")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("-m", "--model", help="provider/model")
+@click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
+@click.option("--system", help="Who it is told to be.")
+@as_json_option
+def new(name: str | None, model: str | None, backend: str | None, system: str | None, as_json: bool) -> None:
+    """A quick agent that lives only in the daemon: no file is written."""
+    made = call(
+        "POST", "/agents", name=name, model=model, backend=backend, system=system, lasting=False, project=here()
+    )
+    if as_json:
+        return tell_json(made)
+    click.echo(f"{made['name']} is there until the daemon stops")
+    click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
+    click.echo(f"  keep it:     agent-worker agent create NAME --from {made['name']}")

@@ -1,0 +1,42 @@
+"""One call of the daemon: found or started, asked, and its answer as plain data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from agent_worker.daemon.client import Client, Event, connect
+
+
+def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:
+    """Arguments that are None are left out. The daemon finds the project from the directory we are in."""
+    client = connect()
+    target, body = _request(method, path, arguments)
+    return client.request(method, target, body, timeout=timeout)[1]
+
+
+def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: Any) -> Iterator[Event]:
+    target, body = _request(method, path, arguments)
+    yield from connect().stream(method, target, body, last_event_id=last_event_id)
+
+
+def here() -> str:
+    return os.getcwd()
+
+
+def part(text: str) -> str:
+    """A name as a piece of a path."""
+    return quote(text, safe="")
+
+
+def _request(method: str, path: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if method in ("GET", "DELETE"):
+        plain = {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
+        return (f"{path}?{urlencode(plain)}" if plain else path), None
+    return path, given
+
+
+__all__ = ["Client", "call", "here", "part", "stream"]

@@ -1,0 +1,55 @@
+"""`daemon`: the daemon itself."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+
+import click
+
+from agent_worker.cli.output import as_json_option, clean, tell_json
+
+
+@click.group()
+def daemon() -> None:
+    """The daemon itself. It starts by itself when it is needed."""
+
+
+@daemon.command()
+def run() -> None:
+    """Run the daemon here, in the foreground."""
+    from agent_worker.daemon.main import main
+
+    sys.exit(main())
+
+
+@daemon.command()
+@as_json_option
+def status(as_json: bool) -> None:
+    """Whether it runs, and where."""
+    from agent_worker.daemon.client import find
+
+    client = find()
+    if client is None:
+        tell_json({"running": False}) if as_json else click.echo("the daemon is not running")
+        sys.exit(1)
+    found = client.found
+    if as_json:
+        return tell_json(
+            {"running": True, "pid": found.pid, "host": found.host, "port": found.port, "started_at": found.started_at}
+        )
+    click.echo(f"running at {found.host}:{found.port}, process {found.pid}, since {found.started_at}")
+
+
+@daemon.command()
+@click.option("-n", "--count", default=40, show_default=True, help="How many of the last lines.")
+def logs(count: int) -> None:
+    """The end of its log."""
+    from agent_worker.daemon.discovery import LOG_FILE, home_directory
+
+    file = home_directory() / LOG_FILE
+    if not file.exists():
+        return click.echo("there is no log yet")
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for line in deque(lines, maxlen=count):
+            click.echo(clean(line.rstrip("\n")))

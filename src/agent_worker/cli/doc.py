@@ -1,0 +1,64 @@
+"""`doc`: the documents of a workspace."""
+
+from __future__ import annotations
+
+import click
+
+from agent_worker.cli.call import call, here
+from agent_worker.cli.complete import instances
+from agent_worker.cli.output import as_json_option, clean, tell_json
+
+
+@click.group()
+def doc() -> None:
+    """Documents of a workspace."""
+
+
+@doc.command("list")
+@click.argument("workflow", shell_complete=instances)
+@as_json_option
+def list_(workflow: str, as_json: bool) -> None:
+    """The documents of @WORKFLOW."""
+    names = call("GET", "/documents", at=workflow, project=here())
+    tell_json(names) if as_json else click.echo("\n".join(map(clean, names)) or "no documents yet")
+
+
+@doc.command()
+@click.argument("workflow", shell_complete=instances)
+@click.argument("name", default="notes.md")
+@as_json_option
+def read(workflow: str, name: str, as_json: bool) -> None:
+    """Print a document of @WORKFLOW."""
+    found = call("GET", f"/documents/{_path(name)}", at=workflow, project=here())
+    tell_json(found) if as_json else click.echo(clean(found["text"]), nl=False)
+
+
+@doc.command()
+@click.argument("workflow", shell_complete=instances)
+@click.argument("name")
+@click.argument("text")
+@click.option("--revision", help="The revision that is replaced; without it, a new document is made.")
+def write(workflow: str, name: str, text: str, revision: str | None) -> None:
+    """Write a document of @WORKFLOW. `-` reads the text from standard input."""
+    found = call("PUT", f"/documents/{_path(name)}", at=workflow, text=_text(text), revision=revision, project=here())
+    click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
+
+
+@doc.command()
+@click.argument("workflow", shell_complete=instances)
+@click.argument("name")
+@click.argument("text")
+def append(workflow: str, name: str, text: str) -> None:
+    """Add to the end of a document of @WORKFLOW. `-` reads the text from standard input."""
+    found = call("POST", f"/documents/{_path(name)}", at=workflow, text=_text(text), project=here())
+    click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
+
+
+def _path(name: str) -> str:
+    from urllib.parse import quote
+
+    return quote(name)
+
+
+def _text(text: str) -> str:
+    return click.get_text_stream("stdin").read() if text == "-" else text

@@ -1,0 +1,177 @@
+"""`ls`, `status`, `runs`, `explain`, `trace`, `stats`, `providers`, `backends`: looking."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import click
+
+from agent_worker.cli.call import call, here, part
+from agent_worker.cli.complete import instances
+from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
+
+PROGRAMS = {"claude": "claude", "codex": "codex", "opencode": "opencode", "gemini": "gemini", "cursor": "cursor-agent"}
+
+
+@click.command()
+@click.argument("target", required=False, shell_complete=instances)
+@as_json_option
+def ls(target: str | None, as_json: bool) -> None:
+    """Agents and running workflows; with @workflow, its members."""
+    if target:
+        running = call("GET", f"/workflows/{part(target.removeprefix('@'))}", project=here())
+        if as_json:
+            return tell_json(running)
+        rows = [(m["name"], m["state"], m["status"]) for m in running["members"]]
+        return tell_table(("member", "state", "doing"), rows)
+    found = call("GET", "/status", project=here())
+    if as_json:
+        return tell_json({"agents": found["agents"], "instances": found["instances"]})
+    _agents(found["agents"])
+    if found["instances"]:
+        click.echo()
+        _instances(found["instances"])
+
+
+@click.command()
+@as_json_option
+def status(as_json: bool) -> None:
+    """Everything at a glance: agents, workflows, what waits for you, mistakes in files."""
+    found = call("GET", "/status", project=here())
+    if as_json:
+        return tell_json(found)
+    project = found["project"]
+    click.echo(f"{paint(clean(project['name']), 'cyan', bold=True)}  {clean(project['root'])}")
+    for problem in project["problems"]:
+        click.echo(f"  {paint('!', 'red')} {clean(problem)}")
+    click.echo()
+    _agents(found["agents"])
+    if found["instances"]:
+        click.echo()
+        _instances(found["instances"])
+    if found["waiting"]:
+        what = "item waits" if found["waiting"] == 1 else "items wait"
+        click.echo(f"\n{paint(str(found['waiting']), 'yellow', bold=True)} {what} for you: agent-worker inbox")
+
+
+def _agents(agents: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            a["name"],
+            a["state"],
+            a["backend"] + (f" {a['model']}" if a["model"] else ""),
+            str(a["queued"]),
+            usd(a["usd_today"]),
+            a["reason"],
+        )
+        for a in agents
+    ]
+    tell_table(("agent", "state", "backend", "queued", "today", ""), rows, empty="no agents yet: agent-worker init")
+
+
+def _instances(found: list[dict[str, Any]]) -> None:
+    rows = [
+        (f"@{i['name']}", i["state"], str(i["messages"]), ", ".join(m["name"] for m in i["members"]), i["reason"])
+        for i in found
+    ]
+    tell_table(("workflow", "state", "messages", "members", ""), rows)
+
+
+@click.command()
+@click.option("--agent", help="Only those of one agent.")
+@click.option("-n", "--count", default=20, show_default=True)
+@as_json_option
+def runs(agent: str | None, count: int, as_json: bool) -> None:
+    """The newest runs."""
+    found = call("GET", "/runs", project=here(), agent=agent, limit=count)
+    if as_json:
+        return tell_json(found)
+    rows = [
+        (
+            r["id"],
+            r["agent"],
+            r["state"],
+            ago(r["started_at"]),
+            str(r["steps"]),
+            f"{r['tokens']:,}",
+            usd(r["usd"]),
+            r["reason"],
+        )
+        for r in found
+    ]
+    tell_table(("run", "agent", "state", "started", "steps", "tokens", "cost", ""), rows, empty="no runs yet")
+
+
+@click.command()
+@click.argument("run")
+@as_json_option
+def explain(run: str, as_json: bool) -> None:
+    """What RUN saw (the sections of its prompt) and did (its steps)."""
+    found = call("GET", f"/runs/{part(run)}")
+    if as_json:
+        return tell_json(found)
+    about = found["run"]
+    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
+    click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
+    rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
+    tell_table(("section", "tokens", "from", "left out"), rows, empty="it had no prompt of ours")
+    for step in found["steps"]:
+        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'])}")
+        if step["text"]:
+            click.echo(f"  {clean(step['text'])[:1000]}")
+        for used in step["calls"]:
+            mark = "→" if used["ok"] else "✗"
+            click.echo(f"  {mark} {used['tool']} {clean(used['arguments'])[:200]}\n    {clean(used['result'])[:300]}")
+
+
+@click.command()
+@click.argument("message")
+@as_json_option
+def trace(message: str, as_json: bool) -> None:
+    """Where MESSAGE (its id) went: to whom, what became of it, in which run."""
+    found = call("GET", f"/trace/{part(message)}")
+    if as_json:
+        return tell_json(found)
+    rows = [(hop["name"], hop["state"], hop["run"] or "") for hop in found]
+    tell_table(("to", "state", "run"), rows, empty="it was delivered to nobody: it mentions no member")
+
+
+@click.command()
+@as_json_option
+def stats(as_json: bool) -> None:
+    """What this project has done and spent."""
+    found = call("GET", "/stats", project=here())
+    if as_json:
+        return tell_json(found)
+    click.echo(
+        f"{found['runs']:,} runs, {found['messages']:,} messages, {found['tokens']:,} tokens, {usd(found['usd'])}"
+    )
+    for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
+        if by:
+            click.echo()
+            tell_table((title, "cost"), [(name, usd(amount)) for name, amount in by.items()])
+
+
+@click.command()
+@as_json_option
+def providers(as_json: bool) -> None:
+    """Which model providers can be used, by the keys in the daemon's environment. No key is shown."""
+    found = call("GET", "/providers")
+    if as_json:
+        return tell_json(found)
+    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in found]
+    tell_table(("provider", "usable", "key in", "host"), rows)
+
+
+@click.command()
+@as_json_option
+def backends(as_json: bool) -> None:
+    """Which backends are there."""
+    rows = [("sdk", "built in", "any model API"), ("mock", "built in", "plays a script; no key, no cost")]
+    rows += [
+        (name, shutil.which(program) or "not installed", "coming: not usable yet") for name, program in PROGRAMS.items()
+    ]
+    if as_json:
+        return tell_json([{"backend": b, "where": w, "note": n} for b, w, n in rows])
+    tell_table(("backend", "where", ""), rows)

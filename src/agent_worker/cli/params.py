@@ -1,0 +1,54 @@
+"""A workflow's own parameters, given after `--`: typed, with a help of their own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from agent_worker.cli.call import call, here
+from agent_worker.errors import BadInput
+
+_TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool}
+
+
+def read_params(workflow: str, given: list[str]) -> dict[str, str]:
+    """Parse them as an option parser of the workflow's own would."""
+    command = click.Command(workflow, params=[_option(param) for param in _declared(workflow)])
+    try:
+        with command.make_context(f"agent-worker run {workflow} --", given) as ctx:
+            values = ctx.params
+    except click.exceptions.Exit as exit:  # --help was shown
+        sys.exit(exit.exit_code)
+    return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+def _declared(workflow: str) -> list[dict[str, Any]]:
+    known = call("GET", "/workflows", project=here(), file=workflow if workflow.endswith((".yaml", ".yml")) else None)
+    for found in known:
+        if found["name"] == workflow or found["file"] == workflow:
+            params: list[dict[str, Any]] = found["params"]
+            return params
+    raise BadInput(
+        f"there is no workflow {workflow}", hint=f"workflows: {', '.join(w['name'] for w in known) or 'none'}"
+    )
+
+
+def _option(param: dict[str, Any]) -> click.Option:
+    names = [f"--{param['name'].replace('_', '-')}", param["name"].replace("-", "_")]
+    if param.get("short"):
+        names.append(f"-{param['short']}")
+    return click.Option(
+        names,
+        type=_TYPES[param["type"]],
+        is_flag=param["type"] == "boolean",
+        required=param["required"],
+        default=param["default"],
+        help=param["description"] or None,
+        show_default=param["default"] is not None,
+    )
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

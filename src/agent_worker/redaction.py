@@ -1,0 +1,156 @@
+"""Secrets are taken out of text before it is written anywhere: database, files, logs, events, errors (C17).
+
+Two things are known: the values of this machine's own secrets, and what twelve families of keys look like. What is
+found becomes `[redacted:kind]`; redacting twice changes nothing more. The time grows with the length of the text.
+Give it whole texts: of a secret that is cut in two, neither half is recognised, so a stream is redacted where its
+pieces have been put together. Not here: what the process itself uses, which stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import quote
+
+SHORTEST = 8  #: characters; a shorter value would be found in honest words
+
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY"
+    r"|(?:^|_)(?:KEY|PASS|PW|PAT|JWT|AUTH|BEARER|COOKIE|DSN|WEBHOOK|CONNECTION_STRING)$",
+    re.IGNORECASE,
+)
+_ABOUT_A_SECRET = re.compile(r"_(?:ID|NAME|TYPE|FILE|PATH|DIR|SOCK|HOST|PORT|URL|URI|HELPER|TTL|MODE)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One kind of key."""
+
+    kind: str
+    hints: tuple[str, ...]  #: without one of these there is nothing to find
+    pattern: re.Pattern[str]  #: the group that matched is the secret; without one, the text was only passed over
+
+    def hidden_in(self, text: str) -> str:
+        return self.pattern.sub(self._hide, text)
+
+    def _hide(self, found: re.Match[str]) -> str:
+        if found.lastindex is None:
+            return found[0]
+        start, end = (place - found.start() for place in found.span(found.lastindex))
+        return f"{found[0][:start]}[redacted:{self.kind}]{found[0][end:]}"
+
+
+def _family(kind: str, hints: str, pattern: str) -> Family:
+    return Family(kind, tuple(hints.split()), re.compile(pattern, re.ASCII))
+
+
+_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_GIVEN = r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"  # between a name and its value: in a header, YAML, JSON, JSON in JSON
+# `task-…` is no key; but in JSON a key at the beginning of a line comes after the letter of `\n`.
+_WORD_START = r"(?:(?<![A-Za-z0-9]sk-)|(?<=\\[nrt]sk-))"
+
+#: In this order: those that hold others come first, and `sk-`, which looks at what is before it, last.
+#: No pattern looks at the same text more than a few times, whatever it is: see the test of N5 on time.
+FAMILIES = (
+    _family(
+        "private-key",
+        "-----BEGIN",
+        # Without its end, only what can be nothing but a key: a text may speak of such a line.
+        rf"({_BEGIN}(?:(?:[^-]|-(?!----))*+{_END}|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{{32,}}+)++))",
+    ),
+    _family("password", "://", r"://[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,512})@"),
+    _family(
+        "authorization",
+        "uthorization UTHORIZATION",
+        rf"(?i:authorization){_GIVEN}(?:(?i:bearer|basic|token|apikey)\s{{1,3}}([\w.~+/=-]{{8,}})|([\w.~+/=-]{{16,}}))",
+    ),
+    _family("jwt", "eyJ", r"(eyJ[\w-]{10,}+\.[\w-]{5,}+\.[\w-]++)|eyJ[\w-]*+"),
+    _family(
+        "aws",
+        "AKIA ASIA ccess_key ccessKey CCESS_KEY",
+        rf"((?:AKIA|ASIA)[0-9A-Z]{{16}})|(?i:secret_?access_?key){_GIVEN}([A-Za-z0-9/+=]{{40,}})",
+    ),
+    _family(
+        "github",
+        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
+        r"(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
+    ),
+    _family(
+        "gitlab",
+        "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glsoat- glagent-",
+        r"(gl(?:pat|dt|rt|cbt|ptt|ft|imt|soat|agent)-[\w-]{20,}(?:\.\w+){0,3})",
+    ),
+    _family(
+        "slack",
+        "xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xapp- hooks.slack.com",
+        r"(xox[abeprs]-[\w.-]{10,}|xapp-[\w-]{10,}|hooks\.slack\.com/services/[\w/-]{20,})",
+    ),
+    _family("google", "AIza ya29. GOCSPX-", r"(AIza[\w-]{35,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})"),
+    _family("stripe", "k_live_ k_test_ whsec_", r"([rs]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,})"),
+    _family("npm", "npm_", r"(npm_[A-Za-z0-9]{36,})"),
+    _family("anthropic", "sk-ant-", rf"(sk-{_WORD_START}ant-[\w-]{{20,}})"),
+    _family("openai", "sk-", rf"(sk-{_WORD_START}(?=[A-Za-z_-]{{0,40}}[0-9])[\w-]{{20,}})"),
+)
+
+_MARKER = re.compile(rf"(\[redacted:(?:secret|{'|'.join(family.kind for family in FAMILIES)})\])")
+
+
+class Redactor:
+    """Takes the secrets it knows, and those anybody would recognise, out of a text."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: tuple[str, ...] = ()
+        self.register(values)
+
+    def register(self, values: Iterable[str]) -> None:
+        """From now on also these, in each way they are written in JSON and in URLs."""
+        known = {spelling for value in values for spelling in _spellings(value.strip())}
+        # The longest first: one secret may be a part of another.
+        self._values = tuple(sorted(known.union(self._values), key=lambda value: (-len(value), value)))
+
+    def __call__(self, text: str) -> str:
+        """The text as it was, when there is nothing to hide."""
+        for value in self._values:
+            if value in text:
+                text = _between_markers(text, partial(_without, value))
+        for family in FAMILIES:
+            if any(hint in text for hint in family.hints):
+                text = _between_markers(text, family.hidden_in)
+        return text
+
+
+def secrets_in(environment: Mapping[str, str], *, named: Collection[str] = ()) -> Iterator[str]:
+    """The values to register: of variables that look like it by their name, and of those that definitions name."""
+    for name, value in environment.items():
+        if name in named or (_looks_secret(name) and not os.path.lexists(value)):
+            yield value
+
+
+def _looks_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None and _ABOUT_A_SECRET.search(name) is None
+
+
+def _spellings(value: str) -> Iterator[str]:
+    if len(value) < SHORTEST:
+        return
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value, safe="", errors="replace")
+
+
+def _between_markers(text: str, change: Callable[[str], str]) -> str:
+    """What was redacted before is not looked at again: a secret may read like a part of a marker."""
+    if "[redacted:" not in text:
+        return change(text)
+    pieces = _MARKER.split(text)
+    return "".join(piece if number % 2 else change(piece) for number, piece in enumerate(pieces))
+
+
+def _without(value: str, text: str) -> str:
+    return text.replace(value, "[redacted:secret]")

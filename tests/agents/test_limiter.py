@@ -1,0 +1,143 @@
+"""Fifty agents on one key: when the provider says «later», they wait together and come back one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.teams import open_team
+
+from agent_worker.agents.limiter import Limiter
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.clock import Clock, TestClock, settle
+from agent_worker.errors import Overloaded
+
+KEY = "provider|key"
+
+
+class Provider:
+    """Refuses everybody until the storm is over, then takes two seconds for each."""
+
+    def __init__(self, clock: Clock, *, storm: float, retry_after: float | None = 60) -> None:
+        self._clock = clock
+        self._until = clock.monotonic() + storm
+        self._retry_after = retry_after
+        self.refused: list[float] = []
+        self.served = 0
+        self.inside = 0
+        self.most_inside = 0
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+        self.inside += 1
+        self.most_inside = max(self.most_inside, self.inside)
+        try:
+            await self._clock.sleep(0.1)
+            if self._clock.monotonic() < self._until:
+                self.refused.append(self._clock.monotonic())
+                raise Overloaded("429", retry_after=self._retry_after)
+            await self._clock.sleep(2)
+            self.served += 1
+            return Reply("served")
+        finally:
+            self.inside -= 1
+
+
+async def test_L5_fifty_agents_on_one_key_come_through_a_storm_without_making_it_worse(tmp_path: Path) -> None:
+    names = [f"agent{n}" for n in range(50)]
+    clock = TestClock()
+    async with open_team(tmp_path, *names, clock=clock, runs_at_once=8) as team:
+        provider = Provider(clock, storm=300)
+        for name in names:
+            team.employ(name, provider, credential=KEY)
+        await team.post("user", "@all go")
+        await team.elapse(299)
+        first = [at for at in provider.refused if at < 1]
+        assert len(first) <= 8, "no more than could be under way when it began"
+        probes = provider.refused[len(first) :]
+        assert len(probes) <= 5, "then one probe each time the gate opens"
+        await team.elapse(300)
+        assert provider.served == 50
+        assert provider.most_inside <= 8
+        assert set(await team.states()) == {"done"}
+        failures = await team.rows("select max(failures) as most from instruction")
+        assert failures == [{"most": 0}], "waiting uses up no tries"
+
+
+async def test_L5_a_storm_without_advice_is_waited_out_ever_longer(tmp_path: Path) -> None:
+    names = [f"agent{n}" for n in range(12)]
+    clock = TestClock()
+    async with open_team(tmp_path, *names, clock=clock) as team:
+        provider = Provider(clock, storm=300, retry_after=None)
+        for name in names:
+            team.employ(name, provider, credential=KEY)
+        await team.post("user", "@all go")
+        await team.elapse(800)
+        assert provider.served == 12
+        assert len(provider.refused) <= 8 + 10
+
+
+async def test_agents_on_another_key_do_not_wait(tmp_path: Path) -> None:
+    clock = TestClock()
+    async with open_team(tmp_path, "alice", "bob", clock=clock) as team:
+        stormy, calm = Provider(clock, storm=300), Provider(clock, storm=0)
+        team.employ("alice", stormy, credential=KEY)
+        team.employ("bob", calm, credential="another")
+        await team.post("user", "@all go")
+        await team.elapse(5)
+        assert calm.served == 1
+        await team.elapse(400)
+
+
+async def entering(limiter: Limiter, count: int) -> list[asyncio.Task[None]]:
+    tasks = [asyncio.create_task(limiter.enter(KEY)) for _ in range(count)]
+    await settle()
+    return tasks
+
+
+def inside(tasks: list[asyncio.Task[None]]) -> int:
+    return sum(task.done() and not task.cancelled() for task in tasks)
+
+
+async def test_the_gate_opens_for_one_then_two_then_four() -> None:
+    clock = TestClock()
+    limiter = Limiter(clock)
+    await limiter.enter(KEY)
+    assert limiter.refused(KEY, 10) == 10
+    limiter.leave(KEY)
+    tasks = await entering(limiter, 20)
+    assert inside(tasks) == 0
+    await clock.advance(10)
+    assert inside(tasks) == 1
+    limiter.succeeded(KEY)
+    await settle()
+    assert inside(tasks) == 2
+    limiter.succeeded(KEY)
+    await settle()
+    assert inside(tasks) == 4
+    for task in tasks:
+        task.cancel()
+
+
+async def test_a_late_refusal_of_the_same_storm_does_not_close_the_gate_for_longer() -> None:
+    clock = TestClock()
+    limiter = Limiter(clock)
+    for _ in range(3):
+        await limiter.enter(KEY)
+    assert limiter.refused(KEY, None) == 1
+    await clock.advance(0.5)
+    assert limiter.refused(KEY, None) == 0.5
+
+
+async def test_one_who_gives_up_waiting_passes_its_turn_on() -> None:
+    clock = TestClock()
+    limiter = Limiter(clock)
+    await limiter.enter(KEY)
+    limiter.refused(KEY, 10)
+    await clock.advance(10)
+    first, second = await entering(limiter, 2)
+    assert not first.done()
+    limiter.leave(KEY)  # the turn is given to the first, who is told to stop in the same moment
+    first.cancel()
+    await settle()
+    assert second.done()

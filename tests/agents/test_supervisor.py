@@ -1,0 +1,199 @@
+"""A loop that crashes is started again, later each time, and not for ever; nobody else notices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.teams import Team, open_team
+
+from agent_worker import identities
+from agent_worker.agents.failure import restart_wait, too_many
+from agent_worker.agents.registry import Worker
+from agent_worker.backends.backend import Reply
+from agent_worker.backends.mock import calls, says
+from agent_worker.clock import TestClock
+from agent_worker.errors import Permanent
+from agent_worker.events import AgentChanged, Event
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
+        yield team
+
+
+class Changes(list[tuple[float, str]]):
+    """When an agent became what."""
+
+    def __init__(self, team: Team, agent: str) -> None:
+        self._team, self._agent = team, team.id_of(agent)
+        team.engine.stage.bus.listen(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, AgentChanged) and event.agent == self._agent:
+            self.append((self._team.clock.monotonic(), event.state))
+
+    @property
+    def crashes(self) -> list[float]:
+        return [at for at, state in self if state == "error"]
+
+
+class Definition:
+    """Takes an agent's definition away, which crashes its loop, and brings it back."""
+
+    def __init__(self, team: Team, agent: str) -> None:
+        self._registry, self._id = team.engine.stage.registry, team.id_of(agent)
+        self._room = team.room.id
+        self._own: Worker = self._registry.worker(self._id)
+        self._as_member: Worker = self._registry.worker(self._id, self._room)
+
+    def take_away(self) -> None:
+        self._registry.remove(self._id)
+
+    def bring_back(self) -> None:
+        self._registry.add(self._own)
+
+
+async def test_R3_a_crashing_loop_restarts_after_1_2_4_8_16_seconds_and_then_stays_in_error(team: Team) -> None:
+    changes = Changes(team, "alice")
+    Definition(team, "alice").take_away()
+    await team.post("user", "@alice go")
+    await team.elapse(1000)
+    assert changes.crashes == [0, 1, 3, 7, 15, 31]
+    row = await team.agent("alice")
+    assert row["state"] == "error"
+    assert "has no definition" in row["reason"]
+    assert await team.states() == ["queued"], "its work is not lost"
+
+
+async def test_R3_other_agents_do_not_notice(team: Team) -> None:
+    bob = Changes(team, "bob")
+    Definition(team, "alice").take_away()
+    team.backends["bob"].then(says("fine"))
+    await team.post("user", "@alice @bob go")
+    await team.elapse(100)
+    assert (await team.texts())[-1] == "fine"
+    assert bob.crashes == []
+    assert {at for at, _ in bob} == {0}
+
+
+async def test_R3_work_goes_on_when_the_loop_is_well_again(team: Team) -> None:
+    definition = Definition(team, "alice")
+    definition.take_away()
+    team.backends["alice"].then(says("back again"))
+    await team.post("user", "@alice go")
+    await team.elapse(2)
+    definition.bring_back()
+    await team.elapse(2)
+    assert (await team.texts())[-1] == "back again"
+    assert (await team.agent("alice"))["state"] == "idle"
+
+
+async def crash(team: Team, definition: Definition, times: int) -> None:
+    """Be unwell for so many crashes, then well."""
+    changes = Changes(team, "alice")
+    definition.take_away()
+    await team.dm("alice", "hi")
+    while len(changes.crashes) < times:
+        await team.elapse(1)
+    definition.bring_back()
+    await team.elapse(30)
+
+
+async def test_R3_the_window_slides(team: Team) -> None:
+    """Five crashes, ten healthy minutes, five more: it still tries, and from one second on."""
+    changes, definition = Changes(team, "alice"), Definition(team, "alice")
+    team.backends["alice"].then(*[says("well")] * 2)
+    await crash(team, definition, 5)
+    await team.elapse(600)
+    before = len(changes.crashes)
+    await crash(team, definition, 5)
+    first = changes.crashes[before]
+    assert [at - first for at in changes.crashes[before:]] == [0, 1, 3, 7, 15]
+    assert (await team.agent("alice"))["state"] == "idle"
+    assert await team.states() == ["done", "done"]
+
+
+async def test_an_agent_in_error_goes_on_when_a_person_starts_it(team: Team) -> None:
+    definition = Definition(team, "alice")
+    definition.take_away()
+    team.backends["alice"].then(says("at last"))
+    await team.post("user", "@alice go")
+    await team.elapse(100)
+    definition.bring_back()
+    await team.elapse(100)
+    assert await team.states() == ["queued"], "until a person says start"
+    await team.write(identities.set_state, team.id_of("alice"), "idle")
+    await team.still()
+    assert (await team.texts())[-1] == "at last"
+
+
+def test_restarts_wait_longer_up_to_half_a_minute() -> None:
+    assert [restart_wait(n) for n in range(1, 8)] == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_more_than_five_crashes_in_ten_minutes_are_too_many() -> None:
+    assert not too_many([0, 1, 2, 3, 4], now=5)
+    assert too_many([0, 1, 2, 3, 4, 5], now=5)
+    assert not too_many([0, 1, 2, 3, 4, 600], now=600)
+
+
+async def test_a_new_host_goes_on_with_what_the_old_one_left(tmp_path: Path) -> None:
+    clock, database = TestClock(), tmp_path / "state.db"
+    async with open_team(tmp_path / "p", "alice", clock=clock, database=database) as team:
+        slow = calls("channel_peek").model_copy(update={"slow": 5.0})
+        team.backends["alice"].then(calls("resource_create", text="kept"), slow)
+        await team.dm("alice", "start")
+        await team.still()
+        stopping = team.engine.stage.supervisor.stop()
+        await team.meanwhile(stopping)
+    async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
+        team.backends["alice"].then(says("unused"), says("unused"), says("done"))
+        await team.still()
+        assert await team.states() == ["done"]
+        assert (await team.thread("alice"))[-1].text == "done"
+
+
+async def test_an_agent_that_was_about_to_restart_is_not_in_error_for_ever_after_a_new_start(tmp_path: Path) -> None:
+    clock, database = TestClock(), tmp_path / "state.db"
+    async with open_team(tmp_path / "p", "alice", clock=clock, database=database) as team:
+        Definition(team, "alice").take_away()
+        await team.dm("alice", "hi")
+        await team.still()
+        assert (await team.agent("alice"))["state"] == "error"
+        await team.meanwhile(team.engine.stage.supervisor.stop())
+    async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
+        team.backends["alice"].then(says("hello"))
+        await team.still()
+        assert await team.states() == ["done"]
+
+
+async def test_Q3_work_whose_prompt_cannot_be_made_fails_and_does_not_take_the_loop_with_it(team: Team) -> None:
+    team.employ("alice", note=7)  # no text: whoever assembles the prompt stumbles over it
+    team.backends["alice"].then(says("hello"))
+    await team.post("user", "@alice go")
+    await team.elapse(5)
+    assert await team.states() == ["failed"]
+    team.employ("alice", note="")
+    await team.post("user", "@alice hello?")
+    await team.still()
+    assert (await team.texts())[-1] == "hello"
+
+
+async def test_Q3_a_message_that_crashes_the_loop_is_dead_after_three_times_and_the_others_are_done(team: Team) -> None:
+    class Nasty:
+        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+            if "poison" in turn.prompt.rpartition("asks you")[2]:
+                raise Permanent("\ud800")  # cannot be written down, so even giving up fails
+            return Reply("fine")
+
+    team.employ("alice", Nasty())
+    await team.dm("alice", "one")
+    poison = await team.dm("alice", "poison")
+    await team.dm("alice", "two")
+    await team.elapse(60)
+    assert await team.states() == ["done", "dead", "done"]
+    assert [sort for sort, _ in await team.attention()] == ["dead"]
+    assert (await team.rows("select attempts from instruction where id = :id", id=poison.id)) == [{"attempts": 3}]
