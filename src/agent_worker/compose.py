@@ -6,12 +6,13 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from agent_worker.agents.hands import Pen
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loop import Floor, Slots
-from agent_worker.agents.registry import Registry
+from agent_worker.agents.registry import MoreTools, Registry
 from agent_worker.agents.roster import Equipment, Roster
 from agent_worker.agents.schedule import Ticker
 from agent_worker.agents.supervisor import Supervisor
@@ -27,6 +28,8 @@ from agent_worker.errors import AgentWorkerError, BadInput
 from agent_worker.events import Bus
 from agent_worker.mirror import Mirror
 from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.tools.mcp_server import servers_of
+from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.toolbox import tools_of
 from agent_worker.workflows.instance import Stage
 
@@ -54,13 +57,14 @@ class Workshop:
 
     clock: Clock
     catalogue: Catalogue
+    servers: McpPool
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
     def equip(self, definition: AgentDefinition, root: Path, *, has_home: bool) -> Equipment:
         try:
             tools = tools_of(definition, root, has_home=has_home)
             learner = self._learner(definition) if has_home else None
-            return Equipment(self._backend(definition), tools, learner)
+            return Equipment(self._backend(definition), tools, learner, self._more_tools(definition, root))
         except AgentWorkerError as error:
             return Equipment(Unfit(error))  # the others work; who writes to this one is told
 
@@ -74,6 +78,10 @@ class Workshop:
                 return ToolLoop(ModelApi(self.catalogue, _endpoint(definition)))
             case other:
                 raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use sdk or mock")
+
+    def _more_tools(self, definition: AgentDefinition, root: Path) -> MoreTools | None:
+        servers = servers_of(definition, root)
+        return partial(self.servers.tools, servers) if servers else None
 
     def _learner(self, definition: AgentDefinition) -> Model | None:
         wanted = definition.auto_memory
@@ -91,7 +99,7 @@ def _endpoint(definition: AgentDefinition) -> Endpoint:
 async def open_engine(settings: Settings | None = None, *, clock: Clock | None = None) -> AsyncIterator[Engine]:
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
     database = await SqliteDatabase.open(settings.database, bus)
-    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval))
+    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock))
     registry, mirror = Registry(), Mirror(database, bus)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     supervisor = Supervisor(Floor(Pen(database, bus, clock), registry, Limiter(clock), slots))
@@ -105,5 +113,6 @@ async def open_engine(settings: Settings | None = None, *, clock: Clock | None =
         await roster.ticker.close()
         await supervisor.stop()
         await mirror.close()
+        await workshop.servers.close()
         await workshop.catalogue.close()
         await database.close()

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
 
 from agent_worker import threads
-from agent_worker.clock import from_micros
+from agent_worker.clock import from_micros, micros
 from agent_worker.errors import AgentWorkerError, NotFound
 from agent_worker.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.storage.files import Root
-from agent_worker.storage.jsonl import append_records, last_record
+from agent_worker.storage.jsonl import append_records, last_record, read_last
 from agent_worker.workspaces import channel, resources
 
 log = logging.getLogger(__name__)
 
 CONVERSATIONS = "conversations"
 RESOURCES = "resources"
+STRANGERS = 100  # lines of somebody else that may stand at the end of a log
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +119,31 @@ class Mirror:
 
 def last_seq(root: Root, path: str, *, dated: bool) -> int:
     """How far a log on disk goes; 0 when there is none."""
-    try:
-        files = sorted(e.name for e in root.list(path) if e.name.endswith(".jsonl")) if dated else [path]
-    except NotFound:
-        return 0
-    for name in reversed(files):
-        try:
-            record = last_record(root, f"{path}/{name}" if dated else name)
-        except NotFound:
-            continue
-        if record is not None:
-            return int(record.get("seq", 0))
+    for file in reversed(_dated_files(root, path) if dated else [path]):
+        last_record(root, file)  # puts on disk what a killed writer left in memory
+        seqs = [record.get("seq") for record in read_last(root, file, STRANGERS).records]
+        for seq in reversed(seqs):
+            if isinstance(seq, int):
+                return seq
     return 0
+
+
+def last_talk(root: Root, path: str, count: int) -> list[threads.Talk]:
+    """The last lines of a conversation on disk, oldest first."""
+    talk: list[threads.Talk] = []
+    for file in reversed(_dated_files(root, path)):
+        records = read_last(root, file, count - len(talk)).records
+        talk[:0] = [line for record in records if (line := _as_talk(record))]
+        if len(talk) >= count:
+            break
+    return talk
+
+
+def _dated_files(root: Root, path: str) -> list[str]:
+    try:
+        return sorted(f"{path}/{e.name}" for e in root.list(path) if e.name.endswith(".jsonl"))
+    except NotFound:
+        return []
 
 
 def _append(root: Root, path: str, rows: list[channel.Message] | list[threads.Talk], dated: bool) -> None:
@@ -154,6 +170,19 @@ def _as_record(row: channel.Message | threads.Talk) -> dict[str, object]:
         "root": row.root,
         "hop": row.hop,
     }
+
+
+def _as_talk(record: Mapping[str, Any]) -> threads.Talk | None:
+    """None for a line that is not of our making."""
+    match record:
+        case {"seq": int(seq), "who": str(who), "text": str(text), "at": str(at)}:
+            sort: Literal["message", "failure"] = "failure" if record.get("sort") == "failure" else "message"
+            try:
+                when = micros(datetime.fromisoformat(at))
+            except ValueError:
+                return None
+            return threads.Talk(seq=seq, who=who, text=text, at=when, sort=sort)
+    return None
 
 
 def _day(at: int) -> str:

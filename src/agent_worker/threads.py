@@ -6,6 +6,7 @@ the JSONL files that people read are written from here by mirror.py, after the c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,8 +93,26 @@ def since(tx: Transaction, agent: str, context: str, seq: int, *, limit: int = 5
     return [Talk.of(row) for row in rows]
 
 
-def begin_at(tx: Transaction, agent: str, context: str, seq: int) -> None:
-    """An agent's folder came from elsewhere with its own history: go on counting after it."""
+def last_seq(tx: Transaction, agent: str, context: str) -> int:
+    row = tx.one("select seq from thread where agent = :agent and context = :context", agent=agent, context=context)
+    return int(row["seq"]) if row else 0
+
+
+def restore(tx: Transaction, agent: str, context: str, talk: Sequence[Talk], *, seq: int) -> None:
+    """An agent's folder came from elsewhere with its own history up to this seq: know its last lines, and go on."""
+    for line in talk:
+        tx.run(
+            """insert into talk(agent, context, seq, who, sort, text, run, at)
+               values (:agent, :context, :seq, :who, :sort, :text, null, :at)
+               on conflict (agent, context, seq) do nothing""",
+            agent=agent,
+            context=context,
+            seq=line.seq,
+            who=line.who,
+            sort=line.sort,
+            text=line.text,
+            at=line.at,
+        )
     tx.run(
         """insert into thread(agent, context, seq) values (:agent, :context, :seq)
            on conflict (agent, context) do update set seq = :seq where thread.seq < :seq""",

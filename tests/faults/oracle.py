@@ -126,12 +126,12 @@ def check_logs(scene: Scene) -> None:
     for room in rooms:
         kept = rows(scene, "select * from message where workspace = :w order by seq", w=room["id"])
         wanted = [[m["seq"], m["id"], m["sender"], m["text"]] for m in kept]
-        assert records(Path(room["directory"]) / "channel.jsonl", "seq", "id", "sender", "text") == wanted
+        assert records(scene.room / "channel.jsonl", "seq", "id", "sender", "text") == wanted
         for member in rows(scene, "select * from member where workspace = :w", w=room["id"]):
-            path = Path(room["directory"]) / "history" / f"{member['name']}.jsonl"
+            path = scene.room / "history" / f"{member['name']}.jsonl"
             assert records(path, "seq", "who", "text") == talk(scene, member["agent"], room["id"])
         for resource in rows(scene, "select * from resource where workspace = :w", w=room["id"]):
-            assert (Path(room["directory"]) / "resources" / resource["id"]).read_text() == resource["text"]
+            assert (scene.room / "resources" / resource["id"]).read_text() == resource["text"]
     for agent in rows(scene, "select * from agent where home = ''"):
         folder = scene.project / ".agents" / agent["name"] / "conversations"
         found = [line for path in sorted(folder.glob("*.jsonl")) for line in records(path, "seq", "who", "text")]

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.personal.editors import SAVED, EditedMeanwhile
 
 from agent_worker.errors import BadInput, DefinitionError, NotFound, Refused, Stale
 from agent_worker.personal import memory
@@ -220,22 +221,16 @@ def test_what_is_not_there_cannot_be_forgotten(home: Root) -> None:
 # --- a person saves at the same moment ----------------------------------------------------------------
 
 
-def test_D8_an_edit_at_the_same_moment_is_not_written_over(home: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_D8_an_edit_at_the_same_moment_is_not_written_over(home: Root) -> None:
     path = by_hand(home, "working", "a: mine\n")
-    swap = Root.swap
-
-    def late(self: Root, *args: object, **kwargs: object) -> object:
-        path.write_text("a: saved just now\n")  # the editor of a person
-        return swap(self, *args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Root, "swap", late)
+    edited = EditedMeanwhile(home.path)
     with pytest.raises(Stale) as caught:
-        memory.write(home, Entry("b", "ours", "working"))
-    assert path.read_text() == "a: saved just now\n"
+        memory.write(edited, Entry("b", "ours", "working"))
+    assert path.read_text() == SAVED
     (kept,) = path.parent.glob("*.conflict-*")
     assert kept.name in caught.value.message
     assert "ours" in kept.read_text()
-    assert known(home) == {"a": "saved just now"}, "what was kept aside is not memory"
+    assert known(home) == {"saved": "just now"}, "what was kept aside is not memory"
 
 
 # --- F11: a key is data, whatever it looks like -------------------------------------------------------

@@ -135,9 +135,9 @@ class Loop:
     async def _do(self, job: Assignment) -> None:
         worker = self._floor.registry.worker(self.fence.agent, job.workspace)
         terms = self._terms(job.workspace)
-        tools = {t.name: t for t in worker.tools if t.personal or job.workspace}
-        hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
         try:
+            tools = await _tools(job, worker)
+            hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
             turn, seen = await self._prepare(job, worker, tools)
             await self._steps(job, worker, turn, hands, seen)
         except (Fenced, StorageFault):
@@ -269,6 +269,12 @@ class Loop:
         finally:
             alarm.cancel()
             arrival.cancel()
+
+
+async def _tools(job: Assignment, worker: Worker) -> dict[str, Tool]:
+    """All it has for this work. Those of others stand behind ours, whatever they are called."""
+    others = await worker.more_tools() if worker.more_tools else ()
+    return {t.name: t for t in (*others, *worker.tools) if t.personal or job.workspace}
 
 
 def terms_model(worker: Worker) -> str:

@@ -5,6 +5,7 @@ An agent has one worker of its own and, where a workflow adds to its definition,
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from agent_worker.guard.library import Library
 from agent_worker.limits import Limits
 from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
+
+#: Tools that others provide, asked for anew at each run. Raises BackendFailure when they cannot say.
+MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Worker:
     definition: AgentDefinition
     backend: Backend
     tools: tuple[Tool, ...] = ()
+    more_tools: MoreTools | None = None
     limits: Limits = field(default_factory=Limits)
     cwd: Path = field(default_factory=Path)
     home: Root | None = None  #: its own folder; None when it has no personal files
@@ -55,6 +60,11 @@ class Registry:
         """Forget what was only true in this workspace."""
         for key in [key for key in self._workers if key[1] == workspace]:
             del self._workers[key]
+
+    def has(self, agent: str, definition: AgentDefinition) -> bool:
+        """Is it here already, with just this definition?"""
+        known = self._workers.get((agent, None))
+        return known is not None and known.definition == definition
 
     def knows(self, agent: str) -> bool:
         return (agent, None) in self._workers or any(key[0] == agent for key in self._workers)

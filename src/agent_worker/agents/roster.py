@@ -6,14 +6,15 @@ workspace, on top of what they are by themselves.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 from agent_worker import identities, threads
 from agent_worker.agents import schedule
-from agent_worker.agents.registry import Registry, Worker
+from agent_worker.agents.registry import MoreTools, Registry, Worker
 from agent_worker.agents.schedule import Ticker, Timer
 from agent_worker.backends.backend import Backend, Model
 from agent_worker.clock import Clock
@@ -23,10 +24,12 @@ from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.guard.library import Library
 from agent_worker.limits import Limits
-from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq
+from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq, last_talk
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
+
+RESTORED = 1000  # lines of a conversation that a new database takes from its files; older ones are only searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Equipment:
     backend: Backend
     tools: tuple[Tool, ...] = ()
     learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
+    more_tools: MoreTools | None = None
 
 
 class Equip(Protocol):
@@ -49,6 +53,10 @@ class Admitted:
     id: str
     project: Project
     agents: Mapping[str, str]  #: name → id
+    quick: Mapping[str, AgentDefinition] = field(default_factory=dict)  #: agents without a file
+
+    def definition(self, name: str) -> AgentDefinition:
+        return self.quick[name] if name in self.quick else self.project.agents[name]
 
 
 class Roster:
@@ -60,9 +68,16 @@ class Roster:
         self._equip = equip
         self.ticker: Ticker | None = None
 
-    async def admit(self, project: Project) -> Admitted:
-        admitted = await self._database.write(_enrol_all, project)
+    async def admit(self, project: Project, quick: Mapping[str, AgentDefinition] | None = None) -> Admitted:
+        """Everyone the files name, and the `quick` agents that only this process knows."""
+        admitted = await self._database.write(_enrol_all, project, quick or {})
+        for name, definition in admitted.quick.items():
+            id = admitted.agents[name]
+            if not self._registry.knows(id):
+                self._registry.add(self._worker(admitted.id, id, definition, project, has_home=False))
         for name, definition in project.agents.items():
+            if self._registry.has(admitted.agents[name], definition):
+                continue  # nothing changed for it: its backend, with script or session, goes on
             worker = self._worker(admitted.id, admitted.agents[name], definition, project)
             self._registry.add(worker)
             await self._watch(worker)
@@ -115,6 +130,7 @@ class Roster:
             definition=definition,
             backend=equipment.backend,
             tools=equipment.tools,
+            more_tools=equipment.more_tools,
             learner=equipment.learner,
             limits=limits_of(definition, project, workflow),
             cwd=project.root / definition.cwd,
@@ -127,9 +143,10 @@ class Roster:
         """Keep its conversation file; a folder that came with a history of its own is gone on with."""
         if worker.home is None:
             return
-        seq = last_seq(worker.home, CONVERSATIONS, dated=True)
-        if seq:
-            await self._database.write(threads.begin_at, worker.agent, threads.PERSONAL, seq)
+        seq = await asyncio.to_thread(last_seq, worker.home, CONVERSATIONS, dated=True)
+        if seq > await self._database.read(threads.last_seq, worker.agent, threads.PERSONAL):
+            talk = await asyncio.to_thread(last_talk, worker.home, CONVERSATIONS, RESTORED)
+            await self._database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=seq)
         self._mirror.watch(Target(None, worker.agent), worker.home, CONVERSATIONS)
 
     async def _keep_schedule(self, worker: Worker, wanted: Schedule | None) -> None:
@@ -143,9 +160,12 @@ class Roster:
             self.ticker.look_again()
 
 
-def _enrol_all(tx: Transaction, project: Project) -> Admitted:
+def _enrol_all(tx: Transaction, project: Project, quick: Mapping[str, AgentDefinition]) -> Admitted:
     id = identities.enrol_project(tx, root=str(project.root), name=project.definition.name)
-    return Admitted(id, project, {name: identities.enrol(tx, project=id, name=name) for name in project.agents})
+    quick = {name: definition for name, definition in quick.items() if name not in project.agents}
+    agents = {name: identities.enrol(tx, project=id, name=name) for name in project.agents}
+    agents |= {name: identities.enrol(tx, project=id, name=name, kind="ephemeral") for name in quick}
+    return Admitted(id, project, agents, quick)
 
 
 def limits_of(agent: AgentDefinition, project: Project, workflow: WorkflowDefinition | None = None) -> Limits:

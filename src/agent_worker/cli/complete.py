@@ -1,4 +1,4 @@
-"""Names for the shell's completion, asked of a running daemon; none is started for it, and nothing is said if it fails."""
+"""Names for the shell's completion, asked of a running daemon; none is started for it, and failing is silent."""
 
 from __future__ import annotations
 

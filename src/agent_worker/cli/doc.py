@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from agent_worker.cli.call import call, here
@@ -61,4 +63,4 @@ def _path(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    return click.get_text_stream("stdin").read() if text == "-" else text
+    return sys.stdin.read() if text == "-" else text

@@ -107,4 +107,4 @@ def _only_channel() -> str:
 
 
 def _text(message: str) -> str:
-    return click.get_text_stream("stdin").read() if message == "-" else message
+    return sys.stdin.read() if message == "-" else message

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_worker import identities, limits, threads
-from agent_worker.address import check_name
+from agent_worker.address import canonical, check_name
 from agent_worker.agents import assignments
 from agent_worker.agents.roster import Admitted
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.problems import validate
 from agent_worker.definitions.project import AGENTS
-from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.definitions.source import parse_source
+from agent_worker.errors import NotFound, Refused
 from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.storage.files import Root
+from agent_worker.storage.swap import Conflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ async def agents_list(office: Office, project: str | None = None) -> list[Agent]
     """Every agent of a project, with its state and what it spent today."""
     admitted = await office.project(project)
     rows = await office.stage.database.read(_states, admitted.id, day=limits.day_of(office.now()))
-    return [_agent(admitted, row) for row in rows]
+    return [_agent(admitted, row) for row in rows if row["name"] in admitted.agents]
 
 
 @operation("GET", "/agents/{name}")
@@ -76,11 +81,11 @@ async def agent_info(office: Office, name: str, project: str | None = None) -> A
     row = next(r for r in await office.stage.database.read(_states, admitted.id, day=day) if r["id"] == id)
     queue = await office.stage.database.read(_queue, id)
     talk = await office.stage.database.read(threads.recent, id, threads.PERSONAL, 10)
-    definition = admitted.project.agents[row["name"]]
+    definition = admitted.definition(row["name"])
     return AgentDetail(
         agent=_agent(admitted, row),
         soul=definition.soul.record(),
-        directory=str(admitted.project.root / definition.personal_dir),
+        directory="" if row["name"] in admitted.quick else str(admitted.project.root / definition.personal_dir),
         queue=queue,
         thread=[f"{t.who}: {t.text}" for t in talk],
     )
@@ -89,27 +94,58 @@ async def agent_info(office: Office, name: str, project: str | None = None) -> A
 @operation("POST", "/agents")
 async def agent_create(
     office: Office,
-    name: str,
+    name: str | None = None,
     project: str | None = None,
-    backend: str = "sdk",
+    backend: str | None = None,
     model: str | None = None,
     system: str | None = None,
+    lasting: bool = True,
+    origin: str | None = None,
 ) -> Agent:
-    """Make a lasting agent: its file is written into the project."""
+    """Make an agent: a lasting one is a file in the project, any other lives only in the daemon.
+
+    `origin` names a quick agent that becomes a lasting one under the new name.
+    """
     admitted = await office.project(project)
-    name = check_name(name)
-    path = f"{AGENTS}/{name}.yaml"
-    root = Root(admitted.project.root)
-    if name in admitted.agents or await asyncio.to_thread(root.exists, path):
+    name = check_name(name or _free_name(admitted))
+    if canonical(name, admitted.agents):
         raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
-    text = _definition(name, backend, model, system)
-    await asyncio.to_thread(root.swap, path, text, expected=None)
-    admitted = await office.project(str(admitted.project.root))
-    broken = [p for p in admitted.project.problems if p.file.endswith(f"{name}.yaml")]
-    if broken:
-        await asyncio.to_thread(root.remove, path)
-        raise BadInput("; ".join(f"{p.field}: {p.message}" for p in broken), hint=broken[0].hint)
+    text = _written(admitted, name, origin, backend=backend, model=model, system=system)
+    if lasting:
+        await _write_file(office, admitted, name, text)
+    else:
+        await office.add_quick(
+            admitted, validate(AgentDefinition, parse_source(text, file=f"agent {name}"), defaults={})
+        )
     return (await agent_info(office, name, project=str(admitted.project.root))).agent
+
+
+def _written(admitted: Admitted, name: str, origin: str | None, **given: str | None) -> str:
+    """The definition as its file says it."""
+    values: dict[str, Any] = {"name": name}
+    if origin is not None:
+        known = canonical(origin, admitted.quick)
+        if known is None:
+            quick = ", ".join(admitted.quick) or "none"
+            raise NotFound(f"there is no quick agent {origin}", hint=f"quick agents: {quick}")
+        values |= admitted.quick[known].model_dump(mode="json", exclude_unset=True, exclude={"name", "soul"})
+    values |= {key: value for key, value in given.items() if value is not None and key != "system"}
+    if given["system"] or "prompt" not in values:
+        values["prompt"] = {"system": given["system"] or f"You are {name}, a helpful colleague."}
+    # JSON is YAML: quoting and special characters need no thought.
+    return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+
+
+async def _write_file(office: Office, admitted: Admitted, name: str, text: str) -> None:
+    root, path = Root(admitted.project.root), f"{AGENTS}/{name}.yaml"
+    validate(AgentDefinition, parse_source(text, file=path), defaults={})
+    if isinstance(await asyncio.to_thread(root.swap, path, text, expected=None), Conflict):
+        raise Refused(f"{path} is there already", hint=f"agent-worker agent info {name}")
+    await office.project(str(admitted.project.root))
+
+
+def _free_name(admitted: Admitted) -> str:
+    return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in admitted.agents)
 
 
 @operation("DELETE", "/agents/{name}")
@@ -118,6 +154,8 @@ async def agent_delete(office: Office, name: str, project: str | None = None, fi
     admitted = await office.project(project)
     id = agent_id(admitted, name)
     found = next(n for n, i in admitted.agents.items() if i == id)
+    if found in admitted.quick:
+        raise Refused(f"{found} has no file: it ends with the daemon", hint=f"agent-worker stop {found}")
     definition = admitted.project.agents[found]
     root = Root(admitted.project.root)
     file = admitted.project.agent_files[found].relative_to(admitted.project.root)
@@ -152,22 +190,13 @@ async def agent_set(
     return (await agent_info(office, name, project=str(admitted.project.root))).agent
 
 
-def _definition(name: str, backend: str, model: str | None, system: str | None) -> str:
-    lines = [f"name: {name}", f"backend: {backend}"]
-    if model:
-        lines.append(f"model: {json.dumps(model)}")
-    prompt = system or f"You are {name}, a helpful colleague."
-    lines.append(f"prompt: {{ system: {json.dumps(prompt, ensure_ascii=False)} }}")
-    return "\n".join(lines) + "\n"
-
-
 def _remove_folder(root: Root, folder: str) -> None:
     with contextlib.suppress(NotFound):
         root.remove_tree(folder)
 
 
 def _agent(admitted: Admitted, row: Row) -> Agent:
-    definition = admitted.project.agents[row["name"]]
+    definition = admitted.definition(row["name"])
     return Agent(
         name=row["name"],
         state="paused" if row["paused"] else row["state"],
@@ -176,7 +205,8 @@ def _agent(admitted: Admitted, row: Row) -> Agent:
         model=definition.model or "",
         queued=row["queued"],
         usd_today=row["micros"] / 1e6,
-        file=str(admitted.project.agent_files[row["name"]]),
+        kind=row["kind"],
+        file=str(admitted.project.agent_files.get(row["name"], "")),
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
+from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.errors import AgentWorkerError, BadInput, NotFound
@@ -59,9 +60,17 @@ class Office:
             if known is None or known.stamp != stamp:
                 previous = known.admitted.project if known else None
                 definitions = await asyncio.to_thread(load_project, path, previous=previous)
-                known = self._projects[path] = _Known(await self.stage.roster.admit(definitions), stamp)
+                quick = known.admitted.quick if known else {}
+                known = self._projects[path] = _Known(await self.stage.roster.admit(definitions, quick), stamp)
                 await self.stage.supervisor.wake_all()
             return known.admitted
+
+    async def add_quick(self, admitted: Admitted, definition: AgentDefinition) -> None:
+        """An agent that lives only as long as this process."""
+        async with self._admitting:
+            known = self._projects[admitted.project.root]
+            quick = {**known.admitted.quick, definition.name: definition}
+            known.admitted = await self.stage.roster.admit(known.admitted.project, quick)
 
     def projects(self) -> list[Admitted]:
         return [known.admitted for known in self._projects.values()]

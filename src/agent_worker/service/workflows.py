@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_worker.agents import assignments
+from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.database import Row, Transaction
@@ -42,18 +43,11 @@ class Workflow:
 
 
 @operation("GET", "/workflows")
-async def workflows_list(office: Office, project: str | None = None) -> list[Workflow]:
-    """The workflows of a project."""
-    found = (await office.project(project)).project
-    return [
-        Workflow(
-            name,
-            str(found.workflow_files[name]),
-            list(workflow.agents),
-            [param.model_dump(mode="json") for param in workflow.params],
-        )
-        for name, workflow in found.workflows.items()
-    ]
+async def workflows_list(office: Office, project: str | None = None, file: str | None = None) -> list[Workflow]:
+    """The workflows of a project, and one in a file elsewhere if it is named."""
+    admitted = await office.project(project)
+    names = [*admitted.project.workflows, *([file] if file else [])]
+    return [_workflow(*office.workflow(admitted, name)) for name in names]
 
 
 @operation("GET", "/instances")
@@ -135,6 +129,11 @@ async def begin(
     definition, file = office.workflow(admitted, workflow)
     wanted = Start(definition, tag=tag, params=params or {}, message=message, file=file, ends=ends)
     return await office.start(admitted, wanted)
+
+
+def _workflow(definition: WorkflowDefinition, file: str) -> Workflow:
+    params = [param.model_dump(mode="json") for param in definition.params]
+    return Workflow(definition.name, file, list(definition.agents), params)
 
 
 def _instances(tx: Transaction, project: str) -> list[Running]:

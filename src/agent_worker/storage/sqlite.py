@@ -154,11 +154,14 @@ class SqliteDatabase:
                 connection = connect(self._path, write=False, vfs=self._vfs)
                 self._reading.append(connection)
                 transaction = self._local.transaction = SqliteTransaction(connection)
-            with transaction._connection:
-                result = query(transaction)
+            transaction._connection.execute("begin")
+            try:
+                return query(transaction)
+            finally:
+                if not transaction._connection.get_autocommit():  # a broken disk has ended it already
+                    transaction._connection.execute("rollback")
         except _DISK as error:
             raise self._judge(error) from error
-        return result
 
     # --- the writer thread ---------------------------------------------------------------------------
 

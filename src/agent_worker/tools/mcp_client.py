@@ -105,6 +105,8 @@ def _transport(server: Server, lost: Lost) -> Transport:
 @asynccontextmanager
 async def _over_http(url: str, lost: Lost) -> AsyncIterator[Any]:
     proxy = proxy_for(url, os.environ)
+    if proxy is None:
+        await _addresses(httpx2.URL(url))  # what can never be reached is the definition's fault, so said here
     certificates = await asyncio.to_thread(_certificates)
     wire = _Wire(httpx2.AsyncHTTPTransport(verify=certificates, proxy=proxy), pinned=proxy is None, lost=lost)
     # How long an answer may take is for whoever asks to say.
@@ -148,14 +150,19 @@ class _Wire(httpx2.AsyncBaseTransport):
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         if not self._pinned:
             return await self._wire.handle_async_request(request)
-        host = request.url.host
-        *others, last = await resolve(host, request.url.port or (443 if request.url.scheme == "https" else 80))
-        for address in (*others, last):
-            check_address(host, address, allow_local=True)
+        *others, last = await _addresses(request.url)
         for address in others:
             with suppress(httpx2.ConnectError):  # localhost is two addresses, of which a server may serve one
                 return await self._wire.handle_async_request(_pinned(request, address))
         return await self._wire.handle_async_request(_pinned(request, last))
+
+
+async def _addresses(url: httpx2.URL) -> list[IPAddress]:
+    """Where a name leads: this machine and its network are fine for an MCP server, the metadata of a cloud is not."""
+    addresses = await resolve(url.host, url.port or (443 if url.scheme == "https" else 80))
+    for address in addresses:
+        check_address(url.host, address, allow_local=True)
+    return addresses
 
 
 def _pinned(request: httpx2.Request, address: IPAddress) -> httpx2.Request:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
-from types import ModuleType
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from agent_worker.clock import Clock
@@ -23,10 +22,12 @@ from agent_worker.tools.tool import Desk, Tool, ToolSpec
 if TYPE_CHECKING:  # importing it takes more than a second
     from agent_worker.tools.mcp_client import Link
 
+    Connect = Callable[[Server, Callable[[str], None]], AbstractAsyncContextManager[Link]]
+
 log = logging.getLogger(__name__)
 
 CLOSING = 20.0  #: seconds until what does not end by itself is cut off
-MOMENT = 3.0
+MOMENT = 3.0  #: seconds between the end of a connection and our knowing why
 _NAME_CAP = 64  # characters; what the providers of models take
 
 
@@ -46,9 +47,7 @@ class McpPool:
             for offer in offers:
                 tool = self._tool(name, server, offer)
                 if tools.setdefault(tool.name, tool) is not tool:
-                    log.warning(
-                        "MCP server %s: %s is left out, there is a tool %s already", name, offer.name, tool.name
-                    )
+                    log.warning("MCP server %s: its %s is left out: another is %s", name, offer.name, tool.name)
         return tuple(tools.values())
 
     async def close(self) -> None:
@@ -100,9 +99,9 @@ class McpPool:
         except TimeoutError:
             limit = f"{self._times.call:g} s"
             raise Refused(f"{name} did not answer within {limit}; what the call did is unknown") from None
-        except Lost as error:
+        except _Lost as error:
             raise Refused(f"{name} was lost during the call: {error.message}; what it did is unknown") from None
-        except Transient as error:
+        except (Transient, BadInput) as error:
             raise _unusable(name, server, error) from None
         if not result.ok:
             raise Refused(result.text)
@@ -132,7 +131,7 @@ class McpPool:
         return connection
 
 
-class Lost(Transient):
+class _Lost(Transient):
     """There was a connection, and it ended while it was used."""
 
 
@@ -181,15 +180,15 @@ class _Connection:
             with suppress(TimeoutError):  # why it ended comes a moment after its silence
                 async with asyncio.timeout(MOMENT):
                     await self._over.wait()
-        return Lost(self._why) if self.is_over else error
+        return _Lost(self._why) if self.is_over else error
 
     async def _hold(self) -> None:
-        failure: AgentWorkerError = Transient("it was given up")
+        failure: AgentWorkerError = Transient("it was given up before it was open")
         try:
             if self._before:
                 await asyncio.wait({self._before.task})  # a program may not bear a second one of itself
-            library = await asyncio.to_thread(_library)
-            async with asyncio.timeout(self._times.connect) as limit, library.connect(self._server, self.end) as link:
+            connect = await asyncio.to_thread(_import_connect)
+            async with asyncio.timeout(self._times.connect) as limit, connect(self._server, self.end) as link:
                 limit.reschedule(None)
                 self._opening.set_result(link)
                 await self._until_over()
@@ -200,7 +199,7 @@ class _Connection:
         finally:
             self._before = None
             if not self._opening.done():
-                self._opening.set_exception(failure)
+                self._opening.set_exception(Transient(self._why) if self.is_over else failure)
                 self._opening.exception()  # whoever asked may have left
             self.end(failure.message)
             log.info("MCP server %s: closed: %s", self._server, self._why)
@@ -218,10 +217,10 @@ class _Connection:
         self.end("nobody used it")
 
 
-def _library() -> ModuleType:
-    from agent_worker.tools import mcp_client
+def _import_connect() -> Connect:
+    from agent_worker.tools.mcp_client import connect
 
-    return mcp_client
+    return connect
 
 
 def _unusable(name: str, server: Server, error: AgentWorkerError) -> BackendFailure:

@@ -1,7 +1,7 @@
 """What the user approved, per project, in the daemon's home and never in the project (C11).
 
 Approved is a digest; beside it the last approved text of each power is kept, so that a change is shown as one. A file
-that lies in the project it speaks for is not believed (Y20), nor one that cannot be read: then nothing is approved.
+that lies in the project it speaks for is not believed (Y20), nor one that is damaged: then nothing is approved.
 Synchronous: call it in a thread. Above: whoever starts a workflow or equips an agent. Asking the person is theirs too.
 """
 
@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from agent_worker.clock import Clock
-from agent_worker.errors import AgentWorkerError, NotFound, Refused
+from agent_worker.errors import NotFound, Refused
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import Conflict, content_hash
 from agent_worker.trust.powers import Power
@@ -22,7 +22,7 @@ from agent_worker.trust.shown import difference, revealed
 
 FILE = "trust.json"
 KEPT = 64 * 1024  #: characters of an approved text
-ALL_KEPT = 8 * 1024 * 1024  #: characters of the file; beyond, the texts of the projects not seen longest go
+ALL_KEPT = 4 * 1024 * 1024  #: characters of all texts; beyond, those of the projects not approved longest go
 LISTED = 20  #: powers in an error
 
 _TRIES = 10
@@ -45,7 +45,7 @@ class Unapproved:
 class Untrusted(Refused):
     """The project would do something that the user has not approved. `waiting` says what."""
 
-    code: ClassVar[str] = "untrusted"
+    code = "untrusted"
 
     def __init__(self, waiting: tuple[Unapproved, ...]) -> None:
         lines = [f"  {'changed: ' if one.before else ''}{one.power.what}" for one in waiting[:LISTED]]
@@ -116,13 +116,13 @@ class TrustStore:
 
     def _all(self) -> tuple[dict[str, _Approvals], str | None]:
         """Every project's approvals, and the hash of the file they come from."""
-        text = self._memory
-        if self._home is not None:
-            try:
-                text = self._home.read_text(FILE, limit=4 * ALL_KEPT)
-            except NotFound:
-                return {}, None
-        return _parsed(text), content_hash(text)
+        if self._home is None:
+            return _parsed(self._memory), None
+        try:
+            content = self._home.read_bytes(FILE, limit=16 * ALL_KEPT)  # each character may be written as \uXXXX
+        except NotFound:
+            return {}, None
+        return _parsed(content), content_hash(content)
 
     def _written(self, text: str, expected: str | None) -> bool:
         if self._home is None:
@@ -135,7 +135,7 @@ class TrustStore:
         return True
 
 
-def _parsed(text: str) -> dict[str, _Approvals]:
+def _parsed(text: str | bytes) -> dict[str, _Approvals]:
     try:
         projects = json.loads(text)["projects"]
         return {name: _Approvals.read(record) for name, record in projects.items()}

@@ -1,0 +1,151 @@
+"""`init`, `doctor`, `completion`: getting started, and finding out what is wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.errors import AgentWorkerError, Refused
+
+TEMPLATES = ("review", "triage", "research", "debate")
+KEYS = {  # in the order of preference: variable → model
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5",
+    "OPENAI_API_KEY": "openai/gpt-5.6",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5",
+    "GOOGLE_API_KEY": "google/gemini-3-pro",
+}
+NO_KEY = "mock"
+
+
+@click.command()
+@click.option("--template", type=click.Choice(TEMPLATES), default="review", show_default=True)
+@click.option("-m", "--model", help="provider/model for all agents; otherwise the first key that is found decides.")
+@as_json_option
+def init(template: str, model: str | None, as_json: bool) -> None:
+    """Set up agents and a workflow in this directory, from a template. Existing files are left as they are."""
+    chosen = model or next((name for key, name in KEYS.items() if os.environ.get(key)), None)
+    written, kept = _write(template, Path.cwd(), chosen)
+    if not written and not as_json:
+        raise Refused("everything is there already", hint=f"agent-worker run {template}")
+    if as_json:
+        return tell_json({"written": written, "kept": kept, "model": chosen})
+    for name in written:
+        click.echo(f"  {paint('+', 'green')} {name}")
+    for name in kept:
+        click.echo(f"  {paint('=', 'yellow')} {name} (was there)")
+    if chosen:
+        click.echo(f"\nThe agents use {chosen}. Put them to work:\n  agent-worker run {template}")
+    else:
+        click.echo("\nNo key of a model provider was found, so the agents are mock agents: they cost nothing.")
+        click.echo(f"  agent-worker run {template}                       see how it works")
+        click.echo("  export ANTHROPIC_API_KEY=…  then set backend and model in .agents/*.yaml")
+
+
+def _write(template: str, root: Path, model: str | None) -> tuple[list[str], list[str]]:
+    written, kept = [], []
+    with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
+        for file in sorted(p for p in source.rglob("*") if p.is_file()):
+            name = str(file.relative_to(source))
+            target = root / name
+            if target.exists():
+                kept.append(name)
+                continue
+            text = file.read_text("utf-8").replace("backend: mock\n", _backend(model))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8")
+            written.append(name)
+    return written, kept
+
+
+def _backend(model: str | None) -> str:
+    return f"backend: sdk\nmodel: {model}\n" if model else "backend: mock\n"
+
+
+@click.command()
+@click.option("--fix", is_flag=True, help="Do what can be done.")
+@as_json_option
+def doctor(fix: bool, as_json: bool) -> None:
+    """Check everything; each check says what would fix it."""
+    checks = [_home(), _daemon(fix), _project(), _keys(), _sandbox()]
+    if as_json:
+        tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in checks])
+    else:
+        for name, ok, found, cure in checks:
+            click.echo(f"{paint('ok', 'green') if ok else paint('!!', 'red')}  {name}: {clean(found)}")
+            if cure and not ok:
+                click.echo(f"      fix: {clean(cure)}")
+    sys.exit(0 if all(ok for _, ok, _, _ in checks) else 1)
+
+
+Check = tuple[str, bool, str, str]
+
+
+def _home() -> Check:
+    from agent_worker.daemon.discovery import check_home, home_directory
+
+    home = home_directory()
+    if not home.exists():
+        return "home", True, f"{home} will be made when it is needed", ""
+    try:
+        check_home(home)
+    except AgentWorkerError as error:
+        return "home", False, error.message, error.hint
+    return "home", True, str(home), ""
+
+
+def _daemon(fix: bool) -> Check:
+    from agent_worker.daemon.client import connect, find
+
+    try:
+        client = connect() if fix else find()
+    except AgentWorkerError as error:
+        return "daemon", False, error.message, error.hint
+    if client is None:
+        return "daemon", True, "not running; it starts when it is needed", ""
+    return "daemon", True, f"running at {client.found.host}:{client.found.port}", ""
+
+
+def _project() -> Check:
+    from agent_worker.definitions.project import find_project, load_project
+
+    project = load_project(find_project(Path.cwd()))
+    if project.problems:
+        return "files", False, str(project.problems[0]), "agent-worker validate"
+    if not project.agents:
+        return "files", False, f"no agents in {project.root}", "agent-worker init"
+    return "files", True, f"{len(project.agents)} agents, {len(project.workflows)} workflows in {project.root}", ""
+
+
+def _keys() -> Check:
+    found = [key for key in KEYS if os.environ.get(key)]
+    if found:
+        return "keys", True, ", ".join(found), ""
+    return "keys", True, "none: mock agents work without", ""
+
+
+def _sandbox() -> Check:
+    if sys.platform == "linux" and shutil.which("bwrap") is None:
+        return "sandbox", False, "bubblewrap is missing: the bash tool is off", "apt-get install bubblewrap"
+    from agent_worker.tools.task import why_bash_is_off
+
+    why = why_bash_is_off(unsafe=False)
+    return "sandbox", why is None, why or "bash runs sandboxed", "allow user namespaces, or mark bash as unsafe: true"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL: eval "$(agent-worker completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    from agent_worker.cli.main import cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(cli, {}, "agent-worker", "_AGENT_WORKER_COMPLETE").source())

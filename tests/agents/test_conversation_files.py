@@ -1,0 +1,112 @@
+"""Conversations as files: what was said in direct messages outlives the database."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from tests.models import Attentive
+from tests.teams import Team, open_team
+
+from agent_worker.backends.mock import calls, says
+from agent_worker.clock import TestClock
+
+
+async def say(team: Team, *lines: tuple[str, str]) -> None:
+    for asked, answered in lines:
+        team.backends["alice"].then(says(answered))
+        await team.dm("alice", asked)
+        await team.idle()
+
+
+def conversation(root: Path) -> list[tuple[int, str, str]]:
+    files = sorted((root / ".agents/alice/conversations").glob("*.jsonl"))
+    records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [(r["seq"], r["who"], r["text"]) for r in records]
+
+
+async def test_a_conversation_is_a_file_per_day(tmp_path: Path, clock: TestClock) -> None:
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        await say(team, ("hi", "hello"))
+        await clock.advance(hours=24)
+        await say(team, ("again", "yes"))
+    names = sorted(p.name for p in (tmp_path / ".agents/alice/conversations").iterdir())
+    assert names == ["2026-01-05.jsonl", "2026-01-06.jsonl"]
+    assert conversation(tmp_path) == [
+        (1, "user", "hi"),
+        (2, "alice", "hello"),
+        (3, "user", "again"),
+        (4, "alice", "yes"),
+    ]
+
+
+async def test_with_a_new_database_the_conversation_goes_on_from_the_files(tmp_path: Path, clock: TestClock) -> None:
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        await say(team, ("my name is Ann", "hello Ann"))
+        await clock.advance(hours=24)
+        await say(team, ("I like tea", "noted"))
+    model = Attentive()
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        team.employ("alice", model)
+        await team.dm("alice", "who am I?")
+        await team.idle()
+        assert [(t.seq, t.text) for t in await team.thread("alice")] == [
+            (1, "my name is Ann"),
+            (2, "hello Ann"),
+            (3, "I like tea"),
+            (4, "noted"),
+            (5, "who am I?"),
+            (6, "ok"),
+        ]
+    (turn,) = model.turns
+    assert "user: my name is Ann\nalice: hello Ann\nuser: I like tea\nalice: noted" in turn.prompt
+    assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4, 5, 6], "no line is lost or doubled"
+
+
+async def test_the_thread_shows_only_as_much_as_the_definition_wants(tmp_path: Path, clock: TestClock) -> None:
+    extra = {"alice": "context: { thin_thread: 3 }\n"}
+    async with open_team(tmp_path, "alice", clock=clock, extra=extra) as team:
+        await say(team, ("one", "two"), ("three", "four"))
+    model = Attentive()
+    async with open_team(tmp_path, "alice", clock=clock, extra=extra) as team:
+        team.employ("alice", model)
+        await team.dm("alice", "and now?")
+        await team.idle()
+    assert "alice: two\nuser: three\nalice: four" in model.turns[0].prompt
+    assert "user: one" not in model.turns[0].prompt
+
+
+async def test_history_is_read_and_searched_after_the_database_is_lost(tmp_path: Path, clock: TestClock) -> None:
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        await say(team, ("the password of the wifi is swordfish", "I keep it"))
+    shutil.rmtree(tmp_path / ".agents/alice/.index", ignore_errors=True)
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        team.backends["alice"].then(calls("history_read"), calls("history_search", query="wifi"), says("done"))
+        await team.dm("alice", "look it up")
+        await team.idle()
+        read, searched = [row["result"] for row in await team.rows("select result from call order by step")]
+    assert "swordfish" in read
+    assert "swordfish" in searched
+
+
+async def test_a_database_that_knows_more_than_the_files_fills_them(tmp_path: Path, clock: TestClock) -> None:
+    database = tmp_path / "state.db"
+    async with open_team(tmp_path, "alice", clock=clock, database=database) as team:
+        await say(team, ("one", "two"), ("three", "four"))
+    (file,) = (tmp_path / ".agents/alice/conversations").iterdir()
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:2]))
+    async with open_team(tmp_path, "alice", clock=clock, database=database):
+        pass
+    assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4]
+
+
+async def test_lines_that_are_no_records_of_ours_stop_nobody(tmp_path: Path, clock: TestClock) -> None:
+    folder = tmp_path / ".agents/alice/conversations"
+    folder.mkdir(parents=True)
+    good = {"seq": 7, "at": "2026-01-01T10:00:00+00:00", "who": "user", "sort": "message", "text": "kept", "run": None}
+    strange = ['{"seq": 8, "text": 5, "who": null}', '{"seq": "x", "text": "y"}', '{"hello": 1}', "not json"]
+    (folder / "2026-01-01.jsonl").write_text("\n".join([json.dumps(good), *strange]) + "\n")
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        await say(team, ("hi", "hello"))
+        assert [(t.seq, t.text) for t in await team.thread("alice")] == [(7, "kept"), (9, "hi"), (10, "hello")]

@@ -1,0 +1,131 @@
+"""A real full disk: a small tmpfs in a namespace of its own, filled while a team talks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.faults.driver import Life, Nursery, Scene
+from tests.faults.oracle import check, rows
+from tests.faults.report import LONG, report
+from tests.faults.worker import Order
+
+FILLS = 20 if LONG else 3
+SENDS = 100 if LONG else 20
+UNSHARE = ("unshare", "--user", "--map-root-user", "--mount")
+
+
+def can_mount() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    tried = subprocess.run([*UNSHARE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+class SmallDisk:
+    """A life whose home is a tmpfs that only it sees; we look through its window in /proc."""
+
+    def __init__(self, scene: Scene, place: Path) -> None:
+        place.mkdir()
+        script = 'mount -t tmpfs -o size=8m none "$1" && cp -r "$2/." "$1" && exec "$3" -m tests.faults.worker'
+        ours, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            [*UNSHARE, "sh", "-c", script, "sh", str(place), str(scene.home), sys.executable],
+            stdin=theirs,
+            stdout=theirs,
+        )
+        theirs.close()
+        self.life = Life(ours, Order(str(place), scene.members))
+        self.life.until("ready")
+        self.home = Path(f"/proc/{self.life.pid}/root{place}")
+        self._filler = self.home / "filler"
+
+    def fill(self, *, leave: int = 0) -> None:
+        """Down to the last byte, or almost."""
+        with self._filler.open("ab", buffering=0) as file:
+            for size in (65536, 4096, 512, 1):
+                try:
+                    while True:
+                        if leave and os.statvfs(self.home).f_bavail * 4096 <= leave:
+                            return
+                        file.write(b"x" * size)
+                except OSError:
+                    continue
+
+    def free(self) -> None:
+        self._filler.unlink()
+
+    def close(self) -> None:
+        self.life.kill()
+        self._process.wait()
+        self.life.close()
+
+
+@pytest.fixture
+def scene(nursery: Nursery, tmp_path: Path) -> Scene:
+    return Scene(nursery, tmp_path / "home")
+
+
+@contextmanager
+def small_disk(scene: Scene) -> Iterator[SmallDisk]:
+    disk = SmallDisk(scene, scene.home.with_name("disk"))
+    try:
+        yield disk
+    finally:
+        disk.close()
+
+
+def accepted_keys(home: Path, scene: Scene) -> set[str]:
+    seen = Scene.__new__(Scene)
+    seen.home = home
+    return {r["key"] for r in rows(seen, "select key from accepted where key not like 'kickoff%'")}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not can_mount(), reason="no tmpfs in a user namespace on this machine")
+def test_D4_a_full_disk_refuses_cleanly_and_passes_without_a_restart(scene: Scene) -> None:
+    with small_disk(scene) as disk:
+        life = disk.life
+        definitions = {p: p.read_bytes() for p in disk.home.joinpath("project").rglob("*.yaml")}
+        for fill in range(FILLS):
+            refused = _talk_while_it_fills(scene, disk, fill)
+            assert refused, "the disk was never full"
+            assert all("disk is full" in said["why"] for said in refused)
+            life.ask(attention=True)  # reading works
+            scene.hear_until(life, lambda said: "attention" in said)
+            assert accepted_keys(disk.home, scene) == set(scene.books.accepted)
+            disk.free()
+            scene.send_again(life)
+            scene.hear_answers(life)
+            life.ask(quiet=True)
+            scene.hear_until(life, lambda said: "quiet" in said)
+            report.count("D4 fills")
+            report.count("D4 refused sends", len(refused))
+        assert {p: p.read_bytes() for p in definitions} == definitions
+        life.ask(stop=True)
+        shutil.rmtree(scene.home)
+        shutil.copytree(disk.home, scene.home, ignore=shutil.ignore_patterns("filler"))
+    scene.settle()
+    check(scene)
+    assert {r["state"] for r in rows(scene, "select state from instruction")} == {"done"}
+
+
+def _talk_while_it_fills(scene: Scene, disk: SmallDisk, fill: int) -> list[dict[str, str]]:
+    refused: list[dict[str, str]] = []
+    for n in range(SENDS):
+        key = f"k{fill}.{n}"
+        scene.send(disk.life, key, "@review", f"@{scene.members[n % 3]} work:{key} hops:1")
+        if n == SENDS // 4:
+            disk.fill(leave=16384 if fill % 2 else 0)
+        said = scene.hear_until(disk.life, lambda said, key=key: key in (said.get("accepted"), said.get("refused")))
+        if "refused" in said:
+            refused.append(said)
+    return refused
