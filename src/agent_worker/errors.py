@@ -9,6 +9,7 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 │   └── NotRunning                the workflow instance is not running
 ├── Fenced                        the writer is no longer the one; it must stop, silently
 ├── StorageFault                  the database cannot be trusted to write: stop accepting
+│   └── DiskFull                  nothing was stored; it goes on when there is space again
 └── BackendFailure                a step did not succeed; the subclass is its failure class
     ├── Transient                 may pass by itself
     │   └── Overloaded            the backend asked us to come back later
@@ -88,6 +89,10 @@ class Fenced(AgentWorkerError):
 
 class StorageFault(AgentWorkerError):
     code = "storage_fault"
+
+
+class DiskFull(StorageFault):
+    code = "disk_full"
 
 
 class BackendFailure(AgentWorkerError):

@@ -89,6 +89,9 @@ class Life:
                     case {"attention": _}:
                         items = await engine.stage.database.read(attention.open_items, admitted.id)
                         self.report(attention=[[i["sort"], i["text"]] for i in items])
+                    case {"keys": _}:
+                        known = await engine.stage.database.read(_keys)
+                        self.report(keys=known)
                     case {"retry": id}:
                         now = micros(engine.stage.clock.now())
                         self.report(retried=await engine.stage.database.write(assignments.continue_work, id, now=now))
@@ -136,6 +139,10 @@ class Life:
         finally:
             unlisten()
         self.report(quiet=True)
+
+
+def _keys(tx: Transaction) -> list[str]:
+    return [row["key"] for row in tx.all("select key from accepted where key not like 'kickoff/%'")]
 
 
 def _is_open(tx: Transaction) -> bool:

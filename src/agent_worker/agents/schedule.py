@@ -23,6 +23,8 @@ from agent_worker.storage.database import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
 
+AGAIN = timedelta(minutes=1)  # after the database could not be asked
+
 
 @dataclass(frozen=True, slots=True)
 class Timer:
@@ -165,7 +167,7 @@ class Ticker:
                 due = await self._database.read(first_due)
             except AgentWorkerError:
                 log.exception("schedules could not be looked at")
-                due = None
+                due = self._clock.now() + AGAIN
             await self._wait(due)
 
     async def _wait(self, due: datetime | None) -> None:

@@ -10,17 +10,24 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
+from typing import Concatenate, ParamSpec, TypeVar
 
 from agent_worker import identities
 from agent_worker.agents import assignments
 from agent_worker.agents.failure import restart_wait, too_many
 from agent_worker.agents.loop import Floor, Loop
-from agent_worker.errors import Fenced, StorageFault
+from agent_worker.errors import DiskFull, Fenced, StorageFault
 from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
 from agent_worker.ids import new_id
+from agent_worker.storage.database import Transaction
 from agent_worker.workspaces import workspace
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FULL_DISK_WAIT = 1.0  # seconds
 
 
 class Supervisor:
@@ -116,7 +123,7 @@ class Supervisor:
     async def _keep(self, agent: str) -> None:
         crashes: list[float] = []
         while not self._stopping:
-            fence = await self._floor.pen.database.write(identities.claim, agent, self.owner)
+            fence = await self._store(identities.claim, agent, self.owner)
             loop = self._loops[agent] = Loop(fence, self._floor)
             try:
                 await loop.work()
@@ -128,6 +135,8 @@ class Supervisor:
                     raise
             except Fenced:
                 return  # another host runs it now
+            except DiskFull:
+                await self._abandon(loop, "idle", "the disk was full")
             except StorageFault:
                 log.exception("agent %s: the database is gone", agent)
                 return
@@ -146,11 +155,19 @@ class Supervisor:
             return False
         recent = [at for at in crashes if self._floor.clock.monotonic() - at < 600]
         await self._floor.clock.sleep(restart_wait(len(recent)))
-        await self._floor.pen.database.write(identities.set_state, loop.fence.agent, "idle")
+        await self._store(identities.set_state, loop.fence.agent, "idle")
         return True
 
     async def _abandon(self, loop: Loop, state: str, reason: str) -> None:
         with contextlib.suppress(Fenced, StorageFault):
-            await self._floor.pen.database.write(
-                assignments.abandon, loop.fence, state=state, reason=reason, now=self._floor.now()
-            )
+            await self._store(assignments.abandon, loop.fence, state=state, reason=reason, now=self._floor.now())
+
+    async def _store(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A full disk is waited out: nobody tells us when there is space again."""
+        while True:
+            try:
+                return await self._floor.pen.database.write(change, *args, **kwargs)
+            except DiskFull:
+                if self._stopping:
+                    raise
+                await self._floor.clock.sleep(FULL_DISK_WAIT)

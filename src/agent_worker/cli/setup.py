@@ -15,10 +15,10 @@ from agent_worker.errors import AgentWorkerError, Refused
 
 TEMPLATES = ("review", "triage", "research", "debate")
 KEYS = {  # in the order of preference: variable → model
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5",
-    "OPENAI_API_KEY": "openai/gpt-5.6",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5",
-    "GOOGLE_API_KEY": "google/gemini-3-pro",
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
+    "OPENAI_API_KEY": "openai/gpt-6-sol",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5-5",
+    "GOOGLE_API_KEY": "google/gemini-3.8-flash",
 }
 NO_KEY = "mock"
 

@@ -22,7 +22,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
-from agent_worker.errors import StorageFault
+from agent_worker.errors import DiskFull, StorageFault
 from agent_worker.events import Bus, Event
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Row
@@ -250,7 +250,7 @@ class SqliteDatabase:
 
     def _judge(self, error: Exception) -> StorageFault:
         if isinstance(error, apsw.FullError):
-            return StorageFault("the disk is full: nothing was stored", hint="free some space and try again")
+            return DiskFull("the disk is full: nothing was stored", hint="free some space and try again")
         self._fault = StorageFault(
             f"the database cannot be written any more: {error}",
             hint="check the disk, then restart: agent-worker doctor",
