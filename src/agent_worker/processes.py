@@ -156,7 +156,9 @@ class Child:
 
     def detach(self) -> None:
         for transport in self._transports:
-            transport.abort() if isinstance(transport, asyncio.WriteTransport) else transport.close()
+            if isinstance(transport, asyncio.WriteTransport) and transport.get_write_buffer_size():
+                transport.abort()  # nobody will read it any more
+            transport.close()
         # It is dead or about to be: at most the moment between a signal and its effect.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)

@@ -43,6 +43,7 @@ class Brief:
     system: str = ""
     soul: Mapping[str, object] = field(default_factory=dict)
     memory: Sequence[Memory] = ()
+    memory_left_out: int = 0  #: entries that were not even chosen
     memory_budget: int = 2000
     todos: Sequence[str] = ()
     workflow_note: str = ""
@@ -138,14 +139,13 @@ def memory(brief: Brief) -> Section | None:
     room = brief.memory_budget
     for entry in brief.memory:
         line = f"- {entry.text}"
-        if tokens_in(line) > room:
-            break
-        kept.append(line)
-        room -= tokens_in(line)
-    if not kept:
+        if tokens_in(line) <= room:
+            kept.append(line)
+            room -= tokens_in(line)
+    missing = len(brief.memory) - len(kept) + brief.memory_left_out
+    if not kept and not missing:
         return None
-    missing = len(brief.memory) - len(kept)
-    left_out = f"{missing} more entries: use memory_recall" if missing else ""
+    left_out = f"{missing} more {'entry' if missing == 1 else 'entries'}: use memory_recall" if missing else ""
     text = _quote(brief, "what you remember", "\n".join(kept), left_out)
     return Section("memory", text, brief.memory_budget, "memory files", left_out)
 
@@ -223,8 +223,8 @@ def _clipped(name: str, text: str, *, limit: int, source: str) -> Section | None
 
 
 def _quote(brief: Brief, what: str, text: str, left_out: str = "") -> str:
-    tail = f"\n[{left_out}]" if left_out else ""
-    return f"{what} «{brief.mark}»\n{text.replace(brief.mark, '')}{tail}\n«/{brief.mark}»"
+    body = "\n".join(filter(None, (text.replace(brief.mark, ""), f"[{left_out}]" if left_out else "")))
+    return f"{what} «{brief.mark}»\n{body}\n«/{brief.mark}»"
 
 
 def _lines(lines: Sequence[Line]) -> str:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NAMES = ("pid", "environment", "die", "hang", "spawn", "babble", "huge")
+NAMES = ("pid", "environment", "die", "hang", "spawn", "babble", "huge", "send")
 
 
 def call(tool: str) -> str | None:
@@ -29,6 +29,8 @@ def call(tool: str) -> str | None:
         case "babble":
             print("a line that is no message\n{}\n[1, 2]", flush=True)
             return "done"
+        case "send":
+            return "taken over"
         case "huge":
             return "x" * (9 * 1024 * 1024)
     return None

@@ -44,9 +44,9 @@ TALKING = (
     "replace.dirsync",
 )
 #: passed once, when an instance begins
-STARTING = ("attach", "setup.before", "setup.after")
-#: each has a test of its own, here or in test_migrations.py
-APART = ("detach", "schedule.tick", *(f"migrate.{number}" for number, _ in versions()))
+STARTING = ("attach", "setup.before", "setup.after", *(f"migrate.{number}" for number, _ in versions()))
+#: each has a test of its own
+APART = ("detach", "schedule.tick")
 
 PASSINGS = range(1, 11) if LONG else (1, 4)
 LATER = range(11, 61) if LONG else (12, 20, 30)  # commits: the first ones belong to the start
@@ -106,12 +106,13 @@ def test_D1_a_start_that_is_killed_is_gone_on_with_and_kicks_off_once(
 
 def test_D1_an_end_that_is_killed_leaves_everything_in_place(nursery: Nursery, tmp_path: Path) -> None:
     scene = Scene(nursery, tmp_path, workflow=KICKOFF)
-    with scene.life(failpoints="detach=kill") as life, pytest.raises(Killed):
+    with scene.life(failpoints="detach=kill") as life:
         life.until("ready")
         life.ask(quiet=True)
         life.until("quiet")
         life.ask(end=True)
-        life.until("summary")
+        with pytest.raises(Killed):
+            life.until("summary")
     check(scene)
     report.count("D1 kills at failpoints")
 
@@ -142,13 +143,14 @@ def test_D1_a_process_of_its_own_dies_at_the_failpoint_its_environment_names(tmp
         [sys.executable, "-m", "tests.faults.worker"],
         stdin=theirs,
         stdout=theirs,
-        env={**os.environ, VARIABLE: "commit.after=kill:12"},
+        env={**os.environ, VARIABLE: "commit.after=kill:30"},
     )
     theirs.close()
     life = Life(ours, Order(str(scene.home), scene.members))
+    scene.intend("k", "@review", "@alice work:k hops:2")
+    life.until("ready")
+    scene.send_again(life)
     with pytest.raises(Killed):
-        life.until("ready")
-        scene.send(life, "k", "@review", "@alice work:k hops:2")
         scene.hear_until(life, lambda _: False)
     life.close()
     assert process.wait() == -9

@@ -26,10 +26,11 @@ def march(scene: Scene, failpoint: str, *, word: str = "") -> None:
     """A tool loop that is killed at this place, and then goes on."""
     (scene.project / ".agents" / "alice.yaml").write_text(f"backend: mock\nmax_steps: {STEPS + 1}\n")
     scene.intend("march", "alice", f"work:march steps:{STEPS} {word}")
-    with scene.life(failpoints=failpoint) as life, pytest.raises(Killed):
+    with scene.life(failpoints=failpoint) as life:
         life.until("ready")
         scene.send_again(life)
-        scene.hear_until(life, lambda said: "quiet" in said)
+        with pytest.raises(Killed):
+            scene.hear_until(life, lambda said: "quiet" in said)
     scene.settle()
     check(scene)
     assert [r["state"] for r in rows(scene, "select state from instruction")] == ["done"]

@@ -32,6 +32,8 @@ from agent_worker.errors import AgentWorkerError
 from agent_worker.events import Event
 from agent_worker.service.messages import deliver
 from agent_worker.storage.database import Transaction
+from agent_worker.storage.migrations import migrate, versions
+from agent_worker.storage.sqlite import connect
 from agent_worker.workflows import instance as workflows
 from tests.faults.puppet import Puppet, outside, outside_again
 
@@ -47,7 +49,7 @@ class Order:
     members: tuple[str, ...]
     failpoints: str = ""
     gate_open: bool = True
-    workflow: str = "review"
+    kill_at_statement: int = 0  #: not an engine but a migration, killed when it comes to this statement
 
     def dump(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
@@ -75,7 +77,7 @@ class Life:
             admitted = await engine.stage.roster.admit(load_project(home / "project"))
             self._animate(engine, home)
             await engine.stage.supervisor.wake_all()
-            wanted = workflows.Start(admitted.project.workflows[self.order.workflow])
+            wanted = workflows.Start(admitted.project.workflows["review"])
             room = await workflows.start(engine.stage, admitted, wanted)
             self.report(ready=room.id)
             while line := await requests.readline():
@@ -161,10 +163,43 @@ async def _lead(reader: int, out: int) -> None:
     life = Life(order, out)
     life.report(born=os.getpid())
     try:
-        await life.live(requests)
+        if order.kill_at_statement:
+            migrate_until_killed(Path(order.home) / "state.db", order.kill_at_statement)
+        else:
+            await life.live(requests)
         life.report(bye=True)
     except Exception:
         life.report(crashed=traceback.format_exc())
+
+
+#: two upgrades that nobody has shipped: a new table filled from an old one, and a column
+UPGRADES = (
+    """create table shelf (id text primary key, name text not null);
+       insert into shelf(id, name) select id, name from project;
+       create index shelf_name on shelf(name)""",
+    """alter table shelf add column colour text not null default 'red';
+       update shelf set colour = 'blue'""",
+)
+
+
+def upgraded() -> list[tuple[int, str]]:
+    known = versions()
+    return [*known, *((known[-1][0] + n, sql) for n, sql in enumerate(UPGRADES, 1))]
+
+
+def migrate_until_killed(path: Path, at: int) -> None:
+    connection = connect(str(path), write=True)
+    count = 0
+
+    def trace(*_: object) -> bool:
+        nonlocal count
+        count += 1
+        if count == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return True
+
+    connection.exec_trace = trace
+    migrate(connection, path, upgraded())
 
 
 def nursery(door: socket.socket) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent_worker.definitions.project import load_project
 from agent_worker.errors import Refused
-from agent_worker.trust import contents
+from agent_worker.trust.contents import FILES
 from agent_worker.trust.powers import Power, powers_of, powers_of_agent
 from agent_worker.trust.shown import difference, in_ascii, one_line, revealed
 
@@ -261,11 +261,10 @@ def test_what_is_no_text_is_named_by_its_hash(tmp_path: Path) -> None:
     assert "== a/logo.png\n(5 bytes, SHA-256 " in only(alice(tmp_path, "skills: [skills]"), "skills").content
 
 
-def test_too_much_cannot_be_approved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, {f"skills/a/{number}": "x" for number in range(12)})
+def test_too_much_cannot_be_approved(tmp_path: Path) -> None:
+    write(tmp_path, {f"skills/{number}": "" for number in range(FILES + 1)})
     alice(tmp_path, "skills: [skills]")
-    monkeypatch.setattr(contents, "FILES", 10)
-    with pytest.raises(Refused, match="skills holds more than 10 files"):
+    with pytest.raises(Refused, match="skills holds more than 2,000 files"):
         found(tmp_path)
 
 

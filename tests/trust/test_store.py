@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ from agent_worker.clock import TestClock
 from agent_worker.definitions.project import load_project
 from agent_worker.errors import DefinitionError, Refused
 from agent_worker.storage.files import Root
-from agent_worker.trust import store as store_module
 from agent_worker.trust.powers import Power, powers_of
-from agent_worker.trust.store import TrustStore, Untrusted
+from agent_worker.trust.store import KEPT, TrustStore, Untrusted
 
 AGENT = "model: anthropic/claude-sonnet-4-5\nprompt: {system: You review.}\n"
 FILES = {
@@ -194,34 +194,23 @@ def test_from_a_damaged_file_nothing_is_approved_and_it_can_be_written_again(
     store.require(powers(root))
 
 
-def test_two_processes_that_approve_at_once_lose_nothing(
-    root: Path, home: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other one writes between our reading and our writing."""
-    ours, theirs = trust(home, root), trust(home, "github:o/r")
-    render = store_module._rendered
-
-    def interrupted(everything: dict[str, store_module._Approvals]) -> str:
-        monkeypatch.setattr(store_module, "_rendered", render)
-        theirs.approve(powers(root))
-        return render(everything)
-
-    monkeypatch.setattr(store_module, "_rendered", interrupted)
-    ours.approve(powers(root))
-    ours.require(powers(root))
-    theirs.require(powers(root))
+def test_several_that_approve_at_once_lose_nothing(root: Path, home: Root) -> None:
+    wanted = powers(root)
+    stores = [trust(home, f"github:owner/{number}") for number in range(8)]
+    with ThreadPoolExecutor(len(stores)) as pool:
+        list(pool.map(lambda store: store.approve(wanted), stores))
+    for store in stores:
+        store.require(wanted)
     assert [entry.name for entry in home.list()] == ["trust.json"]
 
 
-def test_when_texts_grow_too_many_those_not_approved_longest_go_and_the_approvals_stay(
-    root: Path, home: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "ALL_KEPT", 1000)
-    for project in ("github:a/a", "github:b/b", "github:c/c"):
-        trust(home, project).approve(powers(root))
+def test_when_texts_grow_too_many_those_not_approved_longest_go_and_the_approvals_stay(home: Root) -> None:
+    many = [Power("python", "a", str(number), "a runs", "x" * KEPT, str(number)) for number in range(40)]
+    for project in ("github:a/a", "github:b/b", "github:a/a"):
+        trust(home, project).approve(many)
     record = json.loads(home.read_text("trust.json"))["projects"]
-    assert [bool(record[name]["texts"]) for name in record] == [False, False, True]
-    trust(home, "github:a/a").require(powers(root))
+    assert {name: bool(record[name]["texts"]) for name in record} == {"github:b/b": False, "github:a/a": True}
+    trust(home, "github:b/b").require(many)
 
 
 def test_nothing_to_approve_writes_nothing(root: Path, home: Root) -> None:

@@ -190,7 +190,8 @@ class Loop:
         database = self._floor.pen.database
         gathered = await database.read(briefing.gather, job, worker, tuple(tools))
         known = await asyncio.to_thread(recollect, worker, job.lead.text, now=self._floor.clock.now())
-        composed = prompt.compose(replace(gathered.brief, memory=known.memory, todos=known.todos))
+        brief = replace(gathered.brief, memory=known.memory, memory_left_out=known.left_out, todos=known.todos)
+        composed = prompt.compose(brief)
         await database.write(instructions.keep_manifest, job.run, composed.manifest)
         turn = Turn(
             run=job.run,

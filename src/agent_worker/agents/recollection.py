@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from agent_worker.agents.registry import Worker
 from agent_worker.errors import AgentWorkerError
+from agent_worker.guard.library import OWN
 from agent_worker.personal import memory, todos
 from agent_worker.prompt import Memory, tokens_in
 
@@ -17,6 +17,7 @@ RELEVANT = 20  # entries of working memory that are looked at
 @dataclass(frozen=True, slots=True)
 class Recollection:
     memory: tuple[Memory, ...] = ()
+    left_out: int = 0  #: entries of working memory that do not matter here
     todos: tuple[str, ...] = ()
 
 
@@ -25,28 +26,32 @@ def recollect(worker: Worker, about: str, *, now: datetime) -> Recollection:
     if worker.home is None or not worker.home.is_there:
         return Recollection()
     try:
-        return Recollection(tuple(_memories(worker, about, now)), tuple(t.text for t in todos.open_items(worker.home)))
+        shown, left_out = _memories(worker, about, now)
+        return Recollection(tuple(shown), left_out, tuple(t.text for t in todos.open_items(worker.home)))
     except (AgentWorkerError, OSError) as error:
         return Recollection((Memory(f"(your memory could not be read: {error})", "agent-worker", "core"),))
 
 
-def _memories(worker: Worker, about: str, now: datetime) -> Iterable[Memory]:
+def _memories(worker: Worker, about: str, now: datetime) -> tuple[list[Memory], int]:
+    """What is shown, core first, and how much of the working memory is not."""
     assert worker.home is not None
     loaded = memory.load(worker.home)
-    for problem in loaded.problems:
-        yield Memory(f"(a file of your memory has a mistake: {problem})", "agent-worker", "core")
     settings = worker.definition.memory
+    mistakes = [
+        Memory(f"(a file of your memory has a mistake: {problem})", "agent-worker", "core")
+        for problem in loaded.problems
+    ]
     always = [e for e in loaded.entries if e.file in settings.auto_load]
-    for entry in always:
-        yield Memory(f"{entry.key}: {entry.value}", memory.path_of(entry.file), entry.tier)
     working = [e for e in loaded.entries if e.file not in settings.auto_load and e.tier == memory.WORKING]
-    if not working:
-        return
-    if sum(tokens_in(f"{e.key}: {e.value}") for e in (*always, *working)) <= settings.budget:
-        chosen = working  # all of it fits: nothing to choose
-    else:
+    chosen = working
+    if sum(tokens_in(_line(e)) for e in (*always, *working)) > settings.budget:
         found = worker.library.search(about, now=now, kinds={"memory"}, limit=RELEVANT)
-        by_key = {e.key: e for e in working}
-        chosen = [by_key[f.entry.id] for f in found if f.entry.id in by_key]
-    for entry in chosen:
-        yield Memory(f"{entry.key}: {entry.value}", memory.path_of(entry.file), entry.tier)
+        by_place = {(f"{OWN}{memory.path_of(e.file)}", e.key): e for e in working}
+        places = [(f.entry.source, f.entry.id) for f in found]
+        chosen = [by_place[place] for place in places if place in by_place]
+    shown = [Memory(_line(e), memory.path_of(e.file), e.tier) for e in (*always, *chosen)]
+    return [*mistakes, *shown], len(working) - len(chosen)
+
+
+def _line(entry: memory.Entry) -> str:
+    return f"{entry.key}: {entry.value}"

@@ -70,10 +70,14 @@ class Registry:
         return (agent, None) in self._workers or any(key[0] == agent for key in self._workers)
 
     def worker(self, agent: str, workspace: str | None = None) -> Worker:
-        found = self._workers.get((agent, workspace)) or self._workers.get((agent, None))
+        found = self._workers.get((agent, workspace)) or self._workers.get((agent, None)) or self._inline(agent)
         if found is None:
             raise NotFound(f"agent {agent} has no definition here")
         return found
+
+    def _inline(self, agent: str) -> Worker | None:
+        """One that lives in a workspace has only the worker of that workspace."""
+        return next((worker for (id, _), worker in self._workers.items() if id == agent), None)
 
     def workers(self) -> list[Worker]:
         return list(self._workers.values())

@@ -64,7 +64,7 @@ class AgentDetail:
 LANES = ("immediate", "normal", "background")
 
 
-@operation("GET", "/agents", tool=True)
+@operation("GET", "/agents", tool="agents_list")
 async def agents_list(office: Office, project: str | None = None) -> list[Agent]:
     """Every agent of a project, with its state and what it spent today."""
     admitted = await office.project(project)

@@ -36,14 +36,14 @@ CAN: dict[str, list[str]] = {
 }
 
 
-@operation("GET", "/attention", tool=True)
+@operation("GET", "/attention", tool="attention_list")
 async def attention_list(office: Office, project: str | None = None) -> list[Item]:
     """Everything that waits for the person: questions, approvals, failures, limits, mentions."""
     admitted = await office.project(project)
     return await office.stage.database.read(_items, admitted.id)
 
 
-@operation("POST", "/attention/{item}", tool=True)
+@operation("POST", "/attention/{item}", tool="attention_answer")
 async def attention_answer(office: Office, item: str, action: Action, text: str = "") -> str:
     """Answer one item: approve or deny a tool, answer a question, retry or drop a failure."""
     return await office.stage.database.write(_act, item, action, text, now=office.now())

@@ -1,6 +1,9 @@
-"""All operations: importing this fills the table."""
+"""All operations, by name: what the doors are made from."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from agent_worker.service import (
     agents,
@@ -9,21 +12,28 @@ from agent_worker.service import (
     messages,
     personal,
     projects,
+    running,
     runs,
     schedules,
+    watching,
     workflows,
 )
-from agent_worker.service.operation import OPERATIONS
+from agent_worker.service.operation import Operation, operations_in
 
-__all__ = [
-    "OPERATIONS",
-    "agents",
-    "attention",
-    "documents",
-    "messages",
-    "personal",
-    "projects",
-    "runs",
-    "schedules",
-    "workflows",
-]
+_MODULES = (
+    projects,
+    agents,
+    messages,
+    workflows,
+    running,
+    runs,
+    documents,
+    personal,
+    schedules,
+    attention,
+    watching,
+)
+
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {each.name: each for module in _MODULES for each in operations_in(module)}
+)

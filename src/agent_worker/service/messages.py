@@ -54,13 +54,23 @@ class Hop:
     run: str | None
 
 
-@operation("POST", "/send", tool=True)
+@operation("POST", "/send", tool="agent_send")
 async def send(office: Office, to: str, message: str, project: str | None = None, key: str | None = None) -> Receipt:
     """Deliver a message to `alice`, `@workflow` or `alice@workflow`. The same key is accepted once."""
     return await deliver(office.stage, await office.project(project), to, message, key=key)
 
 
-@operation("GET", "/messages", tool=True)
+@operation("POST", "/channels/{workspace}", tool="channel_send")
+async def channel_send(
+    office: Office, workspace: str, message: str, project: str | None = None, key: str | None = None
+) -> Receipt:
+    """Say something in the channel of a running workflow. Write @name to call on a member."""
+    return await deliver(
+        office.stage, await office.project(project), f"@{workspace.removeprefix('@')}", message, key=key
+    )
+
+
+@operation("GET", "/messages", tool="channel_read")
 async def read(
     office: Office, at: str, project: str | None = None, since: int = 0, limit: int = 100, last: bool = False
 ) -> list[Line]:
@@ -69,7 +79,7 @@ async def read(
     return await office.stage.database.read(_read, admitted, parse_address(at), since, max(1, min(limit, 1000)), last)
 
 
-@operation("POST", "/ask", tool=True)
+@operation("POST", "/ask", tool="agent_ask")
 async def ask(office: Office, agent: str, message: str, project: str | None = None) -> Answer:
     """Send a direct message to an agent and wait for the answer."""
     return await put_question(office.stage, await office.project(project), agent, message)
@@ -87,7 +97,9 @@ async def trace(office: Office, message: str) -> list[Hop]:
 
 async def deliver(stage: Stage, admitted: Admitted, to: str, text: str, *, key: str | None = None) -> Receipt:
     routing.check_size(text)
-    return await stage.database.write(_send, admitted, parse_address(to), text, now=micros(stage.clock.now()), key=key)
+    return await stage.database.write(
+        hand_over, admitted, parse_address(to), text, now=micros(stage.clock.now()), key=key
+    )
 
 
 async def put_question(stage: Stage, admitted: Admitted, agent: str, text: str) -> Answer:
@@ -123,7 +135,9 @@ def agent_id(admitted: Admitted, name: str) -> str:
     return admitted.agents[found]
 
 
-def _send(tx: Transaction, admitted: Admitted, to: Address, text: str, *, now: int, key: str | None) -> Receipt:
+def hand_over(
+    tx: Transaction, admitted: Admitted, to: Address, text: str, *, now: int, key: str | None = None
+) -> Receipt:
     if to.workflow is None:
         return routing.tell_agent(tx, agent_id(admitted, to.agent or ""), text, now=now, key=key)
     room = workspace.find_running(tx, project=admitted.id, workflow=to.workflow, tag=to.tag)

@@ -12,6 +12,7 @@ import os
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
@@ -26,6 +27,8 @@ from agent_worker.workspaces import workspace
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class _Known:
@@ -33,13 +36,32 @@ class _Known:
     stamp: tuple[tuple[str, int, int], ...]
 
 
+class _Finishing:
+    """An instance that somebody waits for: it ends by itself, or by being stopped."""
+
+    def __init__(self, work: asyncio.Task[Summary]) -> None:
+        self.work = work
+        self.outcome: asyncio.Future[Summary] = asyncio.get_running_loop().create_future()
+        work.add_done_callback(self._done)
+
+    def _done(self, work: asyncio.Task[Summary]) -> None:
+        if work.cancelled() or self.outcome.done():
+            return
+        if (error := work.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(work.result())
+
+
 class Office:
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, closing: asyncio.Event | None = None) -> None:
         self.stage = stage
+        self.closing = closing or asyncio.Event()  #: set when the host is about to end: streams say goodbye
         self._projects: dict[Path, _Known] = {}
         self._instances: dict[str, Instance] = {}
+        self._finishing: dict[str, _Finishing] = {}
         self._admitting = asyncio.Lock()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def now(self) -> int:
         return micros(self.stage.clock.now())
@@ -105,17 +127,26 @@ class Office:
         return running
 
     async def finish(self, running: Instance) -> Summary:
-        """Work until quiet, then end."""
+        """Work until quiet, then end. Stopped meanwhile, it gives what came of that."""
+        finishing = self._finishing[running.id] = _Finishing(asyncio.create_task(running.run()))
         try:
-            return await running.run()
+            return await finishing.outcome
         finally:
+            finishing.work.cancel()
+            del self._finishing[running.id]
             self._instances.pop(running.id, None)
 
     async def stop(self, running: Instance, *, reason: str = "stopped") -> Summary:
+        finishing = self._finishing.get(running.id)
+        if finishing is not None:
+            finishing.work.cancel()
         try:
-            return await running.stop(reason=reason)
+            summary = await running.stop(reason=reason)
         finally:
             self._instances.pop(running.id, None)
+        if finishing is not None and not finishing.outcome.done():
+            finishing.outcome.set_result(summary)
+        return summary
 
     async def instance(self, admitted: Admitted, name: str) -> Instance:
         """A running one, by `workflow` or `workflow:tag`."""
@@ -138,10 +169,11 @@ class Office:
 
     # --- tasks ----------------------------------------------------------------------------------------
 
-    def background(self, work: Coroutine[object, object, object]) -> None:
+    def background(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -57,7 +57,7 @@ async def instances_list(office: Office, project: str | None = None) -> list[Run
     return await office.stage.database.read(_instances, admitted.id)
 
 
-@operation("GET", "/workflows/{instance}", tool=True)
+@operation("GET", "/workflows/{instance}", tool="workflow_status")
 async def workflow_status(office: Office, instance: str, project: str | None = None) -> Running:
     """One instance: its members, what each is doing, how much was said."""
     admitted = await office.project(project)
@@ -80,7 +80,7 @@ async def workflow_start(
     return await office.stage.database.read(_running_by_id, running.id)
 
 
-@operation("POST", "/workflows/run", tool=True)
+@operation("POST", "/workflows/run", tool="workflow_run")
 async def workflow_run(
     office: Office,
     workflow: str,

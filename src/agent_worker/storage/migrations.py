@@ -5,6 +5,7 @@ Before the first change to a database that already holds data, a copy of it is p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import apsw
 
 from agent_worker.errors import StorageFault
 from agent_worker.failpoints import failpoint
+from agent_worker.storage.disk import sync
+from agent_worker.storage.folder import Folder
 
 
 def versions() -> list[tuple[int, str]]:
@@ -21,10 +24,10 @@ def versions() -> list[tuple[int, str]]:
     return [(int(f.name.split("_", 1)[0]), f.read_text("utf-8")) for f in files]
 
 
-def migrate(connection: apsw.Connection, path: Path | None) -> None:
+def migrate(connection: apsw.Connection, path: Path | None, known: Sequence[tuple[int, str]] | None = None) -> None:
     connection.execute("create table if not exists migration (version integer primary key)")
     current: int = connection.execute("select coalesce(max(version), 0) from migration").get
-    known = versions()
+    known = known or versions()
     if current > known[-1][0]:
         raise StorageFault(
             f"the database has schema version {current}, this program knows {known[-1][0]}",
@@ -32,7 +35,8 @@ def migrate(connection: apsw.Connection, path: Path | None) -> None:
         )
     pending = [(number, sql) for number, sql in known if number > current]
     if pending and current and path:
-        _back_up(connection, path.with_name(f"{path.name}.before-{pending[-1][0]:04}"))
+        # Named after what it holds: an upgrade of several steps that is cut off keeps the copy it began with.
+        _back_up(connection, path.with_name(f"{path.name}.version-{current:04}"))
     for number, sql in pending:
         with connection:
             connection.execute(sql)
@@ -41,6 +45,12 @@ def migrate(connection: apsw.Connection, path: Path | None) -> None:
 
 
 def _back_up(connection: apsw.Connection, target: Path) -> None:
-    target.unlink(missing_ok=True)
-    connection.execute("vacuum into ?", (str(target),))
-    target.chmod(0o600)
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    connection.execute("vacuum into ?", (str(unfinished),))
+    unfinished.chmod(0o600)
+    with unfinished.open("rb") as file:
+        sync(file.fileno())  # SQLite does not
+    unfinished.rename(target)
+    with Folder.at(target.parent) as folder:
+        folder.sync()

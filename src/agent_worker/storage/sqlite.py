@@ -14,7 +14,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,6 +74,7 @@ class _Job:
     result: Any = None
     error: BaseException | None = None
     told: tuple[Event, ...] = ()
+    records: Sequence[tuple[object, ...]] = ()  #: of what is told, the rows to be stored with it
 
 
 def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connection:
@@ -205,11 +206,11 @@ class SqliteDatabase:
             connection.execute("begin immediate")
             for job in group:
                 self._attempt(transaction, job)
-            self._number_events(connection, group)
+            _store_events(connection, group)
             failpoint("commit.before")
             connection.execute("commit")
             failpoint("commit.after")
-        except (apsw.Error, OSError) as error:
+        except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
             _fail(group, self._judge(error))
             if not connection.get_autocommit():
                 connection.execute("rollback")
@@ -220,7 +221,8 @@ class SqliteDatabase:
         transaction.told = []
         try:
             job.result = job.change(transaction)
-            job.told = tuple(transaction.told)
+            job.told = tuple(map(self._numbered, transaction.told))
+            job.records = [_as_row(event) for event in job.told if event.kept]
         except _DISK:
             raise  # it concerns the whole group
         except BaseException as error:
@@ -228,21 +230,8 @@ class SqliteDatabase:
             connection.execute("rollback to change")
         connection.execute("release change")
 
-    def _number_events(self, connection: apsw.Connection, group: list[_Job]) -> None:
-        """Store what will be told, with numbers in the order of the commits."""
-        records = []
-        for job in group:
-            if job.error is None and job.told:
-                job.told = tuple(map(self._numbered, job.told))
-                records += [
-                    (e.number, e.workspace, json.dumps(e.as_record(), ensure_ascii=False), time.time_ns() // 1000)
-                    for e in job.told
-                    if e.kept
-                ]
-        if records:
-            connection.executemany("insert into event(id, workspace, record, at) values (?, ?, ?, ?)", records)
-
     def _numbered(self, event: Event) -> Event:
+        """With its place in the order of the commits; a change or a commit that fails leaves a gap."""
         if not event.kept:
             return event
         self._events += 1
@@ -267,6 +256,18 @@ class SqliteDatabase:
                 job.answer.set_exception(job.error)
             else:
                 job.answer.set_result(job.result)
+
+
+def _as_row(event: Event) -> tuple[object, ...]:
+    record = json.dumps(event.as_record())  # ASCII: whatever is in it, the group can be stored
+    return event.number, event.workspace, record, time.time_ns() // 1000
+
+
+def _store_events(connection: apsw.Connection, group: list[_Job]) -> None:
+    """All of a group at once, after its changes: they come from every change and go to one table."""
+    records = [record for job in group if job.error is None for record in job.records]
+    if records:
+        connection.executemany("insert into event(id, workspace, record, at) values (?, ?, ?, ?)", records)
 
 
 def _fail(group: list[_Job], fault: StorageFault) -> None:

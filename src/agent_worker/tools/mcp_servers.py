@@ -103,6 +103,8 @@ class McpPool:
             raise Refused(f"{name} was lost during the call: {error.message}; what it did is unknown") from None
         except (Transient, BadInput) as error:
             raise _unusable(name, server, error) from None
+        except Refused as error:
+            raise Refused(f"{name}: {error.message}") from None
         if not result.ok:
             raise Refused(result.text)
         return result.text

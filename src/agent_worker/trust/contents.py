@@ -21,7 +21,7 @@ from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.errors import Refused
 from agent_worker.storage.folder import Folder, walked
 
-FILES = 5000  #: in one folder
+FILES = 2000  #: in one folder
 BYTES = 64 * 1024 * 1024  #: of one file
 TEXT = 1024 * 1024  #: of a file that is shown
 

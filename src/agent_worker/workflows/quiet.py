@@ -27,6 +27,7 @@ class QuietWatch:
 
     def close(self) -> None:
         self._unlisten()
+        self._unlisten = lambda: None  # ended by itself and stopped at the same moment, it is closed twice
 
     async def quiet(self) -> str:
         """Wait for it. Empty, or why the workspace is paused: then nothing more will happen by itself."""

@@ -1,0 +1,357 @@
+"""Give work to an agent, a workflow or a team made up on the spot, and follow it to its end.
+
+`run` streams what happens, `serve` waits and returns what came of it; both take the same request. An accepted message
+to an agent is worked on whether anybody listens or not; a workflow that nobody listens to any more is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from agent_worker import identities, routing
+from agent_worker.address import Address, parse_address
+from agent_worker.agents.roster import Admitted
+from agent_worker.definitions.checks import check_paths_of_workflow, check_placeholders
+from agent_worker.definitions.loading import located, refuse
+from agent_worker.definitions.problems import validate
+from agent_worker.definitions.source import Source
+from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
+from agent_worker.errors import AgentWorkerError, BadInput, Permanent, Refused
+from agent_worker.events import Lagging
+from agent_worker.ids import new_id
+from agent_worker.mentions import find_mentions
+from agent_worker.service.messages import ENDS, hand_over
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.service.stream import Happening, Stream
+from agent_worker.service.watching import Filter, Follower, Told, newest
+from agent_worker.service.workflows import begin
+from agent_worker.storage.database import Row, Transaction
+from agent_worker.workflows.instance import Instance, Start, Summary
+
+TEAM = "team"  #: the name of a workflow made up on the spot; its tag is new each time
+GONE = "whoever ran it went away"
+_STOPPING = Refused("the daemon is stopping", hint="the work goes on when it is started again")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    agent: str
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    input: int = 0  #: tokens
+    output: int = 0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What came of it."""
+
+    content: str  #: the answer; of a team, the last word of a member
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    state: str = "done"  #: of an agent: done | incomplete; of a workflow: done | failed | limit | stopped
+    reason: str = ""
+    summary: Summary | None = None  #: of a workflow
+
+
+@operation("POST", "/run")
+async def run(
+    office: Office,
+    message: str | None = None,
+    agent: str | None = None,
+    workflow: str | None = None,
+    agents: dict[str, Any] | None = None,
+    tag: str = "main",
+    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
+    project: str | None = None,
+) -> Stream:
+    """Give work to an agent, a workflow or the agents defined here, and see what happens until it is done.
+
+    Events: chunk, tool_call, tool_result, step, message and others; the last one is done or error.
+    """
+    return await _play(office, _Wish(message, agent, workflow, agents, tag, params), project)
+
+
+@operation("POST", "/serve")
+async def serve(
+    office: Office,
+    message: str | None = None,
+    agent: str | None = None,
+    workflow: str | None = None,
+    agents: dict[str, Any] | None = None,
+    tag: str = "main",
+    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
+    project: str | None = None,
+) -> Served:
+    """Give work to an agent, a workflow or the agents defined here, and wait for what comes of it."""
+    play = await _play(office, _Wish(message, agent, workflow, agents, tag, params), project)
+    try:
+        async for _ in play:
+            pass
+        return play.result()
+    finally:
+        await play.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    message: str | None
+    agent: str | None
+    workflow: str | None
+    agents: dict[str, Any] | None
+    tag: str
+    params: dict[str, str]
+
+
+async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
+    match wish:
+        case _Wish(message=str(message), agent=str(agent), workflow=None, agents=None):
+            return await _ask(office, await office.project(project), agent, message)
+        case _Wish(workflow=str(workflow), agent=None, agents=None):
+            before = await newest(office.stage.database)
+            running = await begin(
+                office, workflow, project, tag=wish.tag, params=wish.params, message=wish.message, ends="quiet"
+            )
+            return _Team(office, running, after=before)
+        case _Wish(message=str(message), agents=dict(agents), agent=None, workflow=None):
+            return await _assemble(office, await office.project(project), agents, message)
+    raise BadInput(
+        "say what to run: an agent and a message, a workflow, or agents and a message",
+        hint='{"agent": "alice", "message": "…"} or {"workflow": "review"} or {"agents": {…}, "message": "…"}',
+    )
+
+
+class _Play:
+    """Follows one piece of work; keeps what it used and what came of it."""
+
+    def __init__(self, office: Office, wanted: Filter, *, until: asyncio.Event, after: int) -> None:
+        self._office = office
+        self._wanted = wanted
+        self._until = until
+        self._after = after
+        self._tools: list[ToolCall] = []
+        self._outcome: Served | AgentWorkerError = _STOPPING
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Happening]]:
+        async for batch in self._followed():
+            if shown := [told for told in batch if await self._is_part(told)]:
+                self._tools += [_tool_call(told) for told in shown if told.kind == "tool_call"]
+                yield [Happening(told.kind, told.text) for told in shown]
+            if any(told.number for told in batch) and await self._is_over():
+                break
+        yield [await self._last()]
+
+    def result(self) -> Served:
+        if isinstance(self._outcome, AgentWorkerError):
+            raise self._outcome
+        return self._outcome
+
+    async def close(self) -> None: ...
+
+    async def _followed(self) -> AsyncIterator[Sequence[Told]]:
+        """Whoever listens slowly misses what is live only, and nothing else."""
+        at = self._after
+        while True:
+            follower = Follower(self._office, self._wanted, until=self._until, after=at)
+            try:
+                async for batch in follower:
+                    yield batch
+                return
+            except Lagging:
+                at = follower.at
+            finally:
+                follower.close()
+
+    async def _is_part(self, told: Told) -> bool:
+        raise NotImplementedError
+
+    async def _is_over(self) -> bool:
+        raise NotImplementedError
+
+    async def _conclude(self) -> Served | AgentWorkerError:
+        raise NotImplementedError
+
+    async def _last(self) -> Happening:
+        self._outcome = await self._conclude()
+        match self._outcome:
+            case Served(summary=summary) as served:
+                told: dict[str, Any] = {"event": "done", "text": served.content} | asdict(served)
+                del told["content"], told["summary"]
+                if summary is not None:
+                    told |= asdict(summary) | {"runs": dict(summary.runs), "exit_code": summary.exit_code}
+                return Happening("done", json.dumps(told))
+            case error:
+                told = {"code": error.code, "message": error.message, "hint": error.hint}
+                return Happening("error", json.dumps({"event": "error"} | told))
+
+
+# --- one agent ----------------------------------------------------------------------------------------
+
+
+async def _ask(office: Office, admitted: Admitted, to: str, message: str) -> _Play:
+    address = parse_address(to)
+    if address.agent is None:
+        raise BadInput(f"{to} is a channel, not an agent", hint="name a workflow, or one of its members")
+    routing.check_size(message)
+    database = office.stage.database
+    before = await newest(database)
+    work = await database.write(_put, admitted, address, message, now=office.now())
+    return _Errand(office, work, after=before)
+
+
+class _Errand(_Play):
+    def __init__(self, office: Office, work: Row, *, after: int) -> None:
+        super().__init__(office, Filter(), until=office.closing, after=after)
+        self._work = work
+        self._runs: dict[str, bool] = {}  # whether a run is at our work
+
+    async def _is_part(self, told: Told) -> bool:
+        if told.kind == "attention":
+            return await self._office.stage.database.read(_is_about, told.record()["id"], self._work["work"])
+        if told.kind not in _OF_A_RUN:
+            return False
+        run = told.record()["run"]
+        if run not in self._runs:
+            self._runs[run] = await self._office.stage.database.read(_is_at, run, self._work["id"])
+        return self._runs[run]
+
+    async def _is_over(self) -> bool:
+        row = await self._office.stage.database.read(_work_by_id, self._work["id"])
+        return row["state"] in ENDS
+
+    async def _conclude(self) -> Served | AgentWorkerError:
+        row = await self._office.stage.database.read(_work_by_id, self._work["id"])
+        if row["state"] not in ENDS:
+            return _STOPPING
+        if row["state"] in ("failed", "dead", "cancelled"):
+            return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
+        usage = await self._office.stage.database.read(_usage, "r.instruction = :id", self._work["id"], 0)
+        return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
+
+
+_OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
+
+
+# --- a team -------------------------------------------------------------------------------------------
+
+
+async def _assemble(office: Office, admitted: Admitted, agents: dict[str, Any], message: str) -> _Play:
+    tag = new_id("t")
+    written = {"name": TEAM, "agents": agents, "workspace": {"provider": "memory"}}
+    source = Source("the request", written)
+    placeholders = located(source, check_placeholders(written))
+    definition = validate(WorkflowDefinition, source, defaults={}, also=placeholders)
+    refuse(source, check_paths_of_workflow(definition, admitted.project.root))
+    for name, member in definition.agents.items():
+        if not isinstance(member, InlineMember) or (member.prompt and member.prompt.system_file):
+            raise BadInput(f"agents.{name}: define it here, without ref and system_file")
+    if not find_mentions(message, definition.agents, sender="user").names:
+        message = f"@{next(iter(definition.agents))} {message}"
+    before = await newest(office.stage.database)
+    running = await office.start(admitted, Start(definition, tag=tag, message=message, ends="quiet"))
+    return _Team(office, running, after=before)
+
+
+class _Team(_Play):
+    def __init__(self, office: Office, running: Instance, *, after: int) -> None:
+        self._ended = asyncio.Event()
+        super().__init__(office, Filter(workspace=running.id), until=self._ended, after=after)
+        self._running = running
+        self._content = ""
+        self._finishing = office.background(office.finish(running))
+        self._finishing.add_done_callback(lambda _: self._ended.set())
+        self._closing = office.background(self._end_with_the_host())
+
+    async def close(self) -> None:
+        self._closing.cancel()
+        if not self._finishing.done() and not self._office.closing.is_set():
+            await self._office.stop(self._running, reason=GONE)
+
+    async def _end_with_the_host(self) -> None:
+        await self._office.closing.wait()
+        self._ended.set()
+
+    async def _is_part(self, told: Told) -> bool:
+        if told.kind == "message":
+            record = told.record()
+            if record["sender"] not in ("user", "system"):
+                self._content = record["text"]
+        return told.kind != "queued"
+
+    async def _is_over(self) -> bool:
+        return False  # told by `until`
+
+    async def _conclude(self) -> Served | AgentWorkerError:
+        if not self._finishing.done():
+            return _STOPPING
+        summary = self._finishing.result()
+        id, since = self._running.id, self._running.started_at
+        usage = await self._office.stage.database.read(_usage, "r.workspace = :id", id, since)
+        return Served(self._content, self._tools, usage, summary.outcome, summary.reason, summary)
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+def _tool_call(told: Told) -> ToolCall:
+    record = told.record()
+    return ToolCall(record["name"], record["tool"], record["arguments"])
+
+
+def _put(tx: Transaction, admitted: Admitted, to: Address, message: str, *, now: int) -> Row:
+    """The instruction that the message becomes. Nobody waits for one who does not work."""
+    receipt = hand_over(tx, admitted, to, message, now=now)
+    row = tx.one("select * from instruction where id = :ref or message = :ref", ref=receipt.id)
+    assert row is not None
+    me = identities.identity(tx, row["agent"])
+    if me["paused"] or me["state"] in ("stopped", "error"):
+        why = me["paused"] or me["reason"] or me["state"]
+        raise Refused(f"{me['name']} does not work now: {why}", hint=f"agent-worker resume {me['name']}")
+    return row
+
+
+def _is_about(tx: Transaction, item: str, work: str) -> bool:
+    row = tx.one("select ref from attention where id = :item", item=item)
+    return row is not None and str(row["ref"]).partition("/")[0] == work
+
+
+def _work_by_id(tx: Transaction, id: str) -> Row:
+    row = tx.one(
+        """select i.state, i.reason, i.run, r.text as answer
+             from instruction i left join run r on r.id = i.run where i.id = :id""",
+        id=id,
+    )
+    assert row is not None
+    return row
+
+
+def _is_at(tx: Transaction, run: str, work: str) -> bool:
+    row = tx.one(
+        """select 1 as found from run where id = :run and instruction = :work
+           union all select 1 from instruction where id = :work and run = :run""",
+        run=run,
+        work=work,
+    )
+    return row is not None
+
+
+def _usage(tx: Transaction, whose: str, id: str, since: int) -> Usage:
+    row = tx.one(
+        f"""select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
+                   coalesce(sum(l.micros), 0) as micros
+              from ledger l join run r on r.id = l.run where {whose} and l.at >= :since""",
+        id=id,
+        since=since,
+    )
+    assert row is not None
+    return Usage(row["input"], row["output"], row["micros"] / 1e6)

@@ -1,0 +1,283 @@
+"""Everything that happens, as a stream that goes on after a break: stored events first, then live ones.
+
+The switch has neither gap nor repeat: we listen before we read what is stored, and what was read is known by its
+number. While much is to be read nothing is queued. A reader that falls behind is let go, and comes back with the last
+number it saw. Text as it is written and tool calls are live only, and carry no number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from agent_worker.address import Address, parse_address
+from agent_worker.agents.roster import Admitted
+from agent_worker.errors import BadInput
+from agent_worker.events import Bus, Event, Lagging
+from agent_worker.service.messages import agent_id
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.service.stream import Happening, Stream
+from agent_worker.storage.database import Database, Row, Transaction
+from agent_worker.threads import PERSONAL
+from agent_worker.workspaces import workspace
+
+EVENTS_BEHIND = 1000
+BYTES_BEHIND = 1024 * 1024
+_PAGE = 200
+_PAGE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What of all that happens is wanted; None is everything."""
+
+    kinds: frozenset[str] | None = None
+    workspace: str | None = None  #: id; '' is personal context
+    agent: str | None = None  #: id
+    project: str | None = None  #: id; it is not in an event, so `wants` does not know it: a Follower looks it up
+
+    def wants(self, kind: str, workspace: str | None, agent: str | None) -> bool:
+        return (
+            (self.kinds is None or kind in self.kinds)
+            and (self.workspace is None or (workspace or "") == self.workspace)
+            and (self.agent is None or agent == self.agent)
+        )
+
+
+@operation("GET", "/events")
+async def events(
+    office: Office, after: int | None = None, at: str | None = None, kind: str | None = None, project: str | None = None
+) -> Stream:
+    """Everything that happens from now on, or `after` an event's number.
+
+    Narrowed to an address (`at=@review`, `alice`, `alice@review`), to kinds (`kind=message,step`) or to a `project`.
+    """
+    if after is not None and after < 0:
+        raise BadInput("after: an event's number is not negative")
+    kinds = frozenset(kind.split(",")) if kind else None
+    if at is not None:
+        admitted = await office.project(project)
+        place = await office.stage.database.read(_place, admitted, parse_address(at))
+        return Watch(office, Filter(kinds, *place), after=after)
+    whose = None if project is None else (await office.project(project)).id
+    return Watch(office, Filter(kinds, project=whose), after=after)
+
+
+class Watch:
+    """The stream of `events`."""
+
+    def __init__(self, office: Office, wanted: Filter, *, after: int | None) -> None:
+        self._follower = Follower(office, wanted, until=office.closing, after=after)
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Happening]]:
+        reason = "stopping"
+        try:
+            async for batch in self._follower:
+                yield [Happening(e.kind, e.text, e.number) for e in batch]
+        except Lagging:
+            reason = "lagging"
+        yield [Happening("end", json.dumps({"event": "end", "reason": reason}), self._follower.at)]
+
+    async def close(self) -> None:
+        self._follower.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event as it was stored, or is told live."""
+
+    kind: str
+    text: str  #: the record, as JSON on one line
+    number: int = 0
+
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(self.text)
+        return record
+
+
+class Follower:
+    """Batches of what is wanted, until `until` is set. Raises Lagging; then follow again from `at`."""
+
+    def __init__(self, office: Office, wanted: Filter, *, until: asyncio.Event, after: int | None) -> None:
+        self._database = office.stage.database
+        self._bus = office.stage.bus
+        self._wanted = wanted
+        self._until = until
+        self._after = after
+        self._ear: _Ear | None = None
+        self._projects: dict[str, str | None] = {}  # of what was met: workspaces, agents
+        self.at = 0  #: the last number seen
+
+    def close(self) -> None:
+        if self._ear is not None:
+            self._ear.close()
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Told]]:
+        if self._after is not None:
+            kept = await self._database.read(_kept)
+            self.at = min(self._after, kept.newest)
+            if self.at < kept.oldest - 1:
+                yield [_gap(self.at + 1, kept.oldest - 1)]
+            async for batch in self._stored():
+                yield batch
+        with _Ear(self._bus, self._wanted, self._until) as self._ear:
+            if self._after is not None:
+                async for batch in self._stored():  # what came between our last look and our listening
+                    yield batch
+            async for heard in self._ear:
+                if fresh := await self._fresh(heard):
+                    yield fresh
+
+    async def _stored(self) -> AsyncIterator[Sequence[Told]]:
+        while not self._until.is_set():
+            page = await self._database.read(_page, self.at, self._wanted.workspace)
+            if not page:
+                return
+            self.at = page[-1]["id"]
+            records = [(row, json.loads(row["record"])) for row in page]
+            wanted = [
+                (row, r) for row, r in records if self._wanted.wants(r["event"], row["workspace"], r.get("agent"))
+            ]
+            told = [Told(r["event"], row["record"], row["id"]) for row, r in wanted if await self._of_project(r)]
+            if told:
+                yield told
+
+    async def _fresh(self, heard: Sequence[Event]) -> list[Told]:
+        found = []
+        for event in heard:
+            if event.number:
+                if event.number <= self.at:
+                    continue
+                self.at = event.number
+            record = event.as_record()
+            if await self._of_project(record):
+                found.append(Told(event.kind, json.dumps(record), event.number))
+        return found
+
+    async def _of_project(self, record: dict[str, Any]) -> bool:
+        if self._wanted.project is None:
+            return True
+        key = record.get("workspace") or record.get("agent") or record.get("id") or ""
+        if key not in self._projects:
+            self._projects[key] = await self._database.read(_project_of, key)
+        return self._projects[key] == self._wanted.project
+
+
+class _Ear:
+    """Hears what is wanted from the moment it is made; holds so much and no more."""
+
+    def __init__(self, bus: Bus, wanted: Filter, until: asyncio.Event) -> None:
+        self._wanted = wanted
+        self._until = until
+        self._heard: deque[Event] = deque()
+        self._bytes = 0
+        self._behind = False
+        self._stirred = asyncio.Event()
+        self._unlisten = bus.listen(self._hear)
+        self._ending = asyncio.create_task(self._end())
+
+    def close(self) -> None:
+        self._unlisten()
+        self._unlisten = lambda: None
+        self._ending.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+        while True:
+            ended = self._until.is_set()  # looked at before the last of it is taken
+            self._stirred.clear()
+            if self._behind:
+                raise Lagging
+            if self._heard:
+                batch, self._bytes = tuple(self._heard), 0
+                self._heard.clear()
+                yield batch
+            elif ended:
+                return
+            else:
+                await self._stirred.wait()
+
+    def _hear(self, event: Event) -> None:
+        if not self._wanted.wants(event.kind, event.workspace, getattr(event, "agent", None)):
+            return
+        self._heard.append(event)
+        self._bytes += _size(event)
+        if len(self._heard) > EVENTS_BEHIND or self._bytes > BYTES_BEHIND:
+            self._behind = True
+            self._heard.clear()
+            self.close()
+        self._stirred.set()
+
+    async def _end(self) -> None:
+        await self._until.wait()
+        self._stirred.set()
+
+
+def _size(event: Event) -> int:
+    """Nearly: what is long in an event is its text."""
+    return 200 + sum(len(getattr(event, name, "")) for name in ("text", "arguments", "reason"))
+
+
+def _gap(first: int, last: int) -> Told:
+    record = {"event": "gap", "first": first, "last": last}
+    return Told("gap", json.dumps(record), last)
+
+
+async def newest(database: Database) -> int:
+    return (await database.read(_kept)).newest
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    oldest: int
+    newest: int
+
+
+def _kept(tx: Transaction) -> _Kept:
+    row = tx.one("select coalesce(min(id), 0) as oldest, coalesce(max(id), 0) as newest from event")
+    assert row is not None
+    return _Kept(row["oldest"], row["newest"])
+
+
+def _page(tx: Transaction, after: int, workspace: str | None) -> list[Row]:
+    """The next events, about as many as one may hold in memory for one reader."""
+    return tx.all(
+        """select id, workspace, record from (
+             select id, workspace, record, sum(length(record)) over (order by id) - length(record) as before
+               from event where id > :after and (:workspace is null or coalesce(workspace, '') = :workspace)
+              order by id limit :rows) as page
+            where before < :bytes order by id""",
+        after=after,
+        workspace=workspace,
+        rows=_PAGE,
+        bytes=_PAGE_BYTES,
+    )
+
+
+def _place(tx: Transaction, admitted: Admitted, at: Address) -> tuple[str, str | None]:
+    """A workspace and an agent, by id."""
+    if at.workflow is None:
+        return PERSONAL, agent_id(admitted, at.agent or "")
+    room = workspace.find(tx, project=admitted.id, workflow=at.workflow, tag=at.tag)["id"]
+    return room, workspace.seated(tx, room).get(at.agent, "") if at.agent else None
+
+
+def _project_of(tx: Transaction, id: str) -> str | None:
+    """The project of a workspace, an agent or an item of attention."""
+    for table in ("workspace", "agent", "attention"):
+        if row := tx.one(f"select project from {table} where id = :id", id=id):
+            return str(row["project"])
+    return None

@@ -1,0 +1,61 @@
+"""Every example in the README runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_worker.definitions.project import load_project
+from tests.fakes.model_server import ModelServer
+
+README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    agent, workflow = blocks("yaml")
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents" / "alice.yaml").write_text(agent)
+    (tmp_path / ".workflows").mkdir()
+    (tmp_path / ".workflows" / "review.yaml").write_text(workflow)
+    (tmp_path / "code.py").write_text("print(1)\n")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for arguments in (["init", "-q"], ["add", "code.py"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
+    (tmp_path / "code.py").write_text("print(2)\n")
+    return tmp_path
+
+
+def test_the_files_in_the_readme_are_valid(project: Path) -> None:
+    loaded = load_project(project)
+    assert not loaded.problems
+    assert list(loaded.agents) == ["alice"]
+    assert list(loaded.workflows) == ["review"]
+
+
+async def test_the_python_example_runs(project: Path) -> None:
+    (example,) = blocks("python")
+    script = project / "example.py"
+    script.write_text(example)
+    async with ModelServer() as server:
+        env = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "sk-test-key", "ANTHROPIC_BASE_URL": server.url("ok")}
+        import anyio
+
+        done = await anyio.run_process([sys.executable, str(script)], cwd=project, env=env, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().startswith("done {'alice': ")
+
+
+def test_the_two_commands_are_the_ones_ci_and_people_use() -> None:
+    ci = (Path(__file__).parent.parent.parent / ".ci" / "run").read_text()
+    assert "pip install -q uv && uv run agent-worker demo" in README
+    assert "pip install -q uv && uv run poe test" in README
+    assert "pip install -q uv && uv run poe test" in ci
