@@ -18,6 +18,7 @@ from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.clock import Clock, TestClock, micros, settle
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import load_project
+from agent_worker.events import Event
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.threads import PERSONAL, Talk, recent
 from agent_worker.workflows import instance as workflows
@@ -84,10 +85,16 @@ class Team:
 
     async def still(self) -> None:
         """Everything that can happen without time passing has happened."""
-        for _ in range(20):
+        heard: list[Event] = []
+        unlisten = self.engine.stage.bus.listen(heard.append)
+        calm = 0
+        while calm < 20:  # more than there are looks at files or database between two things that are told
+            heard.clear()
             await self.write(lambda tx: None)
             await asyncio.to_thread(lambda: None)
             await settle(3)
+            calm = 0 if heard else calm + 1
+        unlisten()
 
     async def elapse(self, seconds: float) -> None:
         """Let time pass, with everything that comes of it."""

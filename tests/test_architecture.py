@@ -14,11 +14,11 @@ SOURCE = Path(__file__).parent.parent / "src" / "agent_worker"
 
 #: From the ground up. A module imports from rows above it in this list, or from its own folder.
 ROWS: tuple[tuple[str, ...], ...] = (
-    ("errors", "failpoints", "ids", "clock", "address", "mentions", "events", "processes", "outbound"),
+    ("errors", "failpoints", "ids", "clock", "address", "mentions", "events", "processes", "redaction", "outbound"),
     ("definitions", "storage"),
     ("identities",),
     ("instructions", "steps", "limits", "threads", "attention", "personal", "workspaces"),
-    ("routing", "guard", "mirror"),
+    ("routing", "guard", "mirror", "trust"),
     ("tools", "prompt"),
     ("backends",),
     ("agents",),

@@ -27,10 +27,14 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.errors import AgentWorkerError, BadInput
 from agent_worker.events import Bus
 from agent_worker.mirror import Mirror
+from agent_worker.outbound import host_of
+from agent_worker.storage.files import Root
 from agent_worker.storage.sqlite import SqliteDatabase
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.toolbox import tools_of
+from agent_worker.trust.gate import Gate
+from agent_worker.trust.powers import powers_of_agent
 from agent_worker.workflows.instance import Stage
 
 
@@ -41,6 +45,7 @@ class Settings:
     programs_at_once: int = 4
     quiet_moment: float = 0.2  #: seconds
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
+    trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,13 @@ class Workshop:
     clock: Clock
     catalogue: Catalogue
     servers: McpPool
+    gate: Gate
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
-    def equip(self, definition: AgentDefinition, root: Path, *, has_home: bool) -> Equipment:
+    def equip(self, definition: AgentDefinition, root: Path, *, has_home: bool, who: str = "") -> Equipment:
+        """Blocks: it reads files and imports tools."""
         try:
+            self.gate.require(root, powers_of_agent(definition, root, who=who))
             tools = tools_of(definition, root, has_home=has_home)
             learner = self._learner(definition) if has_home else None
             return Equipment(self._backend(definition), tools, learner, self._more_tools(definition, root))
@@ -75,7 +83,7 @@ class Workshop:
                 self.mocks[definition.name] = model
                 return ToolLoop(model)
             case "sdk":
-                return ToolLoop(ModelApi(self.catalogue, _endpoint(definition)))
+                return ToolLoop(ModelApi(self.catalogue, self._endpoint(definition)))
             case other:
                 raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use sdk or mock")
 
@@ -85,28 +93,33 @@ class Workshop:
 
     def _learner(self, definition: AgentDefinition) -> Model | None:
         wanted = definition.auto_memory
-        return ModelApi(self.catalogue, _endpoint(definition)) if wanted and wanted.model else None
+        return ModelApi(self.catalogue, self._endpoint(definition)) if wanted and wanted.model else None
 
-
-def _endpoint(definition: AgentDefinition) -> Endpoint:
-    provider = definition.provider
-    if provider is None:
-        return Endpoint()
-    return Endpoint(provider.name, provider.base_url or "", provider.api_key or "")
+    def _endpoint(self, definition: AgentDefinition) -> Endpoint:
+        provider = definition.provider
+        if provider is None:
+            return Endpoint()
+        url = provider.base_url or ""
+        # The gate has let it pass, so the user has seen this address, and which key goes there.
+        allowed = (
+            Approval(local=True, hosts=frozenset({host_of(url)} if url else ())) if not self.gate.is_open else None
+        )
+        return Endpoint(provider.name, url, provider.api_key or "", allowed)
 
 
 @asynccontextmanager
 async def open_engine(settings: Settings | None = None, *, clock: Clock | None = None) -> AsyncIterator[Engine]:
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
     database = await SqliteDatabase.open(settings.database, bus)
-    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock))
+    gate = Gate(settings.trust, clock)
+    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate)
     registry, mirror = Registry(), Mirror(database, bus)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     supervisor = Supervisor(Floor(Pen(database, bus, clock), registry, Limiter(clock), slots))
     roster = Roster(database, clock, registry, mirror, workshop.equip)
     roster.ticker = Ticker(database, clock)
     await supervisor.start()
-    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, settings.quiet_moment)
+    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment)
     try:
         yield Engine(stage, workshop)
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent_worker import attention, identities, instructions, limits, routing, steps, threads
+from agent_worker.agents.failure import LONGEST_WAIT
 from agent_worker.backends.backend import PastStep, Reply
 from agent_worker.errors import BackendFailure, Fenced
 from agent_worker.events import Ended, Retrying, Started, Stepped
@@ -88,7 +89,8 @@ def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing:
         first = instructions.head(tx, fence.agent, now=now, ageing=ageing)
         if first is None:
             return None
-        if first["not_before"] > now:
+        # Later than anyone was ever told to wait: somebody has set the clock back.
+        if now < first["not_before"] <= now + round(LONGEST_WAIT * 1e6):
             return NotYet(first["not_before"])
         if not alone and first["attempts"] and instructions.lost_runs(tx, first["id"]) >= DEATHS - 1:
             return Suspect()
@@ -161,8 +163,20 @@ def _done_before(tx: Transaction, first: Row) -> int:
 
 def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: int) -> None:
     """A limit was met before the work began: it ends incomplete, its place pauses, the person is told once."""
-    instructions.end_one(tx, first["id"], "incomplete", reason=stop.reason, now=now)
-    _pause(tx, me, Instruction.of(first), stop, now=now)
+    work = Instruction.of(first)
+    instructions.end_one(tx, work.id, "incomplete", reason=stop.reason, now=now)
+    _pause(tx, me, work, stop, now=now)
+    tx.tell(
+        Ended(
+            workspace=work.workspace,
+            agent=work.agent,
+            name=me["name"],
+            run="",
+            instruction=work.id,
+            state="incomplete",
+            reason=stop.reason,
+        )
+    )
 
 
 def _pause(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now: int) -> None:
@@ -208,7 +222,7 @@ def keep_step(tx: Transaction, job: Assignment, step: int, reply: Reply, terms: 
 
 
 def _record(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> None:
-    use = reply.usage
+    use = reply.usage.plausible
     item = Charge(job.run, step, model, use.input, use.cached, use.output, use.usd)
     micros = limits.charge(tx, job.account, item, now=now)
     steps.keep(
@@ -237,7 +251,7 @@ def _record(tx: Transaction, job: Assignment, step: int, reply: Reply, model: st
 def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:
     """What learning from a run has cost is paid by the same request."""
     identities.hold(tx, job.fence)
-    use = reply.usage
+    use = reply.usage.plausible
     limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)
 
 

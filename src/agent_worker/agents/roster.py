@@ -43,7 +43,7 @@ class Equipment:
 
 
 class Equip(Protocol):
-    def __call__(self, definition: AgentDefinition, root: Path, *, has_home: bool) -> Equipment: ...
+    def __call__(self, definition: AgentDefinition, root: Path, *, has_home: bool, who: str = "") -> Equipment: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,22 @@ class Roster:
         self._equip = equip
         self.ticker: Ticker | None = None
 
-    async def admit(self, project: Project, quick: Mapping[str, AgentDefinition] | None = None) -> Admitted:
-        """Everyone the files name, and the `quick` agents that only this process knows."""
+    async def admit(
+        self, project: Project, quick: Mapping[str, AgentDefinition] | None = None, *, again: bool = False
+    ) -> Admitted:
+        """Everyone the files name, and the `quick` agents that only this process knows.
+
+        Those whose definition is what it was are left alone, unless all are to be equipped `again`.
+        """
         admitted = await self._database.write(_enrol_all, project, quick or {})
         for name, definition in admitted.quick.items():
             id = admitted.agents[name]
             if not self._registry.knows(id):
-                self._registry.add(self._worker(admitted.id, id, definition, project, has_home=False))
+                self._registry.add(await self._worker(admitted.id, id, definition, project, has_home=False))
         for name, definition in project.agents.items():
-            if self._registry.has(admitted.agents[name], definition):
-                continue  # nothing changed for it: its backend, with script or session, goes on
-            worker = self._worker(admitted.id, admitted.agents[name], definition, project)
+            if not again and self._registry.has(admitted.agents[name], definition):
+                continue  # its backend, with script or session, goes on
+            worker = await self._worker(admitted.id, admitted.agents[name], definition, project)
             self._registry.add(worker)
             await self._watch(worker)
             await self._keep_schedule(worker, definition.schedule)
@@ -91,27 +96,35 @@ class Roster:
         seated: dict[str, str] = {}
         for name, member in workflow.agents.items():
             if isinstance(member, RefMember):
-                worker = self._as_member(admitted, member, workflow)
+                worker = await self._as_member(admitted, member, workflow)
             else:
                 agent = await self._database.write(
                     identities.enrol, project=admitted.id, name=name, kind="inline", home=room
                 )
                 definition = member.as_agent(name)
-                worker = self._worker(admitted.id, agent, definition, admitted.project, workflow, has_home=False)
+                worker = await self._worker(
+                    admitted.id,
+                    agent,
+                    definition,
+                    admitted.project,
+                    workflow,
+                    has_home=False,
+                    who=f"{name}@{workflow.name}",
+                )
             self._registry.add(replace(worker, name=name, place=place, note=notes.get(name, "")), workspace=room)
             seated[name] = worker.agent
         return seated
 
-    def _as_member(self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition) -> Worker:
+    async def _as_member(self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition) -> Worker:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(admitted.agents[member.ref])
         definition = member.applied_to(own.definition)
         if member.backend or member.model:
-            return self._worker(admitted.id, own.agent, definition, admitted.project, workflow)
+            return await self._worker(admitted.id, own.agent, definition, admitted.project, workflow)
         # The very backend it has by itself: its script or session goes on.
         return replace(own, definition=definition, limits=limits_of(definition, admitted.project, workflow))
 
-    def _worker(
+    async def _worker(
         self,
         project_id: str,
         agent: str,
@@ -120,8 +133,9 @@ class Roster:
         workflow: WorkflowDefinition | None = None,
         *,
         has_home: bool = True,
+        who: str = "",
     ) -> Worker:
-        equipment = self._equip(definition, project.root, has_home=has_home)
+        equipment = await asyncio.to_thread(self._equip, definition, project.root, has_home=has_home, who=who)
         home = Root(project.root).beneath(definition.personal_dir) if has_home else None
         return Worker(
             agent=agent,

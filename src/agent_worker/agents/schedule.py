@@ -55,7 +55,7 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
     known = tx.one("select spec from schedule where id = :id", id=timer.id)
     if known and known["spec"] == spec:
         return
-    due = next_due(timer.schedule, now=now, active=_active(tx, timer.agent))
+    due = next_due(timer.schedule, now=now, active=_active(tx, timer.agent, now))
     tx.run(
         """insert into schedule(id, project, agent, workspace, prompt, spec, due_at)
            values (:id, :project, :agent, :workspace, :prompt, :spec, :due)
@@ -86,6 +86,7 @@ def clear(tx: Transaction, id: str) -> bool:
 
 def fire_due(tx: Transaction, *, now: datetime) -> int:
     """Queue the work of all that are due. How many were."""
+    _mend(tx, now)
     due = tx.all("select * from schedule where state = 'active' and due_at <= :now order by due_at", now=micros(now))
     for row in due:
         _fire(tx, row, now=now)
@@ -93,13 +94,22 @@ def fire_due(tx: Transaction, *, now: datetime) -> int:
     return len(due)
 
 
+def _mend(tx: Transaction, now: datetime) -> None:
+    """An interval that is due later than it can be: somebody has set the clock back."""
+    for row in tx.all("select * from schedule where state = 'active' and due_at > :now", now=micros(now)):
+        interval = Schedule.model_validate_json(row["spec"]).interval
+        if interval is not None and row["due_at"] > (latest := micros(now + timedelta(seconds=interval))):
+            tx.run("update schedule set due_at = :due where id = :id", id=row["id"], due=latest)
+
+
 def _fire(tx: Transaction, row: Row, *, now: datetime) -> None:
     schedule = Schedule.model_validate_json(row["spec"])
-    active = _active(tx, row["agent"])
+    active = _active(tx, row["agent"], now)
     if schedule.interval is not None and active and now < active + timedelta(seconds=schedule.interval):
         following: datetime | None = active + timedelta(seconds=schedule.interval)  # it was busy meanwhile
     else:
-        _queue(tx, row, now=now)
+        if not _waits_still(tx, row):
+            _queue(tx, row, now=now)
         following = next_due(schedule, now=now, active=now)
     tx.run(
         "update schedule set due_at = :due, fired_at = :now where id = :id",
@@ -107,6 +117,19 @@ def _fire(tx: Transaction, row: Row, *, now: datetime) -> None:
         due=following and micros(following),
         now=micros(now),
     )
+
+
+def _waits_still(tx: Transaction, row: Row) -> bool:
+    """Has an earlier wake-up of this schedule not ended yet? Then another one would say nothing new."""
+    open_one = tx.one(
+        """select 1 as one from instruction
+            where agent = :agent and source = 'schedule' and state in ('queued', 'running', 'waiting')
+              and substr(root, 1, :length) = :prefix limit 1""",
+        agent=row["agent"],
+        length=len(row["id"]) + 1,
+        prefix=f"{row['id']}@",
+    )
+    return open_one is not None
 
 
 def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
@@ -133,9 +156,12 @@ def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
     instructions.put(tx, order, now=micros(now), id=id)
 
 
-def _active(tx: Transaction, agent: str) -> datetime | None:
-    row = tx.one("select active_at from agent where id = :agent", agent=agent)
-    return from_micros(row["active_at"]) if row and row["active_at"] else None
+def _active(tx: Transaction, agent: str, now: datetime) -> datetime | None:
+    """When it last did something. A time that is yet to come is from before the clock was set back."""
+    row = tx.one("select state, active_at from agent where id = :agent", agent=agent)
+    if row and row["state"] == "running":
+        return now
+    return from_micros(row["active_at"]) if row and row["active_at"] and row["active_at"] <= micros(now) else None
 
 
 def first_due(tx: Transaction) -> datetime | None:

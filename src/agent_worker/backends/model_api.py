@@ -63,7 +63,7 @@ class Catalogue:
             return None
         if not spec:
             raise Permanent("the agent names no model", hint="write model: provider/model")
-        return route(spec, endpoint, env=self._env, approval=self._approval)
+        return route(spec, endpoint, env=self._env, approval=endpoint.approval or self._approval)
 
     async def find(self, spec: str, endpoint: Endpoint) -> Built:
         where = self.route(spec, endpoint)

@@ -67,20 +67,21 @@ PROVIDERS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """What the user, not the project, has allowed."""
+
+    local: bool = False  #: endpoints in the local network, without encryption
+    hosts: frozenset[str] = frozenset()  #: may be sent a provider's own key
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """What the definition of an agent says under `provider`. All empty: the provider that the model names."""
 
     name: str = ""
     base_url: str = ""
     api_key: str = ""  #: `$VARIABLE`
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """What the user, not the project, has allowed."""
-
-    local: bool = False  #: endpoints in the local network, without encryption
-    hosts: frozenset[str] = frozenset()  #: may be sent a provider's own key
+    approval: Approval | None = None  #: what the user allowed this agent, beyond what all are allowed
 
 
 @dataclass(frozen=True, slots=True)

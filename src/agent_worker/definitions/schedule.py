@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, PlainValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from agent_worker.address import NAME, TAG
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
@@ -64,7 +64,7 @@ def _room(text: str) -> str:
 
 class Schedule(Block):
     wakeup: Annotated[str, AfterValidator(_wakeup)] | None = None
-    at: Annotated[datetime, PlainValidator(_moment, json_schema_input_type=str)] | None = None
+    at: Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)] | None = None
     tz: Annotated[str, AfterValidator(_zone)] | None = None  #: of the cron line or of `at`; UTC when omitted
     prompt: Text = "You were woken by your schedule. Look for work that waits for you."
     workspace: Annotated[str, AfterValidator(_room)] | None = None  #: workflow or workflow:tag

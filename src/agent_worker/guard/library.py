@@ -1,7 +1,7 @@
 """Everything one agent can look up: its memory, notes and conversations, searched by one function.
 
 The files are the truth; the index beside them is brought up to date before each search. Talk of a workspace is
-searched only by work in that workspace, and only as long as that workspace hands it in.
+searched only by work in that workspace, and is held in memory: nothing of it gets into the agent's folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Library:
     def __init__(self, home: Root | None, name: str) -> None:
         self._home = home
         self._name = name
-        self._index: Index | None = None
+        self._own: Index | None = None
+        self._rooms: Index | None = None
         self._opening = threading.Lock()
 
     def search(
@@ -45,32 +46,41 @@ class Library:
         scopes: Collection[str] | None = None,
         limit: int = 10,
     ) -> list[Found]:
-        """The best answers, each with why it was found."""
-        index = self._open()
-        index.sync(self._sources(), under=OWN)
-        return recall(index, query, now=now, kinds=kinds, scopes=scopes, limit=limit)
+        """The best answers, each with why it was found. A workspace is searched only if it is named as a scope."""
+        own = self._open_own()
+        own.sync(self._sources())
+        found = recall(own, query, now=now, kinds=kinds, scopes=scopes, limit=limit)
+        if rooms := [scope for scope in scopes or () if scope != PERSONAL]:
+            found += recall(self._open_rooms(), query, now=now, kinds=kinds, scopes=rooms, limit=limit)
+        return sorted(found, key=lambda one: -one.score)[:limit]
 
     def heard(self, workspace: str) -> int:
         """How far the talk of a workspace was taken in."""
-        return int(self._open().read(lambda tables: tables.stamps()).get(_room(workspace), "0"))
+        return int(self._open_rooms().read(lambda tables: tables.stamps()).get(_room(workspace), "0"))
 
     def hear(self, workspace: str, talk: Iterable[Talk]) -> None:
         """Take in what was said in a workspace since the last time."""
         entries = [_turn(_room(workspace), workspace, t.seq, t.who, t.text, from_micros(t.at)) for t in talk]
         if entries:
-            self._open().append(_room(workspace), entries, stamp=entries[-1].id)
+            self._open_rooms().append(_room(workspace), entries, stamp=entries[-1].id)
 
     def close(self) -> None:
         with self._opening:
-            if self._index is not None:
-                self._index.close()
-                self._index = None
+            for index in filter(None, (self._own, self._rooms)):
+                index.close()
+            self._own = self._rooms = None
 
-    def _open(self) -> Index:
+    def _open_own(self) -> Index:
         with self._opening:
-            if self._index is None:
-                self._index = Index(self._place(), self._sources)
-            return self._index
+            if self._own is None:
+                self._own = Index(self._place(), self._sources)
+            return self._own
+
+    def _open_rooms(self) -> Index:
+        with self._opening:
+            if self._rooms is None:
+                self._rooms = Index()
+            return self._rooms
 
     def _place(self) -> Path | None:
         if self._home is None or not self._home.is_there:

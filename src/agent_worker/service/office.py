@@ -94,6 +94,12 @@ class Office:
             quick = {**known.admitted.quick, definition.name: definition}
             known.admitted = await self.stage.roster.admit(known.admitted.project, quick)
 
+    async def equip_again(self, admitted: Admitted) -> None:
+        """The user has approved something: what was refused to agents may be theirs now."""
+        async with self._admitting:
+            known = self._projects[admitted.project.root]
+            known.admitted = await self.stage.roster.admit(known.admitted.project, known.admitted.quick, again=True)
+
     def projects(self) -> list[Admitted]:
         return [known.admitted for known in self._projects.values()]
 

@@ -55,6 +55,9 @@ async def memory_recall(desk: Desk, query: str, limit: int = 8) -> str:
 @tool(repeatable=True, personal=True)
 async def memory_forget(desk: Desk, key: str) -> str:
     """Put an entry into the archive: it is no longer shown to you, but can be found again."""
+    known = await asyncio.to_thread(memory.find, _home(desk), key)
+    if known and known.tier == memory.CORE and desk.seat.workspace:
+        raise Refused("core memory is forgotten in a direct conversation only")
     await asyncio.to_thread(memory.forget, _home(desk), key, when=desk.clock.now())
     return "Archived."
 
@@ -110,6 +113,8 @@ def history_read(tx: Transaction, desk: Desk, before: int | None = None, count: 
     """Read your conversation here, oldest first: the last `count` lines, or those before line number `before`."""
     count = max(1, min(count, 200))
     talk = threads.before(tx, desk.seat.agent, desk.seat.workspace or threads.PERSONAL, before, count)
+    if not talk and before is not None and before > 1:  # a new database took over only the end of the files
+        return "What is older stands only in your files: history_search finds it."
     if not talk:
         return "There is nothing further back here."
     more = f"[older lines: before={talk[0].seq}]\n" if talk[0].seq > 1 else ""

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from agent_worker import attention, routing
@@ -22,6 +23,8 @@ from agent_worker.failpoints import failpoint
 from agent_worker.mirror import Mirror, Target
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
+from agent_worker.trust.gate import Gate
+from agent_worker.trust.powers import powers_of
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
 from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet
 from agent_worker.workflows.setup import run_setup
@@ -41,6 +44,7 @@ class Stage:
     roster: Roster
     supervisor: Supervisor
     mirror: Mirror
+    gate: Gate
     moment: float = MOMENT  #: how long a team must have been idle to be quiet
 
 
@@ -121,6 +125,8 @@ class Start:
 
 async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     """Set up, open the workspace, seat the members, post the kickoff."""
+    powers = partial(powers_of, admitted.project, wanted.workflow)
+    await asyncio.to_thread(lambda: stage.gate.require(admitted.project.root, powers()))
     values = _values(admitted, wanted.workflow, wanted.tag, wanted.params)
     values |= await run_setup(wanted.workflow.setup, values, root=admitted.project.root)
     instance = await _open(stage, admitted, wanted, values)

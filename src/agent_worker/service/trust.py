@@ -1,0 +1,56 @@
+"""What a project would do that the user has not approved, and their approval."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from agent_worker.agents.roster import Admitted
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.trust.powers import Power, powers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Something that can execute or receive a secret, and waits for a yes."""
+
+    what: str
+    shown: str  #: all of it, or the difference to what was approved before
+    digest: str
+    changed: bool
+
+
+@operation("GET", "/trust")
+async def trust_list(office: Office, project: str | None = None, workflow: str | None = None) -> list[Wish]:
+    """What a project, or one of its workflows, would do that was not approved."""
+    admitted = await office.project(project)
+    waiting = await asyncio.to_thread(
+        office.stage.gate.unapproved, admitted.project.root, _powers(office, admitted, workflow)
+    )
+    return [Wish(one.power.what, one.shown(), one.power.digest, one.before is not None) for one in waiting]
+
+
+@operation("POST", "/trust")
+async def trust_give(
+    office: Office, project: str | None = None, workflow: str | None = None, digests: list[str] | None = None
+) -> int:
+    """Approve what has these digests, or everything that waits. How much was approved."""
+    admitted = await office.project(project)
+    return await approve(office, admitted, workflow, digests)
+
+
+async def approve(
+    office: Office, admitted: Admitted, workflow: str | None = None, digests: list[str] | None = None
+) -> int:
+    wanted = [p for p in _powers(office, admitted, workflow) if digests is None or p.digest in digests]
+    root = admitted.project.root
+    waiting = await asyncio.to_thread(office.stage.gate.unapproved, root, wanted)
+    if waiting:
+        await asyncio.to_thread(office.stage.gate.approve, root, [one.power for one in waiting])
+        await office.equip_again(admitted)
+    return len(waiting)
+
+
+def _powers(office: Office, admitted: Admitted, workflow: str | None) -> tuple[Power, ...]:
+    return powers_of(admitted.project, office.workflow(admitted, workflow)[0] if workflow else None)
