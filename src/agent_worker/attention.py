@@ -96,6 +96,16 @@ def waits_for(tx: Transaction, work: str) -> bool:
     return row is not None
 
 
+def drop_work(tx: Transaction, work: str) -> None:
+    """This work is over: nobody needs to be asked about it any more."""
+    tx.run(
+        """update attention set state = 'dropped'
+            where state = 'open' and sort in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
+        length=len(work) + 1,
+        prefix=f"{work}/",
+    )
+
+
 def close_about(tx: Transaction, sort: Sort, ref: str) -> None:
     """What it was about has been settled another way."""
     tx.run(

@@ -28,6 +28,7 @@ from agent_worker.errors import AgentWorkerError, BadInput
 from agent_worker.events import Bus
 from agent_worker.mirror import Mirror
 from agent_worker.outbound import host_of
+from agent_worker.redaction import Redactor, secrets_in
 from agent_worker.storage.files import Root
 from agent_worker.storage.sqlite import SqliteDatabase
 from agent_worker.tools.mcp_server import servers_of
@@ -110,12 +111,13 @@ class Workshop:
 @asynccontextmanager
 async def open_engine(settings: Settings | None = None, *, clock: Clock | None = None) -> AsyncIterator[Engine]:
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
-    database = await SqliteDatabase.open(settings.database, bus)
+    redact = Redactor(secrets_in(os.environ))
+    database = await SqliteDatabase.open(settings.database, bus, redact=redact)
     gate = Gate(settings.trust, clock)
     workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate)
     registry, mirror = Registry(), Mirror(database, bus)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
-    supervisor = Supervisor(Floor(Pen(database, bus, clock), registry, Limiter(clock), slots))
+    supervisor = Supervisor(Floor(Pen(database, bus, clock, redact), registry, Limiter(clock), slots))
     roster = Roster(database, clock, registry, mirror, workshop.equip)
     roster.ticker = Ticker(database, clock)
     await supervisor.start()

@@ -230,9 +230,7 @@ async def test_A11_history_is_read_page_by_page_with_a_cap(tmp_path: Path, clock
         assert (await use(team, "alice", "history_read", count=10**9)).count("\n") < 200
 
 
-async def test_what_is_older_than_what_a_new_database_took_over_is_pointed_to(
-    tmp_path: Path, clock: TestClock
-) -> None:
+async def test_what_is_older_than_what_a_new_database_took_over_is_pointed_to(tmp_path: Path, clock: TestClock) -> None:
     folder = tmp_path / ".agents/alice/conversations"
     folder.mkdir(parents=True)
     line = '{{"seq": {n}, "at": "2026-01-01T10:00:00+00:00", "who": "user", "sort": "message", "text": "line {n}"}}\n'

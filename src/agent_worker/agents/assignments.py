@@ -546,6 +546,7 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
         inbox.take_back(tx, run)
         instructions.close_run(tx, run, "cancelled", reason=reason, now=now)
         identities.set_state(tx, work.agent, "idle", now=now)
+    attention.drop_work(tx, work.work)
     _tell_sender(tx, work, name, "cancelled", reason, run=run, now=now)
     tx.tell(
         Ended(

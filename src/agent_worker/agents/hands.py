@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from agent_worker.tools.tool import Call, Desk, Question, Result, Tool
 
 log = logging.getLogger(__name__)
 
+_NO = re.compile(rf"{attention.NO}\b[\s:,.]*")
 RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
 UNKNOWN = Result(
     "The outcome of this call is unknown: it had begun when the work was interrupted. "
@@ -41,6 +43,7 @@ class Pen:
     database: Database
     bus: Bus
     clock: Clock
+    redact: Callable[[str], str] = str  #: takes secrets out of what tools print, before a model sees it
 
 
 class RunHands:
@@ -105,7 +108,8 @@ class RunHands:
         answer = _or_suspend(await self._pen.database.write(self._ask, place, "approval", wish))
         if answer.text == attention.YES:
             return None
-        refusal = Result(f"The person said no. {answer.text.removeprefix(attention.NO).strip()}".strip(), ok=False)
+        reason = _NO.sub("", answer.text)
+        refusal = Result(f"The person said no. {reason}".strip(), ok=False)
         return await self._pen.database.write(self._note, place, call, refusal)
 
     async def _reach_out(self, place: Place, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
@@ -165,7 +169,7 @@ class RunHands:
         return self._write_down(tx, place, call, result)
 
     def _write_down(self, tx: Transaction, place: Place, call: Call, result: Result) -> Result:
-        result = replace(result, text=_capped(result.text))
+        result = replace(result, text=_capped(self._pen.redact(result.text)))
         self._begin(tx, place, call)
         steps.end_call(tx, place, result=result.text, ok=result.ok)
         return result

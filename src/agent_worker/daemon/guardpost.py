@@ -13,7 +13,7 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -86,12 +86,11 @@ def _digest(token: bytes) -> bytes:
     return hashlib.sha256(token).digest()
 
 
-@dataclass(frozen=True, slots=True)
 class Refusal(Exception):
-    status: int
-    code: str
-    message: str
-    hint: str = ""
+    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = {"code": code, "message": message, "hint": hint}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ class Guardpost:
     tokens: Tokens
     host: str
     port: int
-    strangers: MutableMapping[str, Collection[str]] = field(default_factory=lambda: {"/health": {"GET"}})
+    strangers: Mapping[str, Collection[str]] = field(default_factory=lambda: {"/health": {"GET"}})
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -256,8 +255,7 @@ def _safe(headers: Collection[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 
 async def _refuse(refusal: Refusal, receive: Receive, send: Send) -> None:
-    error = {"code": refusal.code, "message": refusal.message, "hint": refusal.hint}
-    body = json.dumps({"error": error}).encode()
+    body = json.dumps({"error": refusal.error}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

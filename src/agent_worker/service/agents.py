@@ -24,6 +24,7 @@ from agent_worker.service.operation import operation
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import Conflict
+from agent_worker.trust.powers import powers_of_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,10 @@ def _written(admitted: Admitted, name: str, origin: str | None, **given: str | N
 
 async def _write_file(office: Office, admitted: Admitted, name: str, text: str) -> None:
     root, path = Root(admitted.project.root), f"{AGENTS}/{name}.yaml"
-    validate(AgentDefinition, parse_source(text, file=path), defaults={})
+    definition = validate(AgentDefinition, parse_source(text, file=path), defaults={})
+    # What our own command writes for the user is approved.
+    powers = await asyncio.to_thread(powers_of_agent, definition, admitted.project.root)
+    await asyncio.to_thread(office.stage.gate.approve, admitted.project.root, powers)
     if isinstance(await asyncio.to_thread(root.swap, path, text, expected=None), Conflict):
         raise Refused(f"{path} is there already", hint=f"agent-worker agent info {name}")
     await office.project(str(admitted.project.root))

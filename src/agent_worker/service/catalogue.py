@@ -15,6 +15,7 @@ from agent_worker.service import (
     running,
     runs,
     schedules,
+    trust,
     watching,
     workflows,
 )
@@ -31,6 +32,7 @@ _MODULES = (
     personal,
     schedules,
     attention,
+    trust,
     watching,
 )
 

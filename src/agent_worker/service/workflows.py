@@ -9,6 +9,7 @@ from agent_worker.agents import assignments
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
+from agent_worker.service.trust import approve
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.workflows.instance import Instance, Start, Summary
 from agent_worker.workspaces import workspace
@@ -74,9 +75,10 @@ async def workflow_start(
     tag: str = "main",
     params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
     message: str | None = None,
+    trust: bool = False,
 ) -> Running:
     """Start a workflow and keep it alive until it is stopped."""
-    running = await begin(office, workflow, project, tag=tag, params=params, message=message)
+    running = await begin(office, workflow, project, tag=tag, params=params, message=message, trust=trust)
     return await office.stage.database.read(_running_by_id, running.id)
 
 
@@ -124,8 +126,12 @@ async def begin(
     params: dict[str, str] | None = None,
     message: str | None = None,
     ends: str = "stop",
+    trust: bool = False,
 ) -> Instance:
+    """`trust` approves all that the workflow could execute, as it is now."""
     admitted = await office.project(project)
+    if trust:
+        await approve(office, admitted, workflow)
     definition, file = office.workflow(admitted, workflow)
     wanted = Start(definition, tag=tag, params=params or {}, message=message, file=file, ends=ends)
     return await office.start(admitted, wanted)

@@ -31,6 +31,11 @@ from agent_worker.storage.migrations import migrate
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Redact = Callable[[str], str]
+
+TEXTS = frozenset({"text", "reply", "result", "reason", "arguments", "prompt", "answer", "status"})
+"""Parameters that hold what somebody wrote. A text that is known by its hash is called `body`, and left alone."""
+
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
 _DISK = (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError)  # the disk's own word
@@ -38,14 +43,15 @@ EVENTS_KEPT = 100_000  # how far back a stream can go on
 
 
 class SqliteTransaction:
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, redact: Redact | None = None) -> None:
         self._connection = connection
+        self._redact = redact
         self._names: dict[str, tuple[str, ...]] = {}
         self.told: list[Event] = []
 
     def run(self, sql: str, **values: object) -> int:
         before = self._connection.total_changes()
-        self._connection.execute(sql, values)
+        self._connection.execute(sql, self._hidden(values))
         return self._connection.total_changes() - before
 
     def one(self, sql: str, **values: object) -> Row | None:
@@ -53,7 +59,7 @@ class SqliteTransaction:
         return rows[0] if rows else None
 
     def all(self, sql: str, **values: object) -> list[Row]:
-        cursor = self._connection.execute(sql, values)
+        cursor = self._connection.execute(sql, self._hidden(values))
         names = self._names.get(sql)
         if names is None:
             try:
@@ -65,6 +71,14 @@ class SqliteTransaction:
 
     def tell(self, event: Event) -> None:
         self.told.append(event)
+
+    def _hidden(self, values: dict[str, object]) -> dict[str, object]:
+        """Secrets are taken out here, where nobody can forget to."""
+        if self._redact is not None:
+            for name in TEXTS & values.keys():
+                if isinstance(value := values[name], str):
+                    values[name] = self._redact(value)
+        return values
 
 
 @dataclass(slots=True)
@@ -94,8 +108,9 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
 class SqliteDatabase:
     """`await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
 
-    def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None) -> None:
+    def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact | None = None) -> None:
         self._path = str(path)
+        self._redact = redact
         self._bus = bus
         self._vfs = vfs
         self._loop = asyncio.get_running_loop()
@@ -108,8 +123,10 @@ class SqliteDatabase:
         self._reading: list[apsw.Connection] = []
 
     @classmethod
-    async def open(cls, path: Path | str, bus: Bus, *, vfs: str | None = None) -> SqliteDatabase:
-        database = cls(path, bus, vfs=vfs)
+    async def open(
+        cls, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact | None = None
+    ) -> SqliteDatabase:
+        database = cls(path, bus, vfs=vfs, redact=redact)
         ready: asyncio.Future[None] = database._loop.create_future()
         thread = threading.Thread(target=database._write_for_life, args=(ready,), name="writer", daemon=True)
         database._thread = thread
@@ -173,7 +190,7 @@ class SqliteDatabase:
             self._loop.call_soon_threadsafe(ready.set_exception, error)
             return
         self._loop.call_soon_threadsafe(ready.set_result, None)
-        transaction = SqliteTransaction(connection)
+        transaction = SqliteTransaction(connection, self._redact)
         while (job := self._jobs.get()) is not None:
             group = [job]
             while len(group) < GROUP:
@@ -229,6 +246,10 @@ class SqliteDatabase:
             job.error = error
             connection.execute("rollback to change")
         connection.execute("release change")
+
+    def _record(self, event: Event) -> str:
+        record = json.dumps(event.as_record(), ensure_ascii=False)
+        return self._redact(record) if self._redact else record
 
     def _numbered(self, event: Event) -> Event:
         """With its place in the order of the commits; a change or a commit that fails leaves a gap."""

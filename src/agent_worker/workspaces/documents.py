@@ -192,14 +192,14 @@ def _insert(
 ) -> Row:
     row = tx.one(
         """insert into document(workspace, name, n, revision, base, author, text, key, filed, at)
-           values (:workspace, :name, :n, :revision, :base, :author, :text, :key, :filed, :at) returning *""",
+           values (:workspace, :name, :n, :revision, :base, :author, :body, :key, :filed, :at) returning *""",
         workspace=room,
         name=document.name,
         n=n,
         revision=document.revision,
         base=base,
         author=by.name,
-        text=document.text,
+        body=document.text,
         key=by.key,
         filed=filed,
         at=at,

@@ -32,12 +32,12 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
         raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {len(data)} bytes")
     resource = Resource(hashlib.sha256(data).hexdigest(), len(data), text)
     new = tx.run(
-        """insert into resource(workspace, id, size, text) values (:workspace, :id, :size, :text)
+        """insert into resource(workspace, id, size, text) values (:workspace, :id, :size, :body)
            on conflict (workspace, id) do nothing""",
         workspace=workspace,
         id=resource.id,
         size=resource.size,
-        text=text,
+        body=text,
     )
     if new:
         tx.tell(ResourceKept(workspace=workspace, id=resource.id, size=resource.size))

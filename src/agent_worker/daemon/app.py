@@ -1,0 +1,143 @@
+"""The daemon's application: an engine, the office that works with it, the doors to the office, a guard before them.
+
+Made when the process already answers (process.py), and ended by its lifespan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from uvicorn.lifespan.on import LifespanOn
+
+from agent_worker import processes
+from agent_worker.compose import Settings, open_engine
+from agent_worker.daemon.discovery import open_private
+from agent_worker.daemon.guardpost import App, Guardpost, Message, Receive, Send, Tokens
+from agent_worker.daemon.http import Door, arguments, failure, route, unrouted
+from agent_worker.daemon.openapi import describe
+from agent_worker.daemon.process import Identity
+from agent_worker.errors import BadInput
+from agent_worker.service.catalogue import OPERATIONS
+from agent_worker.service.office import Office
+
+DATABASE = "state.db"
+_HEAVY = ("agent_worker.backends.model_client", "agent_worker.tools.mcp_client")  # the first real run needs them
+
+log = logging.getLogger(__name__)
+
+
+async def make_app(identity: Identity) -> App:
+    """ASGI. Whatever a last daemon left running goes on as soon as this returns."""
+    tokens = Tokens(identity.token)
+    async with AsyncExitStack() as opening:
+        database = identity.home / DATABASE
+        os.close(
+            open_private(database, os.O_RDWR | os.O_CREAT)
+        )  # nobody else's to read, nor what SQLite puts beside it
+        engine = await opening.enter_async_context(open_engine(Settings(database=database)))
+        office = Office(engine.stage, closing=identity.stopping)
+        opening.push_async_callback(office.close)
+        mcp = Lazy(lambda: _mcp(office, tokens))
+        opening.push_async_callback(mcp.close)
+        await office.open_again()
+        everything = opening.pop_all()
+    routes = [*_own_routes(identity), *Door(office).routes(OPERATIONS.values()), Route("/mcp", mcp)]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: unrouted},
+        lifespan=lambda _: _life(everything),
+    )
+    app.router.redirect_slashes = False
+    return Guardpost(app, tokens, identity.host, identity.port)
+
+
+@asynccontextmanager
+async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
+    async with everything:
+        chores = [asyncio.create_task(asyncio.to_thread(chore)) for chore in (_sweep, _warm_up)]
+        yield
+        for chore in chores:
+            chore.cancel()
+
+
+def _sweep() -> None:
+    if killed := processes.kill_orphans():
+        log.warning("ended %d processes that an earlier daemon had left behind", killed)
+
+
+def _warm_up() -> None:
+    for module in _HEAVY:
+        importlib.import_module(module)
+
+
+def _own_routes(identity: Identity) -> list[BaseRoute]:
+    page = describe(OPERATIONS.values(), version=version("agent-worker"))
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})  # to anybody: so no version, no process, no path
+
+    async def shutdown(request: Request) -> Response:
+        if await arguments(request):
+            raise BadInput("shutdown takes nothing")
+        identity.stop()
+        return JSONResponse({"stopping": True}, 202)
+
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(page)
+
+    return [
+        route("GET", "/health", health),
+        route("POST", "/shutdown", shutdown),
+        route("GET", "/openapi.json", openapi),
+    ]
+
+
+# --- MCP
+
+
+def _mcp(office: Office, tokens: Tokens) -> App:
+    """The place for daemon/mcp.py: `return mcp.make(office, tokens)`, imported here, since that takes a second."""
+
+    async def nothing_here(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await failure(404, "not_found", "MCP is not built in yet")(scope, receive, send)
+
+    return nothing_here
+
+
+class Lazy:
+    """An ASGI application that is made in a thread when it is first asked for; its lifespan lasts until `close`."""
+
+    def __init__(self, make: Callable[[], App]) -> None:
+        self._make = make
+        self._making = asyncio.Lock()
+        self._app: App | None = None
+        self._life: LifespanOn | None = None
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        async with self._making:
+            if self._app is None:
+                self._app = await self._made()
+        await self._app(scope, receive, send)
+
+    async def close(self) -> None:
+        if self._life is not None:
+            await self._life.shutdown()
+
+    async def _made(self) -> App:
+        app = await asyncio.to_thread(self._make)
+        self._life = LifespanOn(uvicorn.Config(app, lifespan="auto", interface="asgi3", log_config=None))
+        await self._life.startup()
+        return app

@@ -1,0 +1,34 @@
+"""`python -m agent_worker.daemon.main`: be the daemon. All of it is in process.py and app.py."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from agent_worker.daemon.discovery import home_directory
+from agent_worker.daemon.process import PORT, App, Identity, MakeApp, Settings, serve
+
+PORT_VARIABLE = "AGENT_WORKER_PORT"
+
+
+def main(*, host: str = "127.0.0.1", port: int | None = None, exposed: bool = False) -> int:
+    """The exit code."""
+    chosen = int(os.environ.get(PORT_VARIABLE, PORT)) if port is None else port
+    return serve(_make_app, Settings(home=home_directory(), host=host, port=chosen, exposed=exposed))
+
+
+async def _make_app(identity: Identity) -> App:
+    make_app = await asyncio.to_thread(_load)
+    return await make_app(identity)
+
+
+def _load() -> MakeApp:
+    """In a thread: while it is imported, the process already says who it is."""
+    from agent_worker.daemon.app import make_app
+
+    return make_app
+
+
+if __name__ == "__main__":
+    sys.exit(main())
