@@ -48,7 +48,7 @@ async def measure(folder: Path) -> list[Figure]:
 
 async def _child(folder: Path, count: int) -> dict[str, float]:
     command = (sys.executable, "-m", "measures.idle", str(count), str(SECONDS), str(folder))
-    done = await asyncio.to_thread(subprocess.run, command, cwd=BENCH, check=True, stdout=subprocess.PIPE)
+    done = await asyncio.to_thread(subprocess.run, command, cwd=BENCH, check=True, stdout=subprocess.PIPE, timeout=60)
     answer: dict[str, float] = json.loads(done.stdout)
     return answer
 

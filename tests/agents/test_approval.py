@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ def press(button: str) -> str:
     with (Path(__file__).parent / "pressed.log").open("a") as log:
         log.write(f"{button}\\n")
     return f"pressed {button}"
+"""
+STAND = """
+from pathlib import Path
+def stand() -> str:
+    '''Stand still until somebody opens the gate.'''
+    return (Path(__file__).parent / "gate").read_text()
 """
 TOOLS = "tools: [{ name: ./press.py:press, approve: true }]\n"
 WANTED = [("approval", 'alice wants to use press: {"button": "red"}')]
@@ -231,19 +238,15 @@ async def test_a_question_survives_a_restart(tmp_path: Path, clock: TestClock) -
 
 async def test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost(tmp_path: Path, clock: TestClock) -> None:
     """The question is there as soon as it is asked; the work rests only when its other calls have ended."""
-    (tmp_path / "gate.py").write_text(
-        "import asyncio\ngate = asyncio.Event()\n"
-        "async def stand() -> str:\n    '''Stand still.'''\n    await gate.wait()\n    return 'stood'\n"
-    )
+    (tmp_path / "gate.py").write_text(STAND)
+    os.mkfifo(tmp_path / "gate")
     async with open_team(tmp_path, "alice", clock=clock, extra={"alice": "tools: [./gate.py:stand]\n"}) as team:
-        (tool,) = [t for w in team.engine.stage.registry.workers() for t in w.tools if t.name == "stand"][:1]
-        gate = tool.function.__wrapped__.__globals__["gate"]
         team.backends["alice"].then(both(calls("ask_user", question="Now?"), calls("stand")), says("then now"))
         await team.dm("alice", "wait for me")
         await team.until(bool, "select 1 from attention")
         await answer(team, "now")
         assert await team.states() == ["running"]
-        gate.set()
+        await asyncio.to_thread((tmp_path / "gate").write_text, "stood")
         await team.idle()
         assert await team.states() == ["done"]
         results = {row["tool"]: row["result"] for row in await team.rows("select tool, result from call")}

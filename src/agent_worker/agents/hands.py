@@ -54,11 +54,11 @@ class RunHands:
         self._tools = tools
         self._pen = pen
         self.reached: Reached | None = None  #: a limit met by the last step
-        self._done: dict[int, PastStep] = {}
+        self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
 
     @property
     def done(self) -> tuple[PastStep, ...]:
-        """The steps of this run so far."""
+        """The steps of this work so far, those of earlier runs too."""
         return tuple(self._done.values())
 
     def say(self, text: str) -> None:

@@ -38,7 +38,7 @@ SYSTEM = (
 class Lesson:
     model: str
     reply: Reply  #: what the model said, with what it cost
-    entries: tuple[memory.Entry, ...]
+    entries: tuple[memory.Entry, ...]  #: what it was about, kept or not
 
 
 async def learn(worker: Worker, run: str, done: Sequence[PastStep], final: str, *, now: datetime) -> Lesson | None:
@@ -49,12 +49,15 @@ async def learn(worker: Worker, run: str, done: Sequence[PastStep], final: str, 
     turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
     try:
         reply = await worker.learner.reply(turn, (), _NoHands())
-        entries = read_answer(reply.text, run, now)
-        for entry in entries:
-            await asyncio.to_thread(memory.write, worker.home, entry)
-    except (AgentWorkerError, OSError) as error:
+    except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
+    entries = read_answer(reply.text, run, now)
+    for entry in entries:
+        try:
+            await asyncio.to_thread(memory.write, worker.home, entry)
+        except (AgentWorkerError, OSError) as error:
+            log.warning("%s could not keep what it learned from %s: %s", worker.name, run, error)
     return Lesson(turn.model, reply, entries)
 
 
@@ -80,11 +83,11 @@ def read_answer(text: str, run: str, now: datetime) -> tuple[memory.Entry, ...]:
     start, end = text.find("["), text.rfind("]")
     try:
         found = json.loads(text[start : end + 1])
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     entries = []
     for item in found[:MOST] if isinstance(found, list) else ():
-        if not isinstance(item, dict) or item.get("kind") not in FILES:
+        if not isinstance(item, dict) or str(item.get("kind")) not in FILES:
             continue
         key, value = " ".join(str(item.get("key", "")).split()), str(item.get("value", "")).strip()
         if key and value:

@@ -10,7 +10,8 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
@@ -32,6 +33,7 @@ PING = 15.0  #: seconds of silence after which a stream shows that it is alive
 SEND_PATIENCE = 10.0  #: seconds that the reader of a stream may keep us waiting
 _DEEPEST = 64
 _LARGEST = 2**63
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 #: By the code of the error, or of the nearest class above it that is named here.
 STATUS = {
@@ -160,7 +162,7 @@ def _check(value: Any, depth: int = 0) -> None:
         raise BadRequest(f"deeper than {_DEEPEST} levels")
     match value:
         case str():
-            if "\0" in value or not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            if "\0" in value or _HALF_A_PAIR.search(value):
                 raise BadRequest("a text holds a character that is none: NUL, or half of a pair")
         case bool() | None:
             pass
@@ -242,27 +244,25 @@ class EventResponse(Response):
 
     async def _write(self, send: Send, leaving: asyncio.Task[None]) -> None:
         batches = aiter(self._stream)
-        following: asyncio.Future[Sequence[Happening]] | None = None
+        following: asyncio.Task[Sequence[Happening]] | None = None
         await _send(send, b": hello\n\n")
         try:
             while True:
-                following = following or asyncio.ensure_future(anext(batches))
+                following = following or asyncio.create_task(_next(batches))
                 await asyncio.wait({following, leaving}, timeout=PING, return_when=asyncio.FIRST_COMPLETED)
                 if leaving.done():
                     return
                 if not following.done():
                     await _send(send, b": ping\n\n")
                     continue
-                try:
-                    batch = following.result()
-                except StopAsyncIteration:
+                if not (batch := following.result()):
                     return await send({"type": "http.response.body", "body": b""})
                 following = None
                 await _send(send, b"".join(map(_frame, batch)))
         finally:
             if following is not None:
                 following.cancel()
-                with suppress(asyncio.CancelledError, StopAsyncIteration):
+                with suppress(asyncio.CancelledError):
                     await following
 
 
@@ -275,6 +275,14 @@ def _frame(each: Happening) -> bytes:
     """The data is JSON on one line, so nothing in it can end the event or begin another."""
     id = f"id: {each.number}\n" if each.number else ""
     return f"{id}event: {each.kind}\ndata: {each.data}\n\n".encode()
+
+
+async def _next(batches: AsyncIterator[Sequence[Happening]]) -> Sequence[Happening]:
+    """Empty at the end, and only then."""
+    try:
+        return await anext(batches)
+    except StopAsyncIteration:
+        return ()
 
 
 async def _left(receive: Receive) -> None:

@@ -14,7 +14,8 @@ PORT_VARIABLE = "AGENT_WORKER_PORT"
 
 def main(*, host: str = "127.0.0.1", port: int | None = None, exposed: bool = False) -> int:
     """The exit code."""
-    chosen = int(os.environ.get(PORT_VARIABLE, PORT)) if port is None else port
+    given = os.environ.get(PORT_VARIABLE, "")
+    chosen = port if port is not None else int(given) if given.isdecimal() else PORT
     return serve(_make_app, Settings(home=home_directory(), host=host, port=chosen, exposed=exposed))
 
 

@@ -38,6 +38,7 @@ from uvicorn.lifespan.on import LifespanOn
 from agent_worker.clock import SystemClock
 from agent_worker.daemon import client, discovery
 from agent_worker.daemon.discovery import AlreadyRunning, Found, Holder
+from agent_worker.daemon.wire import Connection
 from agent_worker.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.ids import new_id
 
@@ -322,7 +323,7 @@ def _configured(app: App, *, lifespan: Literal["auto", "off"]) -> uvicorn.Config
     return uvicorn.Config(
         app,
         loop="asyncio",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan=lifespan,
         interface="asgi3",

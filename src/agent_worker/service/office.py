@@ -75,7 +75,7 @@ class Office:
                 raise BadInput("say which project: its directory", hint="project=/path/to/it")
             path = next(iter(self._projects))
         else:
-            path = await asyncio.to_thread(find_project, Path(root))
+            path = await asyncio.to_thread(_project_at, root)
         async with self._admitting:
             known = self._projects.get(path)
             stamp = await asyncio.to_thread(_stamp, path)
@@ -185,6 +185,14 @@ class Office:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _project_at(directory: str) -> Path:
+    if not os.path.isabs(directory):  # ours is not the directory that the caller is in
+        raise BadInput(f"{directory!r} is not a full path", hint="project=/path/to/it")
+    if not os.path.isdir(directory):
+        raise NotFound(f"there is no directory {directory}")
+    return find_project(Path(directory))
 
 
 def _stamp(root: Path) -> tuple[tuple[str, int, int], ...]:

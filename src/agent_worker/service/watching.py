@@ -17,7 +17,7 @@ from typing import Any, Self
 from agent_worker.address import Address, parse_address
 from agent_worker.agents.roster import Admitted
 from agent_worker.errors import BadInput
-from agent_worker.events import Bus, Event, Lagging
+from agent_worker.events import Bus, Event, Lagging, Talked
 from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -28,8 +28,8 @@ from agent_worker.workspaces import workspace
 
 EVENTS_BEHIND = 1000
 BYTES_BEHIND = 1024 * 1024
-_PAGE = 200
-_PAGE_BYTES = 1024 * 1024
+_BATCH = 200  # events that one reader is given at once
+_BATCH_BYTES = 64 * 1024  # and their size: so much of each reader may hang in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +199,23 @@ class _Ear:
             if self._behind:
                 raise Lagging
             if self._heard:
-                batch, self._bytes = tuple(self._heard), 0
-                self._heard.clear()
-                yield batch
+                yield self._taken()
             elif ended:
                 return
             else:
                 await self._stirred.wait()
 
+    def _taken(self) -> Sequence[Event]:
+        batch, size = [], 0
+        while self._heard and len(batch) < _BATCH and size < _BATCH_BYTES:
+            batch.append(self._heard.popleft())
+            size += _size(batch[-1])
+        self._bytes -= size
+        return batch
+
     def _hear(self, event: Event) -> None:
+        if isinstance(event, Talked):
+            return  # for our own files: what was said is told by other events
         if not self._wanted.wants(event.kind, event.workspace, getattr(event, "agent", None)):
             return
         self._heard.append(event)
@@ -262,8 +270,8 @@ def _page(tx: Transaction, after: int, workspace: str | None) -> list[Row]:
             where before < :bytes order by id""",
         after=after,
         workspace=workspace,
-        rows=_PAGE,
-        bytes=_PAGE_BYTES,
+        rows=_BATCH,
+        bytes=_BATCH_BYTES,
     )
 
 

@@ -1,0 +1,270 @@
+"""Auto-memory: what an agent learns from its own work, and what it must not learn from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from tests.teams import Team, open_team
+
+from agent_worker.agents import assignments
+from agent_worker.backends.mock import calls, fails, says
+from agent_worker.clock import TestClock
+
+ON = "auto_memory: { model: fake/learner }\n"
+CHOICE = {"kind": "decision", "key": "database", "value": "We use SQLite."}
+CANARY = "the purple canary"
+working = calls("my_status_set", status="deciding")
+
+
+class Learner:
+    """A cheap model that says what it is told to say and keeps what it was asked."""
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = [answer if isinstance(answer, str) else json.dumps(answer) for answer in answers]
+        self.asked: list[str] = []
+
+    @property
+    def model(self) -> FunctionModel:
+        return FunctionModel(stream_function=self._stream)
+
+    async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        self.asked.append(repr(messages) + repr(info))
+        yield self._answers.pop(0) if self._answers else "[]"
+
+
+@asynccontextmanager
+async def learning_team(root: Path, clock: TestClock, learner: Learner, **more: Any) -> AsyncIterator[Team]:
+    more.setdefault("extra", {"alice": ON})
+    async with open_team(root, "alice", clock=clock, **more) as team:
+        await team.engine.backends.catalogue.add("fake/learner", learner.model)
+        yield team
+        await team.idle()
+
+
+async def work(team: Team, *script: Any, text: str = "@alice decide") -> None:
+    team.backends["alice"].then(*script)
+    await team.post("user", text)
+    await settled(team)
+
+
+async def settled(team: Team) -> None:
+    """Learning comes after the end of the work and says nothing when it is over: the next thing waits for it."""
+    await team.idle()
+    team.backends["alice"].then(says("hello"))
+    await team.dm("alice", "hi")
+    await team.idle()
+
+
+def learned(root: Path, file: str) -> dict[str, Any]:
+    path = root / ".agents/alice/memory" / f"{file}.yaml"
+    return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+
+async def test_what_is_learned_is_kept_by_kind_with_its_run_and_its_day(tmp_path: Path, clock: TestClock) -> None:
+    lessons = [
+        CHOICE,
+        {"kind": "pattern", "key": "red builds", "value": "They come on mondays."},
+        {"kind": "outcome", "key": "review of #7", "value": "It was merged."},
+    ]
+    async with learning_team(tmp_path, clock, Learner(lessons)) as team:
+        await work(team, working, says("we take SQLite"))
+        (run,) = await team.rows("select id from run where workspace is not null")
+    source = {"source": run["id"], "updated": "2026-01-05"}
+    assert {
+        key: dict(value) | {"updated": str(value["updated"])} for key, value in learned(tmp_path, "decisions").items()
+    } == {"database": {"value": "We use SQLite."} | source}
+    assert list(learned(tmp_path, "patterns")) == ["red builds"]
+    assert list(learned(tmp_path, "work-log")) == ["review of #7"]
+
+
+async def test_it_is_in_the_next_prompt(tmp_path: Path, clock: TestClock) -> None:
+    async with learning_team(tmp_path, clock, Learner([CHOICE])) as team:
+        await work(team, working, says("we take SQLite"))
+        rows = await team.rows("select manifest from run where workspace is null")
+    assert '"memory"' in rows[0]["manifest"]
+
+
+async def test_a_run_that_was_only_talk_teaches_nothing(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner()
+    async with learning_team(tmp_path, clock, learner) as team:
+        await work(team, says("hello"))
+        await work(team, calls("fly"), says("I cannot fly"))
+    assert learner.asked == []
+
+
+async def test_work_that_failed_teaches_nothing(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner()
+    async with learning_team(tmp_path, clock, learner) as team:
+        await work(team, working, fails("permanent"))
+    assert learner.asked == []
+
+
+async def test_without_a_model_nothing_is_learned(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner()
+    for extra in ("", "auto_memory: {}\n", "auto_memory: false\n"):
+        async with learning_team(tmp_path, clock, learner, extra={"alice": extra}) as team:
+            await work(team, working, says("done"))
+    assert learner.asked == []
+    assert not (tmp_path / ".agents/alice/memory").exists()
+
+
+async def test_A5_only_the_agents_own_words_reach_the_learner(tmp_path: Path, clock: TestClock) -> None:
+    """Not what others said, not what a tool returned, not what was remembered before."""
+    (tmp_path / "notes.txt").write_text(f"in a file: {CANARY}")
+    memory = tmp_path / ".agents/alice/memory/core.yaml"
+    memory.parent.mkdir(parents=True)
+    memory.write_text(f"secret: {CANARY}\n")
+    learner = Learner()
+    extra = {"alice": ON + "tools: [read_file]\n"}
+    async with learning_team(tmp_path, clock, learner, extra=extra) as team:
+        await team.post("user", f"by the way: {CANARY}")
+        script = [
+            calls("read_file", path="notes.txt"),
+            calls("channel_peek"),
+            calls("memory_recall", query="canary"),
+            calls("history_search", query="canary"),
+            calls("channel_send", text="I have read it all"),
+            says("my own words at the end"),
+        ]
+        await work(team, *script, text=f"@alice look: {CANARY}")
+        results = " ".join(row["result"] for row in await team.rows("select result from call"))
+    assert CANARY in results, "it was there to be learned"
+    (asked,) = learner.asked
+    assert CANARY not in asked
+    assert "I have read it all" in asked
+    assert "my own words at the end" in asked
+    assert "read_file" in asked
+
+
+async def test_what_is_known_is_not_kept_twice(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner([CHOICE, CHOICE], [CHOICE], [CHOICE | {"value": "We use PostgreSQL."}])
+    async with learning_team(tmp_path, clock, learner) as team:
+        await work(team, working, says("we take SQLite"))
+        first = learned(tmp_path, "decisions")
+        await work(team, working, says("still SQLite"))
+        assert learned(tmp_path, "decisions") == first
+        await work(team, working, says("no, PostgreSQL"))
+    assert {key: value["value"] for key, value in learned(tmp_path, "decisions").items()} == {
+        "database": "We use PostgreSQL."
+    }
+
+
+async def test_A5_core_memory_is_not_changed_by_what_is_learned(tmp_path: Path, clock: TestClock) -> None:
+    core = tmp_path / ".agents/alice/memory/core.yaml"
+    core.parent.mkdir(parents=True)
+    core.write_text("database: Ask Ann first.\n")
+    other = {"kind": "pattern", "key": "red builds", "value": "They come on mondays."}
+    async with learning_team(tmp_path, clock, Learner([CHOICE, other])) as team:
+        await work(team, working, says("we take SQLite"))
+    assert core.read_text() == "database: Ask Ann first.\n"
+    assert list(learned(tmp_path, "patterns")) == ["red builds"], "the others are kept"
+
+
+async def test_what_learning_costs_is_charged_to_the_same_request(tmp_path: Path, clock: TestClock) -> None:
+    async with learning_team(tmp_path, clock, Learner([CHOICE])) as team:
+        await work(team, working, says("we take SQLite"))
+        (row,) = await team.rows("select * from ledger where model = 'fake/learner'")
+        (run,) = await team.rows("select id, root from run where workspace is not null")
+        (tally,) = await team.rows("select * from tally where scope = 'root' and key = :root", root=run["root"])
+    assert (row["run"], row["step"], row["root"]) == (run["id"], -1, run["root"])
+    assert row["input"] + row["output"] == tally["tokens"] > 0
+    assert row["micros"] == tally["micros"] > 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I would rather not say.",
+        "[{broken",
+        "]",
+        "5",
+        '{"kind": "decision"}',
+        "[" * 50_000 + "]",
+        [1, None, "text", {}, {"kind": "decision"}, {"kind": "secret", "key": "a", "value": "b"}],
+        [{"kind": "decision", "key": "", "value": "x"}, {"kind": ["decision"], "key": "a", "value": "b"}],
+    ],
+)
+async def test_an_answer_that_cannot_be_used_is_nothing_and_still_charged(
+    tmp_path: Path, clock: TestClock, answer: object
+) -> None:
+    async with learning_team(tmp_path, clock, Learner(answer)) as team:
+        await work(team, working, says("we take SQLite"))
+        assert set(await team.states()) == {"done"}
+        assert len(await team.rows("select 1 from ledger where model = 'fake/learner'")) == 1
+    assert not (tmp_path / ".agents/alice/memory").exists()
+
+
+async def test_words_around_the_answer_do_no_harm(tmp_path: Path, clock: TestClock) -> None:
+    answer = f"Here it is:\n```json\n{json.dumps([CHOICE])}\n```\nThat is all."
+    async with learning_team(tmp_path, clock, Learner(answer)) as team:
+        await work(team, working, says("we take SQLite"))
+    assert list(learned(tmp_path, "decisions")) == ["database"]
+
+
+async def test_no_more_than_five_things_are_learned_from_one_run(tmp_path: Path, clock: TestClock) -> None:
+    lessons = [{"kind": "decision", "key": f"key {n}", "value": "x" * 5000} for n in range(20)]
+    async with learning_team(tmp_path, clock, Learner(lessons)) as team:
+        await work(team, working, says("done"))
+    kept = learned(tmp_path, "decisions")
+    assert list(kept) == [f"key {n}" for n in range(5)]
+    assert all(len(entry["value"]) <= 1000 for entry in kept.values())
+
+
+async def test_a_broken_memory_file_costs_the_lesson_and_nothing_else(tmp_path: Path, clock: TestClock) -> None:
+    broken = tmp_path / ".agents/alice/memory/decisions.yaml"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("a: [1, 2\n")
+    other = {"kind": "pattern", "key": "red builds", "value": "They come on mondays."}
+    async with learning_team(tmp_path, clock, Learner([CHOICE, other])) as team:
+        await work(team, working, says("we take SQLite"))
+        assert set(await team.states()) == {"done"}
+        assert len(await team.rows("select 1 from ledger where model = 'fake/learner'")) == 1
+    assert broken.read_text() == "a: [1, 2\n"
+    assert list(learned(tmp_path, "patterns")) == ["red builds"]
+
+
+async def test_a_learner_that_fails_does_not_fail_the_work(tmp_path: Path, clock: TestClock) -> None:
+    class Broken(Learner):
+        async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+            raise RuntimeError("no cheap model today")
+            yield ""
+
+    async with learning_team(tmp_path, clock, Broken()) as team:
+        await work(team, working, says("we take SQLite"))
+        assert set(await team.states()) == {"done"}
+        assert "we take SQLite" in await team.texts()
+
+
+async def test_work_that_rested_in_between_is_learned_from_as_a_whole(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner([CHOICE])
+    async with learning_team(tmp_path, clock, learner) as team:
+        asking = calls("ask_user", question="Which database?")
+        team.backends["alice"].then(calls("channel_send", text="I compare them"), asking)
+        await team.post("user", "@alice decide")
+        (item,) = await team.until(bool, "select id from attention")
+        await team.until(bool, "select 1 from instruction where state = 'waiting'")
+        team.backends["alice"].then(says("we take SQLite"))
+        await team.write(assignments.answer, item["id"], "as you like", now=team.now())
+        await settled(team)
+    (asked,) = learner.asked
+    assert "I compare them" in asked
+    assert "we take SQLite" in asked
+    assert "as you like" not in asked
+
+
+async def test_an_agent_without_files_of_its_own_learns_nothing(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner()
+    workflow = "  helper: { backend: mock, prompt: { system: You help. } }\nworkspace: { provider: sqlite }\n"
+    async with learning_team(tmp_path, clock, learner, workflow=workflow) as team:
+        team.backends["helper"].then(working, says("done"))
+        await team.post("user", "@helper go")
+        await team.idle()
+    assert learner.asked == []

@@ -1,0 +1,192 @@
+"""U: another user of this machine, who can connect but has no token."""
+
+from __future__ import annotations
+
+import json
+import socket
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.shells.served import ROUTES, Served, eventually, parse_answer, served
+
+from agent_worker.daemon.guardpost import Admin, Tokens
+from agent_worker.tools.tool import Seat
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("local")) as made:
+        yield made
+
+
+def statuses(connection: socket.socket, request: bytes, times: int) -> list[int]:
+    """The same again and again; each is refused, and the connection ends with it."""
+    found = []
+    for _ in range(times):
+        connection.sendall(request)
+        found.append(parse_answer(connection.recv(65536)).status)
+    return found
+
+
+def test_U1_the_database_and_what_is_beside_it_is_private(daemon: Served) -> None:
+    daemon.do("POST", "/send", to="alice", message="hello")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in daemon.home.iterdir()}
+    assert {"state.db", "state.db-wal", "daemon.json", "daemon.log"} <= set(modes)
+    assert set(modes.values()) == {0o600}
+    assert daemon.home.stat().st_mode & 0o777 == 0o700
+
+
+def test_U4_wrong_tokens_are_refused_however_many_and_the_right_one_still_works(daemon: Served) -> None:
+    right = daemon.client.found.token
+    wrong = [right[:-1] + ("A" if right[-1] != "A" else "B"), "B" + right[1:], right[:-1], right + "A", right[::-1]]
+
+    def guess(number: int) -> int:
+        return daemon.ask("GET", "/projects", token=wrong[number % len(wrong)]).status
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(guess, range(1000))) == {401}
+    assert daemon.alive()
+
+
+def test_U4_the_time_of_a_refusal_tells_nothing(daemon: Served) -> None:
+    """Measured where it is decided: over a socket the noise would hide anything."""
+    right = daemon.client.found.token
+    tokens = Tokens(right)
+    first = ("!" + right[1:]).encode()
+    last = (right[:-1] + "!").encode()
+
+    def cost(token: bytes) -> float:
+        began = time.perf_counter_ns()
+        for _ in range(200):
+            tokens.caller(token)
+        return float(time.perf_counter_ns() - began)
+
+    pairs = [(cost(first), cost(last)) for _ in range(200)]
+    ratio = statistics.median(a for a, _ in pairs) / statistics.median(b for _, b in pairs)
+    assert 0.8 < ratio < 1.25
+
+
+def test_U5_the_token_is_in_no_process_list(daemon: Served) -> None:
+    token = daemon.client.found.token.encode()
+    for process in (daemon.process, *daemon.process.children(recursive=True)):
+        shown = Path(f"/proc/{process.pid}/cmdline").read_bytes() + Path(f"/proc/{process.pid}/environ").read_bytes()
+        assert token not in shown
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "ä".encode(),
+        b"\xff\xfe\x80",
+        "\N{GREEK SMALL LETTER ALPHA}".encode() * 40,
+        b"undefined",
+        b"null",
+        b"",
+        b" ",
+        b"RIGHT ",
+        b" RIGHT",
+        b"RIGHT, Bearer RIGHT",
+        b'"RIGHT"',
+        b"x" * 30_000,
+    ],
+)
+def test_U6_odd_tokens_are_wrong_and_nothing_more(daemon: Served, token: bytes) -> None:
+    given = token.replace(b"RIGHT", daemon.client.found.token.encode())
+    for method, path in ROUTES:
+        # A space around a value is no part of it, says HTTP: the parser takes it away.
+        allowed = {200, 202, 401} if given.strip() == daemon.client.found.token.encode() else {400, 401}
+        if path not in ("/shutdown", "/events") and method == "GET":
+            assert daemon.ask(method, path, token=given).status in allowed | ({404, 405, 409, 422} if 200 in allowed else set())
+
+
+@pytest.mark.parametrize("bytes", [b"a\0b", b"a" * 1_000_000, b"a\nb: c", b"a\r"])
+def test_U6_tokens_that_are_no_header_are_refused(daemon: Served, bytes: bytes) -> None:
+    assert daemon.ask("GET", "/projects", token=bytes).status in {400, 401, 431, 0}
+    assert daemon.alive()
+
+
+def test_U6_two_tokens_are_none_and_other_schemes_are_unknown(daemon: Served) -> None:
+    token = daemon.client.found.token
+    assert daemon.ask("GET", "/projects", f"Authorization: Bearer {token}").status == 401
+    for scheme in ("Basic", "Token", "", "Bearer Bearer"):
+        assert daemon.ask("GET", "/projects", f"Authorization: {scheme} {token}", token=None).status == 401
+    assert daemon.ask("GET", "/projects", f"authorization: bearer {token}", token=None).status == 200  # as HTTP has it
+    assert daemon.ask("GET", "/projects", f"X-Token: {token}", f"Cookie: token={token}", token=None).status == 401
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "X-Forwarded-For: 127.0.0.1",
+        "X-Real-IP: 127.0.0.1",
+        "Forwarded: for=127.0.0.1;host=127.0.0.1",
+        "X-Forwarded-Host: 127.0.0.1",
+        "X-Original-URL: /health",
+        "X-Rewrite-URL: /health",
+        "X-HTTP-Method-Override: GET",
+        "X-Agent-Id: alice",
+    ],
+)
+@pytest.mark.parametrize("token", ["wrong", None])
+def test_U9_presence_is_not_validity(daemon: Served, header: str, token: str | None) -> None:
+    for method, path in ROUTES:
+        assert daemon.ask(method, path, header, token=token).status == 401, path
+
+
+@pytest.mark.parametrize("path", ["/health/../projects", "/health/", "/HEALTH", "//health", "/health%2f..%2fprojects"])
+def test_U9_only_the_open_path_itself_is_open(daemon: Served, path: str) -> None:
+    assert daemon.ask("GET", path, token=None).status in {400, 401}
+    assert daemon.ask("POST", "/health", token=None).status == 401
+
+
+# --- tokens of runs
+
+
+SEAT = Seat(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0)
+
+
+def test_C7_a_runs_token_ends_with_the_run_and_is_not_kept() -> None:
+    tokens = Tokens("the-admin-token")
+    token, other = tokens.issue(SEAT), tokens.issue(SEAT)
+    assert tokens.caller(token.encode()) == SEAT
+    assert tokens.caller(b"the-admin-token") == Admin()
+    assert token not in repr(vars(tokens))
+    tokens.end_run("another")
+    assert tokens.caller(token.encode()) == SEAT
+    tokens.end_run("r1")
+    assert tokens.caller(token.encode()) is tokens.caller(other.encode()) is None
+
+
+def test_L8_strangers_cannot_keep_the_person_out(daemon: Served) -> None:
+    """2,000 connections that say nothing, half a head, or an upgrade: those who waited longest make room."""
+    beginnings = [b"", b"GET / HTTP/1.1\r\nHost: ", b"GET /events HTTP/1.1\r\nUpgrade: h2c\r\n"]
+    waiting = []
+    slowest = 0.0
+    try:
+        for number in range(2000):
+            connection = socket.create_connection(daemon.address, timeout=5)
+            waiting.append(connection)
+            with_words = beginnings[number % len(beginnings)]
+            if with_words:
+                try:
+                    connection.sendall(with_words)
+                except OSError:
+                    pass
+            if number % 100 == 99:
+                began = time.monotonic()
+                assert daemon.alive()
+                slowest = max(slowest, time.monotonic() - began)
+            if len(waiting) > 500:  # our own descriptors are limited too
+                waiting.pop(0).close()
+        assert slowest < 1
+        held = [c for c in daemon.process.net_connections() if c.status == "ESTABLISHED"]
+        assert len(held) <= 64 + 2
+    finally:
+        for connection in waiting:
+            connection.close()
+    assert eventually(lambda: len(daemon.process.net_connections()) <= 3)
+    assert json.loads(daemon.ask("GET", "/projects").body)

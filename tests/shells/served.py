@@ -1,0 +1,218 @@
+"""The real daemon on a real port, for tests of its doors: one project, two mock agents, a workflow."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psutil
+from tests.teams import write_project
+
+from agent_worker.daemon.client import COMMAND, Client, connect
+from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
+from agent_worker.service.catalogue import OPERATIONS
+
+QUIET = "@alice hello\n"  # a kickoff
+
+#: Every door there is, and one that is none, with something for each argument in the path.
+ROUTES = sorted(
+    {(each.method, re.sub(r"\{\w+(:\w+)?\}", "x", each.path)) for each in OPERATIONS.values()}
+    | {("POST", "/shutdown"), ("GET", "/openapi.json"), ("GET", "/nowhere"), ("POST", "/nowhere")}
+    | {(method, "/mcp") for method in ("GET", "POST", "DELETE")}
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int  #: 0 when the connection ended without one
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Served:
+    client: Client
+    home: Path
+    project: Path
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.client.found.host, self.client.found.port
+
+    @property
+    def here(self) -> str:
+        return f"127.0.0.1:{self.client.found.port}"
+
+    @property
+    def process(self) -> psutil.Process:
+        return psutil.Process(self.client.found.pid)
+
+    def rss(self) -> float:
+        """MB"""
+        return float(self.process.memory_info().rss) / 1e6
+
+    def connect(self, *, receive_buffer: int = 0) -> socket.socket:
+        connection = socket.socket()
+        connection.settimeout(20)
+        if receive_buffer:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.connect(self.address)
+        return connection
+
+    def head(
+        self,
+        method: str,
+        path: str,
+        *headers: str,
+        host: str | None = "",
+        token: str | bytes | None = "",
+        kind: str | None = "application/json",
+    ) -> bytes:
+        """The head of a request as our client makes it; '' is the right value, None leaves it out."""
+        lines = [f"{method} {path} HTTP/1.1".encode()]
+        if host is not None:
+            lines.append(f"Host: {host or self.here}".encode())
+        if token is not None:
+            given = token if isinstance(token, bytes) else (token or self.client.found.token).encode()
+            lines.append(b"Authorization: Bearer " + given)
+        if kind is not None and method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Type: {kind}".encode())
+        return b"\r\n".join([*lines, *(header.encode("latin-1") for header in headers), b""])
+
+    def ask(self, method: str, path: str, *headers: str, body: object = None, **how: Any) -> Answer:
+        """One request on a connection of its own. `body` is JSON, or bytes as they are."""
+        if body is None and method in ("POST", "PUT", "PATCH"):
+            body = {}
+        content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        head = self.head(method, path, *headers, "Connection: close", **how)
+        length = f"Content-Length: {len(content)}\r\n".encode() if content else b""
+        return self.raw(head + length + b"\r\n" + content)
+
+    def raw(self, *pieces: bytes) -> Answer:
+        with self.connect() as connection:
+            try:
+                for piece in pieces:
+                    connection.sendall(piece)
+            except OSError:
+                pass  # refused while we were sending: it has answered already
+            return read_answer(connection)
+
+    def do(self, method: str, path: str, **arguments: Any) -> Any:
+        """As the command line does it."""
+        return self.client.request(method, path, {"project": str(self.project)} | arguments)[1]
+
+    def query(self, path: str) -> str:
+        return f"{path}{'&' if '?' in path else '?'}project={self.project}"
+
+    def state(self) -> str:
+        """A fingerprint of everything that is stored."""
+        digest = hashlib.sha256()
+        with_rows = apsw.Connection(str(self.home / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
+        for (table,) in list(with_rows.execute("select name from sqlite_schema where type = 'table' order by name")):
+            digest.update(repr((table, list(with_rows.execute(f"select * from {table}")))).encode())
+        with_rows.close()
+        for path in sorted(self.project.rglob("*")):
+            digest.update(f"{path}{path.read_bytes() if path.is_file() else ''}".encode())
+        return digest.hexdigest()
+
+    def log(self) -> str:
+        return (self.home / LOG_FILE).read_text()
+
+    def alive(self) -> bool:
+        return self.ask("GET", "/projects").status == 200
+
+
+def read_answer(connection: socket.socket) -> Answer:
+    """To the end of the connection."""
+    received = bytearray()
+    try:
+        while piece := connection.recv(65536):
+            received += piece
+    except OSError:
+        pass
+    return parse_answer(bytes(received))
+
+
+def parse_answer(received: bytes) -> Answer:
+    head, _, body = received.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").split("\r\n")
+    if not lines[0].startswith("HTTP/1.1 "):
+        return Answer(0)
+    pairs = [line.partition(": ") for line in lines[1:]]
+    return Answer(int(lines[0].split()[1]), [(name.lower(), value) for name, _, value in pairs], body)
+
+
+@contextmanager
+def served(tmp: Path, **files: str) -> Iterator[Served]:
+    project = tmp / "project"
+    write_project(project, ["alice", "bob"], workflow="workspace: { provider: sqlite }\n", extra=files)
+    client = connect(home=tmp / "home", command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+    try:
+        made = Served(client, tmp / "home", project)
+        client.request("GET", made.query("/status"))
+        yield made
+    finally:
+        signal_daemon(tmp / "home", client.found, signal.SIGKILL)
+
+
+def eventually(holds: Callable[[], Any], *, within: float = 10.0) -> Any:
+    """What another process does is waited for."""
+    until = time.monotonic() + within
+    while not (found := holds()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return found
+
+
+def frames(connection: socket.socket) -> Iterator[dict[str, str]]:
+    """Server-sent events, read strictly: what is not `name: value` lines in chunks is an error."""
+    buffer = b""
+    while b"\r\n\r\n" not in buffer:
+        buffer += connection.recv(65536)
+    head, _, buffer = buffer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200"), head
+    text = b""
+    while True:
+        while b"\r\n" not in buffer:
+            buffer += _more(connection)
+        size, _, buffer = buffer.partition(b"\r\n")
+        length = int(size, 16)
+        while len(buffer) < length + 2:
+            buffer += _more(connection)
+        text, buffer = text + buffer[:length], buffer[length + 2 :]
+        if not length:
+            return
+        *whole, text = text.split(b"\n\n")
+        for frame in whole:
+            lines = [line.partition(b": ") for line in frame.split(b"\n")]
+            if lines[0][0]:  # not a comment
+                yield {name.decode(): value.decode() for name, _, value in lines}
+
+
+def _more(connection: socket.socket) -> bytes:
+    if not (piece := connection.recv(65536)):
+        raise ConnectionResetError
+    return piece
+
+
+def follow(served: Served, path: str, *headers: str) -> tuple[socket.socket, Iterator[dict[str, str]]]:
+    connection = served.connect()
+    connection.sendall(served.head("GET", path, *headers) + b"\r\n")
+    return connection, frames(connection)
+
+
+def kinds(events: Sequence[dict[str, str]]) -> list[str]:
+    return [each["event"] for each in events]
