@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.shells.served import ROUTES, Served, eventually, parse_answer, served
+from tests.shells.served import ROUTES, Served, eventually, served
 
 from agent_worker.daemon.guardpost import Admin, Tokens
 from agent_worker.tools.tool import Seat
@@ -21,15 +21,6 @@ from agent_worker.tools.tool import Seat
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("local")) as made:
         yield made
-
-
-def statuses(connection: socket.socket, request: bytes, times: int) -> list[int]:
-    """The same again and again; each is refused, and the connection ends with it."""
-    found = []
-    for _ in range(times):
-        connection.sendall(request)
-        found.append(parse_answer(connection.recv(65536)).status)
-    return found
 
 
 def test_U1_the_database_and_what_is_beside_it_is_private(daemon: Served) -> None:
@@ -87,7 +78,6 @@ def test_U5_the_token_is_in_no_process_list(daemon: Served) -> None:
         b"null",
         b"",
         b" ",
-        b"RIGHT ",
         b" RIGHT",
         b"RIGHT, Bearer RIGHT",
         b'"RIGHT"',
@@ -97,10 +87,7 @@ def test_U5_the_token_is_in_no_process_list(daemon: Served) -> None:
 def test_U6_odd_tokens_are_wrong_and_nothing_more(daemon: Served, token: bytes) -> None:
     given = token.replace(b"RIGHT", daemon.client.found.token.encode())
     for method, path in ROUTES:
-        # A space around a value is no part of it, says HTTP: the parser takes it away.
-        allowed = {200, 202, 401} if given.strip() == daemon.client.found.token.encode() else {400, 401}
-        if path not in ("/shutdown", "/events") and method == "GET":
-            assert daemon.ask(method, path, token=given).status in allowed | ({404, 405, 409, 422} if 200 in allowed else set())
+        assert daemon.ask(method, path, token=given).status in {400, 401}, path
 
 
 @pytest.mark.parametrize("bytes", [b"a\0b", b"a" * 1_000_000, b"a\nb: c", b"a\r"])

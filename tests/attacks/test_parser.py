@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.parametrize("token", ["", None])
 def test_D1p_L10_a_body_of_100_mb_is_refused_unread(daemon: Served, token: str | None) -> None:
-    before = daemon.rss()
+    before = daemon.settled_rss()
     for method, path in (("POST", "/send"), ("PUT", "/documents/x"), ("POST", "/mcp")):
         head = daemon.head(method, path, f"Content-Length: {100 * MIB}", token=token)
         answer = daemon.raw(head + b"\r\n", *[b"x" * MIB] * 100)
@@ -41,7 +42,7 @@ def test_D1p_a_length_must_be_a_small_number(daemon: Served, length: str) -> Non
 
 
 def test_D1p_chunks_without_end_are_refused_at_the_limit(daemon: Served) -> None:
-    before = daemon.rss()
+    before = daemon.settled_rss()
     piece = b"%x\r\n%s\r\n" % (MIB, b"x" * MIB)
     answer = daemon.raw(daemon.head("POST", "/send", "Transfer-Encoding: chunked") + b"\r\n", *[piece] * 30)
     assert answer.status == 413
@@ -66,6 +67,7 @@ def test_D2p_slow_heads_slow_bodies_and_idle_connections_end(daemon: Served) -> 
     """All at once, since each takes its ten seconds."""
     head = daemon.head("POST", "/send", "Content-Length: 1000")
     with contextlib.ExitStack() as open_connections:
+
         def beginning(with_words: bytes) -> socket.socket:
             connection = open_connections.enter_context(daemon.connect())
             connection.sendall(with_words)
@@ -78,9 +80,9 @@ def test_D2p_slow_heads_slow_bodies_and_idle_connections_end(daemon: Served) -> 
         dripped = 0
         while time.monotonic() < until:
             assert daemon.alive()
-            for connection in (slow_body, *slow_heads[:2]):
-                with contextlib.suppress(OSError):
-                    connection.send(b"x")
+            answered, _, _ = select.select([slow_body, *slow_heads[:2]], [], [], 0)
+            for connection in {slow_body, *slow_heads[:2]} - set(answered):
+                connection.send(b"x")
             dripped += 1
             time.sleep(0.5)
         assert dripped > 5
@@ -182,17 +184,17 @@ HEADS = {
     "a name of 100 KB": b"GET /projects HTTP/1.1\r\nHost: HERE\r\n" + b"x" * 100_000 + b": 1\r\n\r\n",
     "10,000 headers": b"GET /projects HTTP/1.1\r\nHost: HERE\r\n" + b"X: 1\r\n" * 10_000 + b"\r\n",
     "a path of 100 KB": b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: HERE\r\n\r\n",
-    "HTTP/1.0": b"GET /projects HTTP/1.0\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\n\r\n",
+    "HTTP/1.0": b"GET /projects HTTP/1.0\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n",
     "HTTP/0.9": b"GET /projects\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "HTTP/3.7": b"GET /projects HTTP/3.7\r\nHost: HERE\r\n\r\n",
     "another language": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    "a made-up method": b"STEAL /projects HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\n\r\n",
-    "CONNECT": b"CONNECT evil.example:80 HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\n\r\n",
-    "TRACE": b"TRACE /projects HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\n\r\n",
+    "a made-up method": b"STEAL /projects HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n",
+    "CONNECT": b"CONNECT evil.example:80 HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n",
+    "TRACE": b"TRACE /projects HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n",
     "a folded header": b"GET /projects HTTP/1.1\r\nHost: HERE\r\nX: a\r\n b\r\n\r\n",
     "a space before the colon": b"GET /projects HTTP/1.1\r\nHost : HERE\r\n\r\n",
-    "bytes in the path": b"GET /\xff\xfe HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\n\r\n",
+    "bytes in the path": b"GET /\xff\xfe HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n",
     "a bad chunk": b"POST /send HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     "a huge chunk": b"POST /send HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
     "a negative chunk": b"POST /send HTTP/1.1\r\nHost: HERE\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
@@ -217,7 +219,11 @@ def test_D5p_of_requests_in_a_row_each_is_judged_by_itself(daemon: Served) -> No
     with daemon.connect() as connection:
         connection.sendall(right + right + wrong + right)
         received = b"".join(iter(lambda: connection.recv(65536), b""))
-        assert [parse_answer(b"HTTP/1.1 " + each).status for each in received.split(b"HTTP/1.1 ")[1:]] == [200, 200, 401]
+        assert [parse_answer(b"HTTP/1.1 " + each).status for each in received.split(b"HTTP/1.1 ")[1:]] == [
+            200,
+            200,
+            401,
+        ]
     with daemon.connect() as connection:
         connection.sendall(right + foreign)
         received = b"".join(iter(lambda: connection.recv(65536), b""))

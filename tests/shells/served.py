@@ -65,6 +65,14 @@ class Served:
         """MB"""
         return float(self.process.memory_info().rss) / 1e6
 
+    def settled_rss(self) -> float:
+        """Once it has imported what it will need."""
+        seen = [self.rss()]
+        while len(seen) < 6 or max(seen[-6:]) - min(seen[-6:]) > 0.5:
+            time.sleep(0.2)
+            seen.append(self.rss())
+        return seen[-1]
+
     def connect(self, *, receive_buffer: int = 0) -> socket.socket:
         connection = socket.socket()
         connection.settimeout(20)

@@ -15,7 +15,12 @@ COMMAND = [sys.executable, "-m", "agent_worker.cli"]
 def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
     return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=clean | {"TMPDIR": str(cwd)} | env, capture_output=True, text=True, timeout=60
+        [*COMMAND, *arguments],
+        cwd=cwd,
+        env=clean | {"TMPDIR": str(cwd)} | env,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -89,6 +94,8 @@ def test_schemas_are_json(tmp_path: Path) -> None:
 
 def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     command = " ".join([*COMMAND, "schema", "agent"])
-    done = subprocess.run(["bash", "-c", f"{command} | head -1"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -1"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
     assert done.stdout.strip() == "{"
     assert done.stderr == ""

@@ -23,7 +23,7 @@ from agent_worker.failpoints import failpoint
 from agent_worker.limits import Reached
 from agent_worker.steps import Place
 from agent_worker.storage.database import Database, Transaction
-from agent_worker.tools.tool import Call, Desk, Question, Result, Tool
+from agent_worker.tools.tool import Call, Desk, Question, Result, Tool, ToolSpec
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,16 @@ class RunHands:
         self._pen = pen
         self.reached: Reached | None = None  #: a limit met by the last step
         self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools of this run, as a model sees them."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    @property
+    def step(self) -> int:
+        """The step that is being worked on: a program is at one all the time."""
+        return max(self._done, default=len(self._job.past) - 1) + 1
 
     @property
     def done(self) -> tuple[PastStep, ...]:

@@ -79,6 +79,7 @@ class Loop:
     def __init__(self, fence: Fence, floor: Floor) -> None:
         self.fence = fence
         self.run: str | None = None  #: what it works on now
+        self.hands: RunHands | None = None  #: through which that run acts
         self._floor = floor
         self._arrived = asyncio.Event()
         self._stopping = False
@@ -137,7 +138,7 @@ class Loop:
         terms = self._terms(job.workspace)
         try:
             tools = await _tools(job, worker)
-            hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
+            hands = self.hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
             turn, seen = await self._prepare(job, worker, tools)
             await self._steps(job, worker, turn, hands, seen)
         except (Fenced, StorageFault):

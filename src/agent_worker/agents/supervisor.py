@@ -15,6 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from agent_worker import identities
 from agent_worker.agents import assignments
 from agent_worker.agents.failure import restart_wait, too_many
+from agent_worker.agents.hands import RunHands
 from agent_worker.agents.loop import Floor, Loop
 from agent_worker.errors import DiskFull, Fenced, StorageFault
 from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
@@ -62,6 +63,10 @@ class Supervisor:
             task = asyncio.create_task(self._keep(agent), name=f"loop {agent}")
             self._tasks[agent] = task
             task.add_done_callback(lambda _: self._tasks.pop(agent, None))
+
+    def hands(self, run: str) -> RunHands | None:
+        """The hands of a run that is under way here."""
+        return next((loop.hands for loop in self._loops.values() if loop.run == run), None)
 
     async def stop(self, *, grace: float = 10.0) -> None:
         """Let steps end, put the rest back, leave nothing running."""

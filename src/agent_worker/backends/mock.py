@@ -26,9 +26,8 @@ _FAILURES: dict[str, type[BackendFailure]] = {
     "crash": Crashed,
 }
 _ASKED = re.compile(r".* asks you «(\w+)»\n(.*?)(?:\n\[[^\n]*\])?\n«/\1»", re.DOTALL)
-_TOLD_TO_CALL = re.compile(
-    r"\b(?:ask|tell|ping|call on|hand (?:it )?to|pass (?:it )?to|then)\s+(@[A-Za-z][\w-]*)", re.I
-)
+_TOLD_TO_CALL = re.compile(r"\b(?:ask|tell|ping|call on|hand it to|pass it to)\s+@?([A-Za-z][\w-]*)", re.I)
+_WITH = re.compile(r"working in the workspace \S+ with ([^.]*)\.")
 
 
 def says(text: str) -> ScriptEntry:
@@ -108,6 +107,8 @@ def _sensible(turn: Turn, past: Sequence[PastStep]) -> Reply:
     tools = {spec.name for spec in turn.tools}
     if not past and "my_status_set" in tools:
         return Reply(calls=(Call("c1", "my_status_set", {"status": f"on it: {first_line[:60]}"}),))
-    called = " ".join(dict.fromkeys(_TOLD_TO_CALL.findall(asked)))
+    around = _WITH.search(turn.system)
+    others = around.group(1).split(", ") if around else []
+    called = " ".join(dict.fromkeys(f"@{name}" for name in _TOLD_TO_CALL.findall(asked) if name in others))
     quoted = first_line.replace("@", "")  # an echo must not wake those it echoes
     return Reply(text=f"{called} I have looked at this: {quoted}".strip(), usage=Usage(usd=0.0))

@@ -114,6 +114,6 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     """What came of a workflow, in one line."""
     runs = ", ".join(f"{name} ({n} {'run' if n == 1 else 'runs'})" for name, n in summary["runs"].items())
     done = paint("done", "green") if summary["outcome"] == "done" else paint(summary["outcome"], "red")
-    reason = f" ({clean(summary['reason'])})" if summary["reason"] else ""
+    reason = f" ({clean(summary['reason'])})" if summary["reason"] not in ("", summary["outcome"]) else ""
     cost = f"{summary['tokens']:,} tokens, {summary['usd']:.2f} USD"
     return f"{done}{reason}: {summary['messages']} messages by {runs or 'nobody'}; {cost}"

@@ -25,12 +25,13 @@ from agent_worker import processes
 from agent_worker.compose import Settings, open_engine
 from agent_worker.daemon.discovery import open_private
 from agent_worker.daemon.guardpost import App, Guardpost, Message, Receive, Send, Tokens
-from agent_worker.daemon.http import Door, arguments, failure, route, unrouted
+from agent_worker.daemon.http import Door, arguments, route, unrouted
 from agent_worker.daemon.openapi import describe
 from agent_worker.daemon.process import Identity
 from agent_worker.errors import BadInput
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.office import Office
+from agent_worker.storage.files import Root
 
 DATABASE = "state.db"
 _HEAVY = ("agent_worker.backends.model_client", "agent_worker.tools.mcp_client")  # the first real run needs them
@@ -46,10 +47,12 @@ async def make_app(identity: Identity) -> App:
         os.close(
             open_private(database, os.O_RDWR | os.O_CREAT)
         )  # nobody else's to read, nor what SQLite puts beside it
-        engine = await opening.enter_async_context(open_engine(Settings(database=database)))
+        engine = await opening.enter_async_context(
+            open_engine(Settings(database=database, trust=Root.private(identity.home)))
+        )
         office = Office(engine.stage, closing=identity.stopping)
         opening.push_async_callback(office.close)
-        mcp = Lazy(lambda: _mcp(office, tokens))
+        mcp = Lazy(lambda: _mcp(office))
         opening.push_async_callback(mcp.close)
         await office.open_again()
         everything = opening.pop_all()
@@ -107,14 +110,10 @@ def _own_routes(identity: Identity) -> list[BaseRoute]:
 # --- MCP
 
 
-def _mcp(office: Office, tokens: Tokens) -> App:
-    """The place for daemon/mcp.py: `return mcp.make(office, tokens)`, imported here, since that takes a second."""
+def _mcp(office: Office) -> App:
+    from agent_worker.daemon.mcp import make  # takes a second: this runs in a thread
 
-    async def nothing_here(scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await failure(404, "not_found", "MCP is not built in yet")(scope, receive, send)
-
-    return nothing_here
+    return make(office)
 
 
 class Lazy:

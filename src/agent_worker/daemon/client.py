@@ -66,10 +66,18 @@ class Client:
     def __init__(self, found: Found) -> None:
         self.found = found
 
-    def request(self, method: str, path: str, body: object = None, *, timeout: float = 60.0) -> tuple[int, Any]:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        timeout: float = 60.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
         """Status and JSON of the answer. A refusal is raised as the error it was in the daemon."""
-        with self._asked(method, path, body, within=timeout) as (wire, status, headers):
-            content = b"".join(wire.body(status, headers))
+        with self._asked(method, path, body, within=timeout, headers=headers) as (wire, status, answered):
+            content = b"".join(wire.body(status, answered))
         return status, _json(content, status)
 
     def stream(

@@ -111,14 +111,14 @@ class Guardpost:
         guarded = _sending_safely(send)
         try:
             caller = self._judge(scope)
+            if caller is not None:
+                _trust_connection(scope)
             body = await _whole_body(scope, receive, limit=_limit(caller))
         except Refusal as refusal:
             return await _refuse(refusal, receive, guarded)
         except _Gone:
             return
         scope["caller"] = caller
-        if caller is not None:
-            _connection_trusted(scope)
         await self.app(scope, _replayed(body, receive), guarded)
 
     def _judge(self, scope: Message) -> Caller | None:
@@ -180,7 +180,7 @@ def _bearer(headers: _Headers) -> bytes:
     return token if scheme.lower() == b"bearer" else b""
 
 
-def _connection_trusted(scope: Message) -> None:
+def _trust_connection(scope: Message) -> None:
     """Strangers' connections are few and may be cut; this is none (wire.py)."""
     if connection := scope.get("extensions", {}).get("agent_worker"):
         connection["trust"]()

@@ -37,7 +37,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect_head()
-        strangers = [c for c in self.connections if isinstance(c, Connection) and not c._trusted]
+        strangers = [c for c in self.connections if isinstance(c, Connection) and c._is_strange()]
         if len(strangers) > STRANGERS:
             min(strangers, key=lambda c: (not c._in_head, c._since)).drop()
 
@@ -51,6 +51,9 @@ class Connection(HttpToolsProtocol):
 
     def trust(self) -> None:
         self._trusted = True
+
+    def _is_strange(self) -> bool:
+        return not self._trusted and not self.transport.is_closing()
 
     # --- the head
 

@@ -74,12 +74,13 @@ async def run(
     tag: str = "main",
     params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
     project: str | None = None,
+    trust: bool = False,
 ) -> Stream:
     """Give work to an agent, a workflow or the agents defined here, and see what happens until it is done.
 
     Events: chunk, tool_call, tool_result, step, message and others; the last one is done or error.
     """
-    return await _play(office, _Wish(message, agent, workflow, agents, tag, params), project)
+    return await _play(office, _Wish(message, agent, workflow, agents, tag, params, trust), project)
 
 
 @operation("POST", "/serve")
@@ -92,9 +93,10 @@ async def serve(
     tag: str = "main",
     params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
     project: str | None = None,
+    trust: bool = False,
 ) -> Served:
     """Give work to an agent, a workflow or the agents defined here, and wait for what comes of it."""
-    play = await _play(office, _Wish(message, agent, workflow, agents, tag, params), project)
+    play = await _play(office, _Wish(message, agent, workflow, agents, tag, params, trust), project)
     try:
         async for _ in play:
             pass
@@ -111,6 +113,7 @@ class _Wish:
     agents: dict[str, Any] | None
     tag: str
     params: dict[str, str]
+    trust: bool  #: approve what the workflow could execute, as it is now
 
 
 async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
@@ -120,7 +123,14 @@ async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
         case _Wish(workflow=str(workflow), agent=None, agents=None):
             before = await newest(office.stage.database)
             running = await begin(
-                office, workflow, project, tag=wish.tag, params=wish.params, message=wish.message, ends="quiet"
+                office,
+                workflow,
+                project,
+                tag=wish.tag,
+                params=wish.params,
+                message=wish.message,
+                ends="quiet",
+                trust=wish.trust,
             )
             return _Team(office, running, after=before)
         case _Wish(message=str(message), agents=dict(agents), agent=None, workflow=None):

@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from agent_worker.errors import BadInput, NotFound, StorageFault
+from agent_worker.errors import AgentWorkerError, BadInput, NotFound
 from agent_worker.events import ResourceKept
 from agent_worker.storage.database import Transaction
 
@@ -52,7 +52,7 @@ def load(tx: Transaction, workspace: str, id: str) -> Resource:
         raise NotFound(f"there is no resource {id[:12]}… here")
     text = str(row["text"])
     if hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() != id:
-        raise StorageFault(f"resource {id[:12]}… is damaged: its content does not match its id")
+        raise AgentWorkerError(f"resource {id[:12]}… is damaged: its content does not match its id")
     return Resource(id, row["size"], text)
 
 
