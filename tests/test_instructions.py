@@ -211,7 +211,7 @@ class Lanes(RuleBasedStateMachine):
 
 
 Lanes.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -49,6 +49,18 @@ def ask(
     return id
 
 
+def about(tx: Transaction, sort: Sort, workspace: str, *, since: int) -> str:
+    """The first open thing of this sort in a workspace; empty when there is none."""
+    row = tx.one(
+        """select text from attention
+            where state = 'open' and sort = :sort and workspace = :workspace and at >= :since order by at limit 1""",
+        sort=sort,
+        workspace=workspace,
+        since=since,
+    )
+    return str(row["text"]) if row else ""
+
+
 def open_items(tx: Transaction, project: str) -> list[Row]:
     return tx.all("select * from attention where state = 'open' and project = :project order by at", project=project)
 

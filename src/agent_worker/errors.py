@@ -6,7 +6,8 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 │   └── NotFound                  the named thing does not exist
 ├── Refused                       well-formed, but not allowed here and now
 │   ├── Stale                     the thing changed since it was read
-│   └── NotRunning                the workflow instance is not running
+│   ├── NotRunning                the workflow instance is not running
+│   └── Untrusted                 the user has not approved what it would do
 ├── Fenced                        the writer is no longer the one; it must stop, silently
 ├── StorageFault                  the database cannot be trusted to write: stop accepting
 │   └── DiskFull                  nothing was stored; it goes on when there is space again
@@ -81,6 +82,10 @@ class Stale(Refused):
 
 class NotRunning(Refused):
     code = "not_running"
+
+
+class Untrusted(Refused):
+    code = "untrusted"
 
 
 class Fenced(AgentWorkerError):

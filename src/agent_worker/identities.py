@@ -111,6 +111,18 @@ def set_state(tx: Transaction, agent: str, state: str, *, reason: str = "", now:
         tx.tell(AgentChanged(agent=agent, name=row["name"], state=state, reason=reason))
 
 
+def rest(tx: Transaction, agent: str, *, now: int) -> None:
+    """Its run is over. One that a person stopped meanwhile stays stopped."""
+    row = tx.one(
+        """update agent set active_at = :now, state = case when state = 'running' then 'idle' else state end
+            where id = :agent returning name, state, reason""",
+        agent=agent,
+        now=now,
+    )
+    if row:
+        tx.tell(AgentChanged(agent=agent, name=row["name"], state=row["state"], reason=row["reason"]))
+
+
 def pause(tx: Transaction, agent: str, reason: str) -> None:
     _set_paused(tx, agent, reason)
 

@@ -126,7 +126,7 @@ update instruction set lane = 0
 HEAD = """
 select * from instruction i
  where agent = :agent and state = 'queued'
-   and not exists (select 1 from workspace w where w.id = i.workspace and (w.paused <> '' or w.state = 'left'))
+   and not exists (select 1 from workspace w where w.id = i.workspace and (w.paused <> '' or w.state <> 'running'))
  order by lane, ord limit 1"""
 
 
@@ -332,11 +332,29 @@ def lost_runs(tx: Transaction, instruction: str) -> int:
     return int(row["n"]) if row else 0
 
 
-def open_in(tx: Transaction, workspace: str) -> int:
-    """How much work is queued, running or waiting in a workspace."""
+#: Queued for an agent that takes no work until a person lets it.
+HELD = """
+ i.state = 'queued' and (a.paused <> '' or a.state = 'stopped' or a.state = 'error' and exists (
+   select 1 from attention t where t.sort = 'failure' and t.state = 'open' and t.ref = a.id))"""
+
+
+def going_on(tx: Transaction, workspace: str) -> int:
+    """How much work of a workspace is under way, or will be without a person who lets it."""
     row = tx.one(
-        """select count(*) as n from instruction
-            where workspace = :workspace and state in ('queued', 'running', 'waiting')""",
+        f"""select count(*) as n
+              from instruction i join workspace w on w.id = i.workspace join agent a on a.id = i.agent
+             where i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
+               and (i.state = 'running' or w.paused = '' and not ({HELD}))""",
         workspace=workspace,
     )
     return int(row["n"]) if row else 0
+
+
+def held(tx: Transaction, workspace: str) -> list[Row]:
+    """Name and reason of the agents for whom work is queued here that they do not take."""
+    return tx.all(
+        f"""select distinct a.name, case when a.paused <> '' then a.paused else a.reason end as reason
+              from instruction i join agent a on a.id = i.agent
+             where i.workspace = :workspace and {HELD} order by a.name""",
+        workspace=workspace,
+    )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker import identities
+from agent_worker.agents import assignments
 from agent_worker.agents.failure import restart_wait, too_many
-from agent_worker.agents.registry import Worker
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import TestClock
 from agent_worker.errors import Permanent
-from agent_worker.events import AgentChanged, Event
+from agent_worker.events import AgentChanged, Ended, Event
 
 
 @pytest.fixture
@@ -37,40 +37,38 @@ class Changes(list[tuple[float, str]]):
 
     @property
     def crashes(self) -> list[float]:
-        return [at for at, state in self if state == "error"]
+        return list(dict.fromkeys(at for at, state in self if state == "error"))
 
 
-class Definition:
-    """Takes an agent's definition away, which crashes its loop, and brings it back."""
+class Health:
+    """Breaks an agent in a way that crashes its loop before any run begins, and mends it."""
 
     def __init__(self, team: Team, agent: str) -> None:
-        self._registry, self._id = team.engine.stage.registry, team.id_of(agent)
-        self._room = team.room.id
-        self._own: Worker = self._registry.worker(self._id)
-        self._as_member: Worker = self._registry.worker(self._id, self._room)
+        self._team, self._agent = team, agent
 
-    def take_away(self) -> None:
-        self._registry.remove(self._id)
+    def break_down(self) -> None:
+        self._team.employ(self._agent, credential=["no key at all"])  # nothing that a gate can be found by
 
-    def bring_back(self) -> None:
-        self._registry.add(self._own)
+    def recover(self) -> None:
+        self._team.employ(self._agent, credential="")
 
 
 async def test_R3_a_crashing_loop_restarts_after_1_2_4_8_16_seconds_and_then_stays_in_error(team: Team) -> None:
     changes = Changes(team, "alice")
-    Definition(team, "alice").take_away()
+    Health(team, "alice").break_down()
     await team.post("user", "@alice go")
     await team.elapse(1000)
     assert changes.crashes == [0, 1, 3, 7, 15, 31]
     row = await team.agent("alice")
     assert row["state"] == "error"
-    assert "has no definition" in row["reason"]
+    assert "unhashable" in row["reason"]
     assert await team.states() == ["queued"], "its work is not lost"
+    assert [sort for sort, _ in await team.attention()] == ["failure"], "a person is asked, once"
 
 
 async def test_R3_other_agents_do_not_notice(team: Team) -> None:
     bob = Changes(team, "bob")
-    Definition(team, "alice").take_away()
+    Health(team, "alice").break_down()
     team.backends["bob"].then(says("fine"))
     await team.post("user", "@alice @bob go")
     await team.elapse(100)
@@ -80,36 +78,36 @@ async def test_R3_other_agents_do_not_notice(team: Team) -> None:
 
 
 async def test_R3_work_goes_on_when_the_loop_is_well_again(team: Team) -> None:
-    definition = Definition(team, "alice")
-    definition.take_away()
+    health = Health(team, "alice")
+    health.break_down()
     team.backends["alice"].then(says("back again"))
     await team.post("user", "@alice go")
     await team.elapse(2)
-    definition.bring_back()
+    health.recover()
     await team.elapse(2)
     assert (await team.texts())[-1] == "back again"
     assert (await team.agent("alice"))["state"] == "idle"
 
 
-async def crash(team: Team, definition: Definition, times: int) -> None:
+async def crash(team: Team, health: Health, times: int) -> None:
     """Be unwell for so many crashes, then well."""
     changes = Changes(team, "alice")
-    definition.take_away()
+    health.break_down()
     await team.dm("alice", "hi")
     while len(changes.crashes) < times:
         await team.elapse(1)
-    definition.bring_back()
+    health.recover()
     await team.elapse(30)
 
 
 async def test_R3_the_window_slides(team: Team) -> None:
     """Five crashes, ten healthy minutes, five more: it still tries, and from one second on."""
-    changes, definition = Changes(team, "alice"), Definition(team, "alice")
+    changes, health = Changes(team, "alice"), Health(team, "alice")
     team.backends["alice"].then(*[says("well")] * 2)
-    await crash(team, definition, 5)
+    await crash(team, health, 5)
     await team.elapse(600)
     before = len(changes.crashes)
-    await crash(team, definition, 5)
+    await crash(team, health, 5)
     first = changes.crashes[before]
     assert [at - first for at in changes.crashes[before:]] == [0, 1, 3, 7, 15]
     assert (await team.agent("alice"))["state"] == "idle"
@@ -117,15 +115,16 @@ async def test_R3_the_window_slides(team: Team) -> None:
 
 
 async def test_an_agent_in_error_goes_on_when_a_person_starts_it(team: Team) -> None:
-    definition = Definition(team, "alice")
-    definition.take_away()
+    health = Health(team, "alice")
+    health.break_down()
     team.backends["alice"].then(says("at last"))
     await team.post("user", "@alice go")
     await team.elapse(100)
-    definition.bring_back()
+    health.recover()
     await team.elapse(100)
     assert await team.states() == ["queued"], "until a person says start"
-    await team.write(identities.set_state, team.id_of("alice"), "idle")
+    await team.write(assignments.start_agent, team.id_of("alice"))
+    team.engine.stage.supervisor.wake(team.id_of("alice"))
     await team.still()
     assert (await team.texts())[-1] == "at last"
 
@@ -138,6 +137,31 @@ def test_more_than_five_crashes_in_ten_minutes_are_too_many() -> None:
     assert not too_many([0, 1, 2, 3, 4], now=5)
     assert too_many([0, 1, 2, 3, 4, 5], now=5)
     assert not too_many([0, 1, 2, 3, 4, 600], now=600)
+
+
+async def test_an_agent_that_waits_to_be_restarted_can_be_dismissed_at_once(team: Team) -> None:
+    Health(team, "alice").break_down()
+    await team.post("user", "@alice go")
+    await team.still()
+    await team.meanwhile(team.engine.stage.supervisor.dismiss(team.id_of("alice")), at_most=0)
+    assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
+
+
+async def test_an_agent_that_was_interrupted_can_be_dismissed_at_once(team: Team) -> None:
+    """Its loop is being taken down, and no other has begun: there is nobody to tell."""
+    team.backends["alice"].then(says("x").model_copy(update={"slow": 60.0}))
+    receipt = await team.dm("alice", "go")
+    await team.elapse(1)
+    supervisor, gone = team.engine.stage.supervisor, []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Ended):
+            gone.append(asyncio.ensure_future(supervisor.dismiss(team.id_of("alice"))))
+
+    team.engine.stage.bus.listen(hear)
+    await team.write(assignments.cancel, receipt.id, reason="not needed", now=team.now())
+    await team.meanwhile(gone[0], at_most=0)
+    assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
 
 
 async def test_a_new_host_goes_on_with_what_the_old_one_left(tmp_path: Path) -> None:
@@ -159,7 +183,7 @@ async def test_a_new_host_goes_on_with_what_the_old_one_left(tmp_path: Path) -> 
 async def test_an_agent_that_was_about_to_restart_is_not_in_error_for_ever_after_a_new_start(tmp_path: Path) -> None:
     clock, database = TestClock(), tmp_path / "state.db"
     async with open_team(tmp_path / "p", "alice", clock=clock, database=database) as team:
-        Definition(team, "alice").take_away()
+        Health(team, "alice").break_down()
         await team.dm("alice", "hi")
         await team.still()
         assert (await team.agent("alice"))["state"] == "error"

@@ -12,7 +12,6 @@ import pytest
 from tests.faults.driver import Nursery
 from tests.faults.report import LONG, report
 
-
 MEMORY = Path("/dev/shm")
 
 

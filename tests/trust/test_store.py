@@ -14,7 +14,7 @@ from agent_worker.definitions.project import load_project
 from agent_worker.errors import DefinitionError, Refused
 from agent_worker.storage.files import Root
 from agent_worker.trust.powers import Power, powers_of
-from agent_worker.trust.store import KEPT, TrustStore, Untrusted
+from agent_worker.trust.store import KEPT, NotApproved, TrustStore
 
 AGENT = "model: anthropic/claude-sonnet-4-5\nprompt: {system: You review.}\n"
 FILES = {
@@ -50,7 +50,7 @@ def powers(root: Path) -> tuple[Power, ...]:
 
 
 def test_Y18_nothing_is_approved_at_first_and_the_error_lists_what_would_happen(root: Path, home: Root) -> None:
-    with pytest.raises(Untrusted) as caught:
+    with pytest.raises(NotApproved) as caught:
         trust(home, root).require(powers(root))
     assert caught.value.code == "untrusted"
     assert isinstance(caught.value, Refused)
@@ -87,7 +87,7 @@ def test_Y19_one_byte_asks_again_and_shows_the_difference(
     lines = waiting.shown().split("\n")
     assert gone in lines
     assert come in lines
-    with pytest.raises(Untrusted, match=r"changed: "):
+    with pytest.raises(NotApproved, match=r"changed: "):
         trust(home, root).require(powers(root))
     trust(home, root).approve([waiting.power])
     trust(home, root).require(powers(root))
@@ -220,6 +220,6 @@ def test_nothing_to_approve_writes_nothing(root: Path, home: Root) -> None:
 
 def test_a_long_list_is_cut_in_the_error_only(root: Path, home: Root) -> None:
     many = [Power("shell", f"a{number}", "bash", f"a{number} runs", "", str(number)) for number in range(30)]
-    with pytest.raises(Untrusted, match="and 10 more") as caught:
+    with pytest.raises(NotApproved, match="and 10 more") as caught:
         trust(home, root).require(many)
     assert len(caught.value.waiting) == 30

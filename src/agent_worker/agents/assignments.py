@@ -385,7 +385,7 @@ def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) 
     """The run is over, its work is not."""
     inbox.take_back(tx, job.run)
     instructions.close_run(tx, job.run, state, reason=why, now=now)
-    identities.set_state(tx, job.fence.agent, "idle", now=now)
+    identities.rest(tx, job.fence.agent, now=now)
 
 
 def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: End, *, now: int) -> None:
@@ -423,7 +423,7 @@ def stop_at_limit(tx: Transaction, job: Assignment, stop: Reached, *, now: int) 
 def _end(tx: Transaction, job: Assignment, state: End, *, reason: str = "", text: str = "", now: int) -> None:
     instructions.end(tx, job.run, state, reason=reason, now=now)
     instructions.close_run(tx, job.run, state, reason=reason, text=text, now=now)
-    identities.set_state(tx, job.fence.agent, "idle", now=now)
+    identities.rest(tx, job.fence.agent, now=now)
     _tell_end(tx, job, state, reason, text)
 
 
@@ -526,7 +526,10 @@ def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int)
         instructions.put_back(tx, run["id"])
         inbox.take_back(tx, run["id"])
         instructions.close_run(tx, run["id"], "yielded", reason=reason, now=now)
-    identities.set_state(tx, fence.agent, state, reason=reason, now=now)
+    if state == "error":
+        identities.set_state(tx, fence.agent, state, reason=reason, now=now)
+    else:
+        identities.rest(tx, fence.agent, now=now)
 
 
 def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str | None:
@@ -545,7 +548,7 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
         instructions.put_back(tx, run)
         inbox.take_back(tx, run)
         instructions.close_run(tx, run, "cancelled", reason=reason, now=now)
-        identities.set_state(tx, work.agent, "idle", now=now)
+        identities.rest(tx, work.agent, now=now)
     attention.drop_work(tx, work.work)
     _tell_sender(tx, work, name, "cancelled", reason, run=run, now=now)
     tx.tell(
@@ -600,6 +603,20 @@ def _continue(tx: Transaction, work: Instruction, *, now: int) -> str:
         continues=work.id,
     )
     return instructions.put(tx, order, now=now)
+
+
+def give_agent_up(tx: Transaction, fence: Fence, reason: str, *, now: int) -> None:
+    """Its loop crashed too often. It stays in error, and its work queued, until a person starts it."""
+    me = identities.identity(tx, fence.agent)
+    text = f"{me['name']} crashed too often: {reason}"
+    attention.ask(tx, "failure", project=me["project"], agent=fence.agent, ref=fence.agent, text=text, now=now)
+    identities.set_state(tx, fence.agent, "error", reason=text)
+
+
+def start_agent(tx: Transaction, agent: str) -> None:
+    """A person says: go on, after it was stopped or given up."""
+    attention.close_about(tx, "failure", agent)
+    identities.set_state(tx, agent, "idle")
 
 
 def resume_room(tx: Transaction, room: str, *, now: int) -> Sequence[str]:

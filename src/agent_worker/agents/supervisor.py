@@ -38,6 +38,7 @@ class Supervisor:
         self._loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
+        self._leaving: set[str] = set()  # agents whose loop shall end and not begin anew
         self._unlisten: Callable[[], None] = lambda: None
         self._stopping = False
 
@@ -74,11 +75,7 @@ class Supervisor:
         self._unlisten()
         self._unlisten = lambda: None
         for agent, task in self._tasks.items():
-            loop = self._loops.get(agent)
-            if loop and loop.run:
-                loop.stop()
-            else:
-                task.cancel()  # it only waits: for work, at a gate, or to be started again
+            self._end(agent, task)
         tasks = [*self._tasks.values(), *self._others]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
@@ -89,11 +86,24 @@ class Supervisor:
     async def dismiss(self, agent: str) -> None:
         """End one agent's loop, between two steps if it can be had soon."""
         task = self._tasks.get(agent)
-        if loop := self._loops.get(agent):
+        if task is None:
+            return
+        self._leaving.add(agent)
+        try:
+            self._end(agent, task)
+            _, late = await asyncio.wait({task}, timeout=10)
+            if late:
+                task.cancel()
+                await asyncio.wait({task})
+        finally:
+            self._leaving.discard(agent)
+
+    def _end(self, agent: str, task: asyncio.Task[None]) -> None:
+        loop = self._loops.get(agent)
+        if loop and loop.run:
             loop.stop()
-        if task:
-            with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(task, timeout=10)
+        else:
+            task.cancel()  # it only waits: for work, at a gate, or to be started again
 
     # --- hearing --------------------------------------------------------------------------------------
 
@@ -101,8 +111,8 @@ class Supervisor:
         match event:
             case Queued(agent=agent):
                 self.wake(agent)
-            case AgentChanged(agent=agent, state="idle"):
-                self.wake(agent)
+            case AgentChanged(agent=agent, state="idle") if agent in self._loops:
+                self._loops[agent].wake()
             case WorkspaceChanged(workspace=str(room), state="running"):
                 self._later(self._wake_members(room))
             case Ended(agent=agent, run=run, state="cancelled"):
@@ -127,7 +137,7 @@ class Supervisor:
 
     async def _keep(self, agent: str) -> None:
         crashes: list[float] = []
-        while not self._stopping:
+        while not self._stopping and agent not in self._leaving:
             fence = await self._store(identities.claim, agent, self.owner)
             loop = self._loops[agent] = Loop(fence, self._floor)
             try:
@@ -157,6 +167,7 @@ class Supervisor:
         reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
         await self._abandon(loop, "error", reason)
         if too_many(crashes, self._floor.clock.monotonic()):
+            await self._store(assignments.give_agent_up, loop.fence, reason, now=self._floor.now())
             return False
         recent = [at for at in crashes if self._floor.clock.monotonic() - at < 600]
         await self._floor.clock.sleep(restart_wait(len(recent)))

@@ -31,6 +31,8 @@ def init(template: str, model: str | None, as_json: bool) -> None:
     """Set up agents and a workflow in this directory, from a template. Existing files are left as they are."""
     chosen = model or next((name for key, name in KEYS.items() if os.environ.get(key)), None)
     written, kept = _write(template, Path.cwd(), chosen)
+    if not kept:
+        _approve(Path.cwd())
     if not written and not as_json:
         raise Refused("everything is there already", hint=f"agent-worker run {template}")
     if as_json:
@@ -61,6 +63,21 @@ def _write(template: str, root: Path, model: str | None) -> tuple[list[str], lis
             target.write_text(text, "utf-8")
             written.append(name)
     return written, kept
+
+
+def _approve(root: Path) -> None:
+    """What we wrote for the user need not be approved by them again."""
+    from agent_worker.clock import SystemClock
+    from agent_worker.daemon.discovery import home_directory, make_home
+    from agent_worker.definitions.project import load_project
+    from agent_worker.storage.files import Root
+    from agent_worker.trust.gate import Gate
+    from agent_worker.trust.powers import powers_of
+
+    project = load_project(root)
+    gate = Gate(Root.private(make_home(home_directory())), SystemClock())
+    for workflow in (None, *project.workflows.values()):
+        gate.approve(project.root, powers_of(project, workflow))
 
 
 def _backend(model: str | None) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 
@@ -13,7 +16,9 @@ from agent_worker.cli.complete import instances, workflows
 from agent_worker.cli.live import LiveView, summary_line
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
 from agent_worker.cli.params import read_params
-from agent_worker.errors import BadInput
+from agent_worker.errors import BadInput, Untrusted
+
+T = TypeVar("T")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -34,7 +39,7 @@ def run(workflow: str, rest: tuple[str, ...], tag: str, trust: bool, verbose: bo
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust)
     outcome: dict[str, Any] = {}
     with LiveView(verbose=verbose) as view:
-        for event in stream("POST", "/run", **wanted):
+        for event in _with_leave(workflow, partial(stream, "POST", "/run", **wanted)):
             record = json.loads(event.data)
             if as_json:
                 click.echo(json.dumps(record))
@@ -61,7 +66,8 @@ def run(workflow: str, rest: tuple[str, ...], tag: str, trust: bool, verbose: bo
 def start(workflow: str, rest: tuple[str, ...], tag: str, trust: bool, as_json: bool) -> None:
     """Start WORKFLOW and keep it alive until it is stopped. Parameters as for `run`."""
     message, given = _split(rest)
-    running = call("POST", "/workflows", **_wanted(workflow, message, given, tag=tag, trust=trust))
+    wanted = _wanted(workflow, message, given, tag=tag, trust=trust)
+    (running,) = _with_leave(workflow, lambda: iter([call("POST", "/workflows", **wanted)]))
     if as_json:
         return tell_json(running)
     members = ", ".join(member["name"] for member in running["members"])
@@ -121,6 +127,30 @@ def _set_agent(name: str, action: str, as_json: bool) -> None:
     tell_json(agent) if as_json else click.echo(f"{agent['name']} is {paint_state(agent['state'])}")
 
 
+def _with_leave(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """On a terminal the person is asked about what they have not approved, and it is tried once more."""
+    try:
+        yield from work()
+    except Untrusted:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        _ask_leave(workflow)
+        yield from work()
+
+
+def _ask_leave(workflow: str) -> None:
+    name = os.path.abspath(workflow) if workflow.endswith((".yaml", ".yml")) else workflow
+    wishes = call("GET", "/trust", workflow=name, project=here())
+    click.echo("This project would do what you have not approved:", err=True)
+    for wish in wishes:
+        if wish["changed"]:
+            click.echo(f"\n  changed: {clean(wish['what'])}", err=True)
+        for line in ("", *clean(wish["shown"]).splitlines()[:40]):
+            click.echo(f"  {line}", err=True)
+    click.confirm("\nAllow it, as it is now?", abort=True, err=True)
+    call("POST", "/trust", workflow=name, project=here(), digests=[wish["digest"] for wish in wishes])
+
+
 def _split(rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
     """A message, then parameters: whatever begins with a dash is a parameter."""
     words = list(rest)
@@ -129,8 +159,6 @@ def _split(rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
 
 
 def _wanted(workflow: str, message: str | None, given: list[str], *, tag: str, trust: bool) -> dict[str, Any]:
-    import os
-
     name = os.path.abspath(workflow) if workflow.endswith((".yaml", ".yml")) else workflow
     params = read_params(name, given) if given else {}
     wanted: dict[str, Any] = {"workflow": name, "tag": tag, "params": params, "message": message, "project": here()}

@@ -189,7 +189,7 @@ async def agent_set(
             await office.stage.supervisor.dismiss(id)
             await database.write(identities.set_state, id, "stopped", reason="stopped by a person")
         case "start":
-            await database.write(identities.set_state, id, "idle")
+            await database.write(assignments.start_agent, id)
     office.stage.supervisor.wake(id)
     return (await agent_info(office, name, project=str(admitted.project.root))).agent
 

@@ -26,7 +26,7 @@ class Gate:
         return self._home is None
 
     def require(self, root: Path, powers: Iterable[Power]) -> None:
-        """Raises Untrusted, which lists what the user has not approved."""
+        """Raises NotApproved, which lists what the user has not approved."""
         if not self.is_open:
             self._store(root).require(tuple(powers))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agent_worker.clock import Clock
-from agent_worker.errors import NotFound, Refused
+from agent_worker.errors import NotFound, Refused, Untrusted
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import Conflict, content_hash
 from agent_worker.trust.powers import Power
@@ -42,10 +42,8 @@ class Unapproved:
         return difference(self.before, _kept(self.power)) or "(it changed in a part that is too long, or no text)"
 
 
-class Untrusted(Refused):
+class NotApproved(Untrusted):
     """The project would do something that the user has not approved. `waiting` says what."""
-
-    code = "untrusted"
 
     def __init__(self, waiting: tuple[Unapproved, ...]) -> None:
         lines = [f"  {'changed: ' if one.before else ''}{one.power.what}" for one in waiting[:LISTED]]
@@ -95,9 +93,9 @@ class TrustStore:
         )
 
     def require(self, powers: Iterable[Power]) -> None:
-        """Raises Untrusted unless every one is approved."""
+        """Raises NotApproved unless every one is approved."""
         if waiting := self.unapproved(powers):
-            raise Untrusted(waiting)
+            raise NotApproved(waiting)
 
     def approve(self, powers: Iterable[Power]) -> None:
         """The user said yes, or it was us who wrote this for the user."""

@@ -26,7 +26,7 @@ from agent_worker.storage.files import Root
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
-from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet
+from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet, held_up
 from agent_worker.workflows.setup import run_setup
 from agent_worker.workspaces import channel, documents, workspace
 from agent_worker.workspaces.documents import Documents
@@ -81,7 +81,7 @@ class Instance:
     inline: tuple[str, ...] = ()  #: agent ids that end with it
 
     async def quiet(self) -> str:
-        """Wait until nobody has anything to do. Empty, or why it is paused."""
+        """Wait until nobody has anything to do. Empty, or why work that is left does not go on."""
         return await self.watch.quiet()
 
     async def run(self) -> Summary:
@@ -300,6 +300,7 @@ def _summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
         since=since,
     )
     bad = [f"{r['name']}: {r['reason']}" for r in ended if r["state"] in ("failed", "dead")]
+    incomplete = [r["reason"] for r in ended if r["state"] == "incomplete"]
     done = tx.all(
         """select a.name, count(*) as n from run r join agent a on a.id = r.agent
             where r.workspace = :room and r.state = 'done' and r.started_at >= :since
@@ -308,9 +309,10 @@ def _summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
         since=since,
     )
     tokens, cost = _spent(tx, room, since)
+    limit, held_by = attention.about(tx, "limit", room, since=since), held_up(tx, room)
     return Summary(
-        outcome=_outcome(row, reason, bad, ended),
-        reason=reason or row["paused"],
+        outcome=_outcome(reason, limit or row["paused"], held_by, [*bad, *incomplete]),
+        reason=reason or held_by or limit,
         runs={r["name"]: r["n"] for r in done},
         messages=len(channel.read(tx, room, limit=1_000_000)),
         documents=tuple(documents.changed_since(tx, room, since)),
@@ -320,12 +322,12 @@ def _summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
     )
 
 
-def _outcome(room: Row, reason: str, bad: list[str], ended: list[Row]) -> str:
-    if reason:
+def _outcome(stopped: str, limit: str, held_by: str, bad: list[str]) -> str:
+    if stopped:
         return "stopped"
-    if room["paused"]:
+    if limit:
         return "limit"
-    return "failed" if bad or any(r["state"] == "incomplete" for r in ended) else "done"
+    return "failed" if bad or held_by else "done"
 
 
 def _spent(tx: Transaction, room: str, since: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import asyncio
 
 from agent_worker import instructions
 from agent_worker.clock import Clock
-from agent_worker.events import Bus, Delta, Event
+from agent_worker.events import AgentChanged, Bus, Delta, Event
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.workspaces import workspace
 
@@ -30,14 +30,14 @@ class QuietWatch:
         self._unlisten = lambda: None  # ended by itself and stopped at the same moment, it is closed twice
 
     async def quiet(self) -> str:
-        """Wait for it. Empty, or why the workspace is paused: then nothing more will happen by itself."""
+        """Wait for it. Empty, or why there is work left that will not go on by itself."""
         while True:
             self._stirred.clear()
-            work, paused = await self._database.read(_look, self._room)
-            if work and not paused:
+            work, held_by = await self._database.read(_look, self._room)
+            if work:
                 await self._stirred.wait()
             elif await self._undisturbed():
-                return paused
+                return held_by
 
     async def _undisturbed(self) -> bool:
         moment = asyncio.create_task(self._clock.sleep(self._moment))
@@ -50,17 +50,25 @@ class QuietWatch:
             stirred.cancel()
 
     def _hear(self, event: Event) -> None:
-        if event.workspace == self._room and not isinstance(event, Delta):
+        held_up = isinstance(event, AgentChanged) and event.state not in ("idle", "running")
+        if held_up or (event.workspace == self._room and not isinstance(event, Delta)):
             self._stirred.set()
 
 
 def _look(tx: Transaction, room: str) -> tuple[int, str]:
-    return instructions.open_in(tx, room), str(workspace.get(tx, room)["paused"])
+    return instructions.going_on(tx, room), held_up(tx, room)
+
+
+def held_up(tx: Transaction, room: str) -> str:
+    """Why work that is left here waits for a person; empty when there is none."""
+    if paused := workspace.get(tx, room)["paused"]:
+        return str(paused)
+    return "; ".join(f"{row['name']}: {row['reason']}" for row in instructions.held(tx, room))
 
 
 def close_if_quiet(tx: Transaction, room: str, *, now: int) -> bool:
     """End the instance in the very transaction that finds it idle: what came a moment ago is not lost."""
-    if instructions.open_in(tx, room) and not workspace.get(tx, room)["paused"]:
+    if instructions.going_on(tx, room):
         return False
     workspace.close_room(tx, room, now=now)
     return True

@@ -63,6 +63,7 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
             given=room.given,
             ends=room.ends,
         )
+        tx.run("update member set fruitless = 0 where workspace = :id", id=id)
     else:
         if known:
             tx.run("update workspace set state = 'archived' where id = :id", id=known["id"])
@@ -187,12 +188,31 @@ def leave_all(tx: Transaction) -> None:
     tx.run("update workspace set state = 'left' where state = 'running'")
 
 
+_OF_A_ROOM = (
+    "message",
+    "delivery",
+    "resource",
+    "document",
+    "member",
+    "instruction",
+    "run",
+    "attention",
+    "event",
+)
+
+
 def erase(tx: Transaction, workspace: str) -> None:
-    """Provider `memory` keeps nothing: its rows go with the room."""
-    for table in ("message", "delivery", "resource", "document", "member"):
+    """Provider `memory` keeps nothing: whatever was said and done here goes with the room. What it cost stays."""
+    for table in ("step", "call"):
+        tx.run(
+            f"delete from {table} where work in (select work from instruction where workspace = :workspace)",
+            workspace=workspace,
+        )
+    for table in _OF_A_ROOM:
         tx.run(f"delete from {table} where workspace = :workspace", workspace=workspace)
-    tx.run("delete from talk where context = :workspace", workspace=workspace)
-    tx.run("update workspace set state = 'archived' where id = :workspace", workspace=workspace)
+    for table in ("talk", "thread"):
+        tx.run(f"delete from {table} where context = :workspace", workspace=workspace)
+    tx.run("update workspace set state = 'archived', given = '{}' where id = :workspace", workspace=workspace)
 
 
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:
