@@ -69,6 +69,17 @@ async def test_Y17_a_child_that_reads_stdin_finds_it_empty(tmp_path: Path) -> No
     assert await shell("cat", tmp_path) == Completed(0, "", 0, False)
 
 
+async def test_a_child_is_talked_to_while_it_runs_and_its_silence_blocks_nobody(tmp_path: Path) -> None:
+    async with start(["cat"], cwd=tmp_path, env=ENV, stdin=subprocess.PIPE) as child:
+        for word in (b"one\n", b"two\n"):
+            child.stdin.write(word)
+            assert await child.stdout.readline() == word
+        child.stdin.close()
+        assert await child.wait() == 0
+    async with start(["sleep", "1000"], cwd=tmp_path, env=ENV, stdin=subprocess.PIPE) as child:
+        child.stdin.write(b"x" * MIB)  # nobody reads it
+
+
 async def test_B3_no_secret_of_ours_is_in_the_childs_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

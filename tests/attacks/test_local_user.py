@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import statistics
@@ -159,10 +160,8 @@ def test_L8_strangers_cannot_keep_the_person_out(daemon: Served) -> None:
             waiting.append(connection)
             with_words = beginnings[number % len(beginnings)]
             if with_words:
-                try:
+                with contextlib.suppress(OSError):
                     connection.sendall(with_words)
-                except OSError:
-                    pass
             if number % 100 == 99:
                 began = time.monotonic()
                 assert daemon.alive()

@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-NAMES = ("pid", "environment", "die", "hang", "spawn", "babble", "huge", "send")
+NAMES = ("pid", "environment", "die", "bequeath", "deafen", "hang", "spawn", "babble", "huge", "send")
 
 
 def call(tool: str) -> str | None:
@@ -22,6 +23,12 @@ def call(tool: str) -> str | None:
         case "die":
             print("out of cheese", file=sys.stderr, flush=True)
             os._exit(3)
+        case "bequeath":  # a child of its keeps its pipes open
+            subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            os._exit(4)
+        case "deafen":
+            os.close(1)
+            time.sleep(1000)
         case "spawn":
             child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
             Path("grandchild").write_text(str(child.pid))
@@ -63,6 +70,8 @@ def main() -> None:
             print(json.dumps({**reply, "error": {"code": -32601, "message": "unknown"}}), flush=True)
         elif (answer := result(asked["method"], asked.get("params", {}))) is not None:
             print(json.dumps({**reply, "result": answer}), flush=True)
+    if sys.argv[1:] == ["stubborn"]:  # goes on when nobody is there any more
+        time.sleep(1000)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import contextlib
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -66,6 +67,7 @@ class Life:
         line = json.dumps(what).encode() + b"\n"
         with contextlib.suppress(BrokenPipeError):  # nobody listens any more: the end is near
             while line:
+                select.select([], [self.out], [])  # the event loop has made the wire one that does not wait
                 line = line[os.write(self.out, line) :]
 
     async def live(self, requests: asyncio.StreamReader) -> None:

@@ -11,7 +11,9 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -44,9 +46,8 @@ async def make_app(identity: Identity) -> App:
     tokens = Tokens(identity.token)
     async with AsyncExitStack() as opening:
         database = identity.home / DATABASE
-        os.close(
-            open_private(database, os.O_RDWR | os.O_CREAT)
-        )  # nobody else's to read, nor what SQLite puts beside it
+        # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
+        os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         engine = await opening.enter_async_context(
             open_engine(Settings(database=database, trust=Root.private(identity.home)))
         )
@@ -86,7 +87,9 @@ def _warm_up() -> None:
 
 
 def _own_routes(identity: Identity) -> list[BaseRoute]:
-    page = describe(OPERATIONS.values(), version=version("agent-worker"))
+    @cache
+    def page() -> dict[str, Any]:
+        return describe(OPERATIONS.values(), version=version("agent-worker"))
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "ok"})  # to anybody: so no version, no process, no path
@@ -98,7 +101,7 @@ def _own_routes(identity: Identity) -> list[BaseRoute]:
         return JSONResponse({"stopping": True}, 202)
 
     async def openapi(request: Request) -> Response:
-        return JSONResponse(page)
+        return JSONResponse(page())
 
     return [
         route("GET", "/health", health),

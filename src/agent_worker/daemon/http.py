@@ -224,11 +224,12 @@ class EventResponse(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, stream: Stream, *, ended: Callable[[], None]) -> None:
+    def __init__(self, stream: Stream, *, ended: Callable[[], None], ping: float = PING) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._stream = stream
         self._ended = ended
+        self._ping = ping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         leaving = asyncio.create_task(_left(receive))
@@ -249,7 +250,7 @@ class EventResponse(Response):
         try:
             while True:
                 following = following or asyncio.create_task(_next(batches))
-                await asyncio.wait({following, leaving}, timeout=PING, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({following, leaving}, timeout=self._ping, return_when=asyncio.FIRST_COMPLETED)
                 if leaving.done():
                     return
                 if not following.done():

@@ -206,7 +206,7 @@ class _Ear:
                 await self._stirred.wait()
 
     def _taken(self) -> Sequence[Event]:
-        batch, size = [], 0
+        batch, size = list[Event](), 0
         while self._heard and len(batch) < _BATCH and size < _BATCH_BYTES:
             batch.append(self._heard.popleft())
             size += _size(batch[-1])

@@ -228,11 +228,10 @@ async def _over_pipes(program: Program, lost: Lost) -> AsyncIterator[MessageStre
             stderr=subprocess.PIPE,
         ) as child,
     ):
-        tasks = [
-            asyncio.create_task(said.take_all(child.stderr)),
-            asyncio.create_task(_hear(child, theirs, lost, said)),
-            asyncio.create_task(_speak(child, theirs, lost)),
-        ]
+        hearing = asyncio.create_task(_hear(child, theirs))
+        speaking = asyncio.create_task(_speak(child, theirs))
+        noting = asyncio.create_task(said.take_all(child.stderr))
+        attending = asyncio.create_task(_attend(child, hearing, speaking, said, lost))
         try:
             yield ours
         finally:
@@ -240,44 +239,47 @@ async def _over_pipes(program: Program, lost: Lost) -> AsyncIterator[MessageStre
             with suppress(TimeoutError):
                 async with asyncio.timeout(PARTING):
                     await child.exited.wait()
+            tasks = (hearing, speaking, noting, attending)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _hear(child: Child, theirs: MessageStream, lost: Lost, said: Ends) -> None:
-    async with theirs[1] as client:  # leaving it tells the client that no more answers come
-        async for line in lines(child.stdout, cap=ANSWER_CAP):
-            if len(line) > ANSWER_CAP:
-                lost(f"it sent a message larger than {ANSWER_CAP:,} bytes")
-                return
-            with suppress(ValueError):  # what it prints beside the protocol
-                await client.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
-        lost(await _how_it_ended(child, said))
+async def _hear(child: Child, theirs: MessageStream) -> str:
+    """Until its output ends; or why we stopped listening."""
+    async for line in lines(child.stdout, cap=ANSWER_CAP):
+        if len(line) > ANSWER_CAP:
+            return f"it sent a message larger than {ANSWER_CAP:,} bytes"
+        with suppress(ValueError):  # what it prints beside the protocol
+            await theirs[1].send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+    return ""
 
 
-async def _speak(child: Child, theirs: MessageStream, lost: Lost) -> None:
-    try:
+async def _speak(child: Child, theirs: MessageStream) -> None:
+    with suppress(OSError):  # it closed its input
         async for item in theirs[0]:
             if isinstance(item, SessionMessage):
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 child.stdin.write(f"{text}\n".encode())
                 await child.stdin.drain()
-    except OSError:
-        # If it ended, whoever hears its end knows better.
-        await asyncio.sleep(PARTING)
-        lost("it does not read what we say")
 
 
-async def _how_it_ended(child: Child, said: Ends) -> str:
+async def _attend(
+    child: Child, hearing: asyncio.Task[str], speaking: asyncio.Task[None], said: Ends, lost: Lost
+) -> None:
+    """Tell when there is nobody to talk to any more. Its output may outlast it, in the hands of its children."""
+    exiting = asyncio.create_task(child.exited.wait())
     try:
-        async with asyncio.timeout(PARTING):
-            await child.exited.wait()
-        how = f"it ended with exit code {await child.wait()}"
-    except TimeoutError:
-        how = "it closed its output"
-    last_words = said.text().strip()[-REASON:]
-    return f"{how}: {last_words}" if last_words else how
+        await asyncio.wait({exiting, hearing, speaking}, return_when=asyncio.FIRST_COMPLETED)
+        if hearing.done() and (why := hearing.result()):
+            return lost(why)
+        await asyncio.wait({exiting, hearing}, timeout=PARTING)  # the end of the others comes a moment later
+        if not exiting.done():
+            return lost("it closed its output" if hearing.done() else "it does not read what we say")
+        last_words = said.text().strip()[-REASON:]
+        lost(f"it ended with exit code {await child.wait()}{': ' if last_words else ''}{last_words}")
+    finally:
+        exiting.cancel()
 
 
 # --- in our words -------------------------------------------------------------------------------------

@@ -1,0 +1,294 @@
+"""`GET /events`: everything that happens, resumable, in one order, whatever other readers do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shells.served import Served, eventually, follow, frames, parse_answer, served
+
+from agent_worker.daemon.http import STREAMS, EventResponse
+from agent_worker.service.stream import Happening
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("events")) as made:
+        made.do("POST", "/workflows", workflow="review")
+        yield made
+
+
+def post(daemon: Served, texts: Sequence[str], *, at: str = "@review") -> None:
+    """Quickly: on one connection."""
+    with daemon.connect() as connection:
+        for text in texts:
+            body = json.dumps({"to": at, "message": text, "project": str(daemon.project)}).encode()
+            head = daemon.head("POST", "/send", f"Content-Length: {len(body)}")
+            connection.sendall(head + b"\r\n" + body)
+            received = b""
+            while not received.endswith(b"}"):
+                received += connection.recv(65536)
+            assert parse_answer(received).status == 200, received
+
+
+def newest(daemon: Served) -> int:
+    """The number of an event that has just happened."""
+    connection, events = follow(daemon, "/events?kind=message")
+    with connection:
+        time.sleep(0.05)
+        post(daemon, ["mark"])
+        return int(next(events)["id"])
+
+
+def until_text(events: Iterator[dict[str, str]], text: str) -> list[dict[str, Any]]:
+    seen = []
+    for event in events:
+        seen.append(json.loads(event["data"]) | {"id": event.get("id")})
+        if seen[-1].get("text") == text:
+            return seen
+    raise AssertionError(f"ended before {text}")
+
+
+def test_events_are_numbered_and_told_in_order(daemon: Served) -> None:
+    after = newest(daemon)
+    connection, events = follow(daemon, f"/events?after={after}")
+    with connection:
+        post(daemon, ["one", "two", "three"])
+        seen = [event for event in until_text(events, "three") if event["event"] == "message"]
+    assert [event["text"] for event in seen] == ["one", "two", "three"]
+    numbers = [int(event["id"]) for event in seen]
+    assert numbers == sorted(set(numbers))
+    assert all(event["number"] == int(event["id"]) for event in seen)
+
+
+def test_it_goes_on_after_the_last_event_that_was_seen(daemon: Served) -> None:
+    after = newest(daemon)
+    post(daemon, ["missed one", "missed two"])
+    connection, events = follow(daemon, "/events", f"Last-Event-ID: {after}")
+    with connection:
+        texts = [event["text"] for event in until_text(events, "missed two") if event["event"] == "message"]
+    assert texts == ["missed one", "missed two"]
+
+
+@pytest.mark.parametrize("last", ["x", "-5", "1.5", "99999999999999999999999", "1; drop table"])
+def test_a_last_event_that_is_none_is_refused(daemon: Served, last: str) -> None:
+    assert daemon.ask("GET", "/events", f"Last-Event-ID: {last}").status == 422
+
+
+def test_a_number_from_the_future_means_from_now_on(daemon: Served) -> None:
+    connection, events = follow(daemon, "/events?after=999999999999&kind=message")
+    with connection:
+        time.sleep(0.1)
+        post(daemon, ["from now on"])
+        assert json.loads(next(events)["data"])["text"] == "from now on"
+
+
+def test_it_can_be_narrowed_to_a_place_a_kind_and_a_project(daemon: Served, tmp_path: Path) -> None:
+    after = newest(daemon)
+    daemon.do("POST", "/workflows", workflow="review", tag="other")
+    post(daemon, ["elsewhere"], at="@review:other")
+    post(daemon, ["@alice here"])
+    daemon.do("POST", "/ask", agent="bob", message="personal")
+    post(daemon, ["last"])
+
+    def seen(query: str) -> list[dict[str, Any]]:
+        connection, events = follow(daemon, daemon.query(f"/events?after={after}{query}"))
+        with connection:
+            return until_text(events, "last")
+
+    here = seen("&at=@review")
+    assert "elsewhere" not in [event.get("text") for event in here]
+    assert len({event["workspace"] for event in here}) == 1
+    assert {event["event"] for event in seen("&kind=message,workspace")} <= {"message", "workspace"}
+    assert "personal" in json.dumps(seen(""))
+    connection, events = follow(daemon, daemon.query(f"/events?after={after}&at=bob&kind=ended"))
+    with connection:
+        assert json.loads(next(events)["data"])["name"] == "bob"
+
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents" / "zoe.yaml").write_text("backend: mock\n")
+    connection, events = follow(daemon, f"/events?after={after}&project={tmp_path}")
+    with connection:
+        daemon.client.request("POST", "/ask", {"agent": "zoe", "message": "hi", "project": str(tmp_path)})
+        first = json.loads(next(events)["data"])
+        assert first["event"] == "queued"  # the first of this project: all of the others' was left out
+        assert next(e for e in map(lambda e: json.loads(e["data"]), events) if e["event"] == "ended")["name"] == "zoe"
+
+
+@pytest.mark.parametrize("text", ["a\n\nevent: done\ndata: {}\n\n", "a\r\revent: done\rdata: {}\r\r", "a\r\nid: 7\r\n"])
+def test_X6_a_text_cannot_become_an_event(daemon: Served, text: str) -> None:
+    after = newest(daemon)
+    post(daemon, [text, "behind it"])
+    connection, events = follow(daemon, f"/events?after={after}&kind=message")
+    with connection:
+        one, two = next(events), next(events)
+    assert json.loads(one["data"])["text"] == text
+    assert json.loads(two["data"])["text"] == "behind it"
+    assert set(one) == {"id", "event", "data"}
+    assert "\r" not in one["data"]
+
+
+def test_O1_twenty_readers_under_load_see_the_same_without_gap_or_repeat(daemon: Served) -> None:
+    """Some from the start, some coming and going all the time, each going on where it was."""
+    after = newest(daemon)
+    writers, each = 4, 100
+    finished = threading.Event()
+
+    def read(seed: int) -> list[tuple[int, str]]:
+        chance, at = random.Random(seed), after
+        found: list[tuple[int, str]] = []
+        while True:
+            connection, events = follow(daemon, "/events?kind=message", f"Last-Event-ID: {at}")
+            with connection:
+                for event in events:
+                    at = int(event["id"])
+                    found.append((at, json.loads(event["data"])["text"]))
+                    if found[-1][1] == "the end":
+                        return found
+                    if seed % 2 and chance.random() < 0.02:
+                        break
+
+    def write(number: int) -> None:
+        post(daemon, [f"{number}.{count}" for count in range(each)])
+
+    with ThreadPoolExecutor(24) as pool:
+        readers = [pool.submit(read, seed) for seed in range(20)]
+        writing = [pool.submit(write, number) for number in range(writers)]
+        for each_writer in writing:
+            each_writer.result()
+        post(daemon, ["the end"])
+        seen = [reader.result(timeout=30) for reader in readers]
+        finished.set()
+    assert all(other == seen[0] for other in seen[1:])
+    numbers = [number for number, _ in seen[0]]
+    assert numbers == sorted(set(numbers))
+    texts = [text for _, text in seen[0]]
+    assert len(texts) == writers * each + 1
+    for number in range(writers):  # each sender's own order is kept
+        assert [t for t in texts if t.startswith(f"{number}.")] == [f"{number}.{count}" for count in range(each)]
+
+
+def test_L6_readers_that_stop_reading_hurt_only_themselves(daemon: Served) -> None:
+    after = newest(daemon)
+    before = daemon.settled_rss()
+    post(daemon, ["x" * 4000] * 800)  # more than the system buffers for a connection
+    stuck = []
+    for _ in range(STREAMS - 4):
+        connection = daemon.connect(receive_buffer=4096)
+        connection.sendall(daemon.head("GET", f"/events?after={after}") + b"\r\n")
+        stuck.append(connection)
+    healthy, events = follow(daemon, "/events?kind=message")
+    waits = []
+    with healthy:
+        for number in range(100):
+            began = time.monotonic()
+            post(daemon, [f"quick {number}" + "y" * 3500])
+            while not json.loads(next(events)["data"])["text"].startswith(f"quick {number}y"):
+                pass
+            waits.append(time.monotonic() - began)
+    assert sorted(waits)[-2] < 0.5  # a busy machine, not ours to blame
+    assert daemon.rss() - before < 20
+    # They are let go, and their places are free again; what they had seen is where they go on.
+    assert eventually(lambda: _streams_free(daemon), within=25)
+    resumed = stuck[0]
+    seen = _numbers_until_cut(resumed)
+    connection, events = follow(daemon, "/events", f"Last-Event-ID: {seen[-1]}")
+    with connection:
+        assert int(next(events)["id"]) == seen[-1] + 1
+    assert seen == list(range(seen[0], seen[-1] + 1))
+    for connection in stuck:
+        connection.close()
+
+
+def _streams_free(daemon: Served) -> bool:
+    opened = []
+    try:
+        for _ in range(STREAMS - 2):
+            connection = daemon.connect()
+            opened.append(connection)
+            connection.sendall(daemon.head("GET", "/events") + b"\r\n")
+            if not connection.recv(100).startswith(b"HTTP/1.1 200"):
+                time.sleep(0.5)
+                return False
+        return True
+    finally:
+        for connection in opened:
+            connection.close()
+
+
+def _numbers_until_cut(connection: socket.socket) -> list[int]:
+    seen = []
+    try:
+        for event in frames(connection):
+            seen.append(int(event["id"]))
+    except OSError:
+        pass
+    return seen
+
+
+def test_so_many_streams_and_no_more(daemon: Served) -> None:
+    assert eventually(lambda: _streams_free(daemon))
+    opened = []
+    answers = []
+    for _ in range(STREAMS + 5):
+        connection = daemon.connect()
+        opened.append(connection)
+        connection.sendall(daemon.head("GET", "/events") + b"\r\n")
+        answers.append(connection.recv(65536)[:12])
+    assert answers.count(b"HTTP/1.1 200") >= STREAMS - 1  # one of those before may just be going
+    assert answers.count(b"HTTP/1.1 429") >= 5
+    assert daemon.alive()
+    for connection in opened:
+        connection.close()
+    assert eventually(lambda: _streams_free(daemon))
+
+
+def test_R6_at_the_end_every_reader_gets_a_last_event(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        opened = [follow(daemon, "/events") for _ in range(20)]
+        post_to_alice = daemon.do("POST", "/ask", agent="alice", message="hi")
+        assert post_to_alice["state"] == "done"
+        began = time.monotonic()
+        daemon.client.request("POST", "/shutdown", {})
+        for connection, events in opened:
+            last = list(events)[-1]
+            assert (last["event"], json.loads(last["data"])["reason"]) == ("end", "stopping")
+            connection.close()
+        daemon.process.wait(timeout=10)
+        assert time.monotonic() - began < 10
+
+
+async def test_a_silent_stream_shows_that_it_is_alive() -> None:
+    class Silent:
+        closed = False
+
+        async def __aiter__(self) -> AsyncIterator[Sequence[Happening]]:
+            await asyncio.sleep(0.1)
+            yield [Happening("late", "{}", 7)]
+
+        async def close(self) -> None:
+            self.closed = True
+
+    sent: list[bytes] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message.get("body", b""))
+
+    async def receive() -> MutableMapping[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    stream = Silent()
+    await EventResponse(stream, ended=lambda: None, ping=0.02)({}, receive, send)
+    assert sent.count(b": ping\n\n") >= 2
+    assert sent[-2:] == [b"id: 7\nevent: late\ndata: {}\n\n", b""]
+    assert stream.closed

@@ -1,0 +1,169 @@
+"""The HTTP door: a route for every operation, arguments as one, errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from starlette.requests import Request
+from starlette.responses import Response
+from tests.shells.served import Served, served
+
+from agent_worker import errors
+from agent_worker.daemon.http import STATUS, explained, status_of
+from agent_worker.daemon.openapi import describe
+from agent_worker.service.catalogue import OPERATIONS
+from agent_worker.trust.store import Untrusted
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("http")) as made:
+        yield made
+
+
+def test_a_message_is_sent_and_answered(daemon: Served) -> None:
+    receipt = daemon.do("POST", "/send", to="alice", message="hello")
+    assert receipt["id"].startswith("i_")
+    answer = daemon.do("POST", "/ask", agent="alice", message="what is left to do?")
+    assert (answer["state"], answer["text"]) == ("done", "I have looked at this: what is left to do?")
+    lines = daemon.client.request("GET", daemon.query("/messages?at=alice"))[1]
+    assert [line["who"] for line in lines] == ["user", "alice", "user", "alice"]
+
+
+def test_a_workflow_is_started_talked_to_and_stopped(daemon: Served) -> None:
+    running = daemon.do("POST", "/workflows", workflow="review", tag="talk")
+    assert (running["name"], running["state"]) == ("review:talk", "running")
+    receipt = daemon.do("POST", "/channels/review:talk", message="@bob hi, @nobody too")
+    assert (receipt["woke"], receipt["unknown"]) == (["bob"], ["nobody"])
+    assert daemon.client.request("GET", daemon.query("/workflows/review:talk"))[1]["members"][0]["name"] == "alice"
+    summary = daemon.client.request("DELETE", daemon.query("/workflows/review:talk"))[1]
+    assert summary["outcome"] == "stopped"
+    assert daemon.client.request("GET", daemon.query("/status"))[1]["instances"][0]["state"] == "stopped"
+
+
+def test_what_is_written_out_is_tried_before_what_is_an_argument(daemon: Served) -> None:
+    """`/workflows/run` is not an instance called run, `/agents/x/todos` no action called todos."""
+    assert daemon.do("POST", "/workflows/run", workflow="review", tag="static")["outcome"] == "done"
+    assert daemon.do("POST", "/agents/alice/todos", text="look")[0]["text"] == "look"
+    assert daemon.do("POST", "/agents/alice/pause")["state"] == "paused"
+    assert daemon.do("POST", "/agents/alice/resume")["state"] == "idle"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code", "said"),
+    [
+        ("POST", "/send", {"to": "alice"}, 422, "bad_input", "message is missing"),
+        ("POST", "/send", {"to": "alice", "message": "hi", "sender": "bob"}, 422, "bad_input", "no argument sender"),
+        ("POST", "/send", {"to": "alice", "message": "hi", "priority": 0}, 422, "bad_input", "no argument priority"),
+        ("POST", "/send", {"to": "alice", "message": 5}, 422, "bad_input", "message"),
+        ("POST", "/send", {"to": "alice", "message": "  "}, 422, "bad_input", "empty"),
+        ("POST", "/send", {"to": "a b c", "message": "hi"}, 422, "bad_input", ""),
+        ("POST", "/send", {"to": "carol", "message": "hi"}, 404, "not_found", "no agent carol"),
+        ("POST", "/send", {"to": "@review:gone", "message": "hi"}, 409, "not_running", "is not running"),
+        ("POST", "/workflows", {"workflow": "nothing"}, 404, "not_found", "no workflow nothing"),
+        ("POST", "/agents", {"name": "alice"}, 409, "refused", "already"),
+        ("POST", "/agents", {"name": "../x"}, 422, "bad_input", ""),
+        ("POST", "/agents/alice/explode", {}, 422, "bad_input", "action"),
+        ("GET", "/agents/carol", None, 404, "not_found", "carol"),
+        ("GET", "/runs/r_1", None, 404, "not_found", "no run"),
+        ("GET", "/events?after=-1", None, 422, "bad_input", "negative"),
+        ("GET", "/events?after=x", None, 422, "bad_input", "after"),
+        ("GET", "/nowhere", None, 404, "not_found", "no GET /nowhere"),
+        ("DELETE", "/projects", None, 405, "bad_method", "no DELETE /projects"),
+        ("PATCH", "/send", {}, 405, "bad_method", ""),
+    ],
+)
+def test_errors_have_a_status_a_code_and_a_sentence(
+    daemon: Served, method: str, path: str, body: dict[str, Any] | None, status: int, code: str, said: str
+) -> None:
+    if body is not None and method == "POST":
+        body = {"project": str(daemon.project)} | body
+    answer = daemon.ask(method, path if "no" in path or method == "PATCH" or body else daemon.query(path), body=body)
+    error = answer.json["error"]
+    assert (answer.status, error["code"]) == (status, code), error
+    assert said in error["message"]
+    assert set(error) == {"code", "message", "hint"}
+
+
+@pytest.mark.parametrize("project", ["relative", ".", "", "/no/such/place", "/etc/passwd", "/" + "x" * 5000])
+def test_a_project_is_a_directory_by_its_full_path(daemon: Served, project: str) -> None:
+    answer = daemon.ask("POST", "/send", body={"to": "alice", "message": "hi", "project": project})
+    assert answer.status in {404, 422}, answer
+
+
+def test_every_error_has_its_status() -> None:
+    expected = {
+        errors.BadInput: 422,
+        errors.NotFound: 404,
+        errors.Refused: 409,
+        errors.Stale: 409,
+        errors.NotRunning: 409,
+        errors.Fenced: 409,
+        errors.StorageFault: 507,
+        errors.Overloaded: 502,
+        errors.AgentWorkerError: 500,
+    }
+    for kind, status in expected.items():
+        assert status_of(kind("x")) == status, kind
+    assert status_of(errors.DefinitionError([])) == 422
+    assert STATUS[Untrusted.code] == 403
+
+
+async def test_a_mistake_of_ours_is_told_by_its_number_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(request: Request) -> Response:
+        raise ZeroDivisionError("the secret")
+
+    response = await explained(broken)(Request({"type": "http", "method": "GET", "path": "/x", "headers": []}))
+    error = json.loads(bytes(response.body))["error"]
+    assert response.status_code == 500
+    assert "secret" not in error["message"]
+    assert error["message"].rpartition(" ")[2] in caplog.text
+
+
+# --- OpenAPI
+
+
+def test_the_page_lists_every_operation_with_its_arguments(daemon: Served) -> None:
+    page = daemon.client.request("GET", "/openapi.json")[1]
+    listed = {each["operationId"]: each for path in page["paths"].values() for each in path.values()}
+    assert set(OPERATIONS) <= set(listed)
+    for operation in OPERATIONS.values():
+        described = listed[operation.name]
+        names = {each["name"] for each in described.get("parameters", ())}
+        if body := described.get("requestBody"):
+            names |= set(body["content"]["application/json"]["schema"]["properties"])
+        assert names == set(operation.arguments.model_fields), operation.name
+        assert described["summary"]
+    assert "text/event-stream" in listed["run"]["responses"]["200"]["content"]
+
+
+def test_the_tools_of_the_persons_own_ai_have_the_names_of_the_specification() -> None:
+    assert {operation.tool for operation in OPERATIONS.values() if operation.tool} == {
+        *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status"),
+        *("channel_read", "channel_send", "attention_list", "attention_answer"),
+    }
+
+
+#: What waits for work to be done, and what never ends.
+LONG = {"/run", "/serve", "/ask", "/workflows/run", "/events"}
+#: The page without what would end the daemon we test, or take long.
+PAGE = describe(OPERATIONS.values(), version="0")
+PAGE["paths"] = {path: described for path, described in PAGE["paths"].items() if path not in {*LONG, "/shutdown"}}
+schema = schemathesis.openapi.from_dict(PAGE)
+
+
+@schema.parametrize()
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+def test_D8p_whatever_is_asked_it_is_no_mistake_of_ours(daemon: Served, case: schemathesis.Case) -> None:
+    if "project" in (case.query or {}):
+        case.query["project"] = str(daemon.project)
+    if isinstance(case.body, dict) and "project" in case.body:
+        case.body["project"] = str(daemon.project)
+    headers = {"Authorization": f"Bearer {daemon.client.found.token}"}
+    case.call_and_validate(base_url=f"http://{daemon.here}", headers=headers, checks=[not_a_server_error], timeout=20)
