@@ -15,6 +15,7 @@ import apsw
 
 from agent_worker import identities, routing
 from agent_worker.events import Bus
+from agent_worker.redaction import Redactor
 from agent_worker.storage.database import Transaction
 from agent_worker.storage.sqlite import GROUP, SqliteDatabase
 from agent_worker.workspaces import workspace
@@ -77,7 +78,7 @@ def open_room(tx: Transaction, *members: str) -> str:
 
 
 async def measure(folder: Path) -> list[Figure]:
-    database = await SqliteDatabase.open(folder / "posts.db", Bus())
+    database = await SqliteDatabase.open(folder / "posts.db", Bus(), redact=Redactor())
     raw = RawGroupCommit(folder / "raw.db")
     room = await database.write(open_room, "alice", "bob")
     plain, calling = (routing.Speech(room, "user", text) for text in (TEXT, f"@alice {TEXT}"))

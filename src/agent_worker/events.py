@@ -7,9 +7,12 @@ the event loop, in the order of commits. A subscriber that does not keep up is c
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import ClassVar
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +217,10 @@ class Bus:
 
     def publish(self, event: Event) -> None:
         for listener in tuple(self._listeners):
-            listener(event)
+            try:
+                listener(event)
+            except Exception:  # boundary: what is told was committed, and others wait for their answer
+                log.exception("a listener failed at %s", event.kind)
         for subscription in tuple(self._subscribers):
             if not subscription.offer(event, room=self._room):
                 self.drop(subscription)

@@ -44,7 +44,7 @@ class Mirror:
         self._places: dict[Target, tuple[Root, str]] = {}  # where, and the file (or the folder of dated files)
         self._written: dict[Target, int] = {}
         self._behind: set[Target] = set()
-        self._kept: set[str] = set()  # resources that have their file
+        self._kept: dict[str, set[str]] = {}  # room → resources that have their file there
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -59,6 +59,8 @@ class Mirror:
     def forget(self, target: Target) -> None:
         self._places.pop(target, None)
         self._written.pop(target, None)
+        if target.agent is None and target.workspace:
+            self._kept.pop(target.workspace, None)
 
     async def flush(self) -> None:
         """Wait until the files hold all that was committed before."""
@@ -111,10 +113,20 @@ class Mirror:
             await self._keep_resources(root, target.workspace)
 
     async def _keep_resources(self, root: Root, room: str) -> None:
-        for id in set(await self._database.read(resources.ids, room)) - self._kept:
+        if room not in self._kept:
+            self._kept[room] = await asyncio.to_thread(_resources_on_disk, root)
+        for id in set(await self._database.read(resources.ids, room)) - self._kept[room]:
             kept = await self._database.read(resources.load, room, id)
             await asyncio.to_thread(root.replace, f"{RESOURCES}/{id}", kept.text)
-            self._kept.add(id)
+            self._kept[room].add(id)
+
+
+def _resources_on_disk(root: Root) -> set[str]:
+    """A file is put in place whole: one that is there needs no second look."""
+    try:
+        return {entry.name for entry in root.list(RESOURCES)}
+    except NotFound:
+        return set()
 
 
 def last_seq(root: Root, path: str, *, dated: bool) -> int:

@@ -10,6 +10,7 @@ from agent_worker.events import Bus
 from agent_worker.mirror import CONVERSATIONS, Mirror, Target
 from agent_worker.storage.files import Root
 from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.workspaces import resources
 from tests.faults.driver import Nursery, Scene
 from tests.faults.oracle import check
 from tests.faults.report import report
@@ -76,3 +77,21 @@ def test_D7_a_log_that_was_deleted_is_written_again(scene: Scene) -> None:
         path.unlink()
     scene.settle()
     check(scene)
+
+
+async def test_D7_a_resource_has_its_file_in_every_room_and_is_not_written_again(tmp_path: Path) -> None:
+    bus = Bus()
+    database = await SqliteDatabase.open(tmp_path / "state.db", bus)
+    for room in ("one", "two"):
+        kept = await database.write(resources.store, room, "the same text")
+    seen = set()
+    for _ in range(2):
+        mirror = Mirror(database, bus)
+        for room in ("one", "two"):
+            mirror.watch(Target(room, None), Root(tmp_path / room), "channel.jsonl")
+        await mirror.close()
+        files = [tmp_path / room / "resources" / kept.id for room in ("one", "two")]
+        assert [path.read_text() for path in files] == ["the same text"] * 2
+        seen.add(tuple(path.stat().st_ino for path in files))
+    assert len(seen) == 1
+    await database.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.shells.served import Answer, Served, eventually, frames, kinds, serve
 from agent_worker.daemon.client import COMMAND, connect
 from agent_worker.errors import Permanent
 
-SLOW = "backend: mock\nscript: [{ say: at last, slow: 30s }]\n"
+SLOW = "backend: mock\nscript: [" + "{ say: at last, slow: 30s }, " * 5 + "]\n"
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +61,6 @@ def test_what_is_written_is_shown_as_it_is_written(daemon: Served) -> None:
 
 
 def test_each_follows_its_own_work_only(daemon: Served) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(5) as pool:
         asked = [f"question {number}" for number in range(5)]
         answers = list(pool.map(lambda text: run(daemon, agent="bob", message=text), asked))

@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
@@ -70,10 +71,9 @@ async def make_app(identity: Identity) -> App:
 @asynccontextmanager
 async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
     async with everything:
-        chores = [asyncio.create_task(asyncio.to_thread(chore)) for chore in (_sweep, _warm_up)]
+        for chore in (_sweep, _warm_up):  # in threads that nobody waits for, also not at the end
+            threading.Thread(target=chore, name=chore.__name__, daemon=True).start()
         yield
-        for chore in chores:
-            chore.cancel()
 
 
 def _sweep() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -121,8 +121,7 @@ async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
         case _Wish(message=str(message), agent=str(agent), workflow=None, agents=None):
             return await _ask(office, await office.project(project), agent, message)
         case _Wish(workflow=str(workflow), agent=None, agents=None):
-            before = await newest(office.stage.database)
-            running = await begin(
+            starting = begin(
                 office,
                 workflow,
                 project,
@@ -132,7 +131,7 @@ async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
                 ends="quiet",
                 trust=wish.trust,
             )
-            return _Team(office, running, after=before)
+            return await _follow_team(office, starting)
         case _Wish(message=str(message), agents=dict(agents), agent=None, workflow=None):
             return await _assemble(office, await office.project(project), agents, message)
     raise BadInput(
@@ -141,14 +140,19 @@ async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
     )
 
 
+async def _listening(office: Office, *, until: asyncio.Event) -> Follower:
+    """To everything, from before the work is given: what comes of it in the first moment is not missed."""
+    follower = Follower(office, Filter(), until=until, at=await newest(office.stage.database))
+    follower.listen()
+    return follower
+
+
 class _Play:
     """Follows one piece of work; keeps what it used and what came of it."""
 
-    def __init__(self, office: Office, wanted: Filter, *, until: asyncio.Event, after: int) -> None:
+    def __init__(self, office: Office, follower: Follower) -> None:
         self._office = office
-        self._wanted = wanted
-        self._until = until
-        self._after = after
+        self._follower = follower
         self._tools: list[ToolCall] = []
         self._outcome: Served | AgentWorkerError = _STOPPING
 
@@ -166,21 +170,18 @@ class _Play:
             raise self._outcome
         return self._outcome
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        self._follower.close()
 
     async def _followed(self) -> AsyncIterator[Sequence[Told]]:
-        """Whoever listens slowly misses what is live only, and nothing else."""
-        at = self._after
+        """Whoever reads slowly misses what is live only, and nothing else."""
         while True:
-            follower = Follower(self._office, self._wanted, until=self._until, after=at)
             try:
-                async for batch in follower:
+                async for batch in self._follower:
                     yield batch
                 return
             except Lagging:
-                at = follower.at
-            finally:
-                follower.close()
+                self._follower = self._follower.again()
 
     async def _is_part(self, told: Told) -> bool:
         raise NotImplementedError
@@ -213,15 +214,18 @@ async def _ask(office: Office, admitted: Admitted, to: str, message: str) -> _Pl
     if address.agent is None:
         raise BadInput(f"{to} is a channel, not an agent", hint="name a workflow, or one of its members")
     routing.check_size(message)
-    database = office.stage.database
-    before = await newest(database)
-    work = await database.write(_put, admitted, address, message, now=office.now())
-    return _Errand(office, work, after=before)
+    follower = await _listening(office, until=office.closing)
+    try:
+        work = await office.stage.database.write(_put, admitted, address, message, now=office.now())
+    except BaseException:
+        follower.close()
+        raise
+    return _Errand(office, follower, work)
 
 
 class _Errand(_Play):
-    def __init__(self, office: Office, work: Row, *, after: int) -> None:
-        super().__init__(office, Filter(), until=office.closing, after=after)
+    def __init__(self, office: Office, follower: Follower, work: Row) -> None:
+        super().__init__(office, follower)
         self._work = work
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
@@ -267,15 +271,26 @@ async def _assemble(office: Office, admitted: Admitted, agents: dict[str, Any], 
             raise BadInput(f"agents.{name}: define it here, without ref and system_file")
     if not find_mentions(message, definition.agents, sender="user").names:
         message = f"@{next(iter(definition.agents))} {message}"
-    before = await newest(office.stage.database)
-    running = await office.start(admitted, Start(definition, tag=tag, message=message, ends="quiet"))
-    return _Team(office, running, after=before)
+    starting = office.start(admitted, Start(definition, tag=tag, message=message, ends="quiet"))
+    return await _follow_team(office, starting)
+
+
+async def _follow_team(office: Office, starting: Coroutine[Any, Any, Instance]) -> _Play:
+    ended = asyncio.Event()
+    follower = await _listening(office, until=ended)
+    try:
+        running = await starting
+    except BaseException:
+        follower.close()
+        raise
+    follower.narrow(Filter(workspace=running.id))
+    return _Team(office, follower, running, ended)
 
 
 class _Team(_Play):
-    def __init__(self, office: Office, running: Instance, *, after: int) -> None:
-        self._ended = asyncio.Event()
-        super().__init__(office, Filter(workspace=running.id), until=self._ended, after=after)
+    def __init__(self, office: Office, follower: Follower, running: Instance, ended: asyncio.Event) -> None:
+        super().__init__(office, follower)
+        self._ended = ended
         self._running = running
         self._content = ""
         self._finishing = office.background(office.finish(running))
@@ -283,6 +298,7 @@ class _Team(_Play):
         self._closing = office.background(self._end_with_the_host())
 
     async def close(self) -> None:
+        await super().close()
         self._closing.cancel()
         if not self._finishing.done() and not self._office.closing.is_set():
             await self._office.stop(self._running, reason=GONE)

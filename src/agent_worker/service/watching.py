@@ -1,8 +1,8 @@
 """Everything that happens, as a stream that goes on after a break: stored events first, then live ones.
 
-The switch has neither gap nor repeat: we listen before we read what is stored, and what was read is known by its
-number. While much is to be read nothing is queued. A reader that falls behind is let go, and comes back with the last
-number it saw. Text as it is written and tool calls are live only, and carry no number.
+The switch has neither gap nor repeat: we listen before we read the last of what is stored, and what was read is known
+by its number. While much is to be read nothing is queued. A reader that falls behind is let go, and comes back with
+the last number it saw. Text as it is written and tool calls are live only, and carry no number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from agent_worker.address import Address, parse_address
 from agent_worker.agents.roster import Admitted
@@ -22,7 +22,7 @@ from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.service.stream import Happening, Stream
-from agent_worker.storage.database import Database, Row, Transaction
+from agent_worker.storage.database import Database, Transaction
 from agent_worker.threads import PERSONAL
 from agent_worker.workspaces import workspace
 
@@ -48,6 +48,9 @@ class Filter:
             and (self.agent is None or agent == self.agent)
         )
 
+    def wants_event(self, event: Event) -> bool:
+        return self.wants(event.kind, event.workspace, getattr(event, "agent", None))
+
 
 @operation("GET", "/events")
 async def events(
@@ -72,7 +75,11 @@ class Watch:
     """The stream of `events`."""
 
     def __init__(self, office: Office, wanted: Filter, *, after: int | None) -> None:
-        self._follower = Follower(office, wanted, until=office.closing, after=after)
+        self._follower = Follower(office, wanted, until=office.closing)
+        if after is None:
+            self._follower.listen()
+        else:
+            self._follower.at = after
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Happening]]:
         reason = "stopping"
@@ -101,50 +108,61 @@ class Told:
 
 
 class Follower:
-    """Batches of what is wanted, until `until` is set. Raises Lagging; then follow again from `at`."""
+    """Batches of what is wanted, until `until` is set: what is stored after `at`, or all from the moment of `listen`.
 
-    def __init__(self, office: Office, wanted: Filter, *, until: asyncio.Event, after: int | None) -> None:
+    Raises Lagging; then `again` is one that goes on from there.
+    """
+
+    def __init__(self, office: Office, wanted: Filter, *, until: asyncio.Event, at: int = 0) -> None:
+        self._office = office
         self._database = office.stage.database
         self._bus = office.stage.bus
         self._wanted = wanted
         self._until = until
-        self._after = after
         self._ear: _Ear | None = None
         self._projects: dict[str, str | None] = {}  # of what was met: workspaces, agents
-        self.at = 0  #: the last number seen
+        self.at = at  #: the last number seen
+
+    def listen(self) -> None:
+        """Now, not when it is first read. For what is caused after this and followed later."""
+        self._ear = _Ear(self._bus, self._wanted, self._until)
+
+    def narrow(self, wanted: Filter) -> None:
+        """From now on less is wanted, also of what was heard already."""
+        self._wanted = wanted
+        if self._ear is not None:
+            self._ear.narrow(wanted)
+
+    def again(self) -> Follower:
+        return Follower(self._office, self._wanted, until=self._until, at=self.at)
 
     def close(self) -> None:
         if self._ear is not None:
             self._ear.close()
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Told]]:
-        if self._after is not None:
+        if self._ear is None:
             kept = await self._database.read(_kept)
-            self.at = min(self._after, kept.newest)
+            self.at = min(self.at, kept.newest)
             if self.at < kept.oldest - 1:
                 yield [_gap(self.at + 1, kept.oldest - 1)]
             async for batch in self._stored():
                 yield batch
-        with _Ear(self._bus, self._wanted, self._until) as self._ear:
-            if self._after is not None:
-                async for batch in self._stored():  # what came between our last look and our listening
-                    yield batch
-            async for heard in self._ear:
-                if fresh := await self._fresh(heard):
-                    yield fresh
+            self.listen()
+            async for batch in self._stored():  # what came between our last look and our listening
+                yield batch
+        assert self._ear is not None
+        async for heard in self._ear:
+            if fresh := await self._fresh(heard):
+                yield fresh
 
     async def _stored(self) -> AsyncIterator[Sequence[Told]]:
         while not self._until.is_set():
-            page = await self._database.read(_page, self.at, self._wanted.workspace)
-            if not page:
+            page = await self._database.read(_page, self.at, self._wanted)
+            if page.last is None:
                 return
-            self.at = page[-1]["id"]
-            records = [(row, json.loads(row["record"])) for row in page]
-            wanted = [
-                (row, r) for row, r in records if self._wanted.wants(r["event"], row["workspace"], r.get("agent"))
-            ]
-            told = [Told(r["event"], row["record"], row["id"]) for row, r in wanted if await self._of_project(r)]
-            if told:
+            self.at = page.last
+            if told := [each for each in page.told if await self._of_project(each)]:
                 yield told
 
     async def _fresh(self, heard: Sequence[Event]) -> list[Told]:
@@ -154,14 +172,15 @@ class Follower:
                 if event.number <= self.at:
                     continue
                 self.at = event.number
-            record = event.as_record()
-            if await self._of_project(record):
-                found.append(Told(event.kind, json.dumps(record), event.number))
+            told = Told(event.kind, json.dumps(event.as_record()), event.number)
+            if await self._of_project(told):
+                found.append(told)
         return found
 
-    async def _of_project(self, record: dict[str, Any]) -> bool:
+    async def _of_project(self, told: Told) -> bool:
         if self._wanted.project is None:
             return True
+        record = told.record()
         key = record.get("workspace") or record.get("agent") or record.get("id") or ""
         if key not in self._projects:
             self._projects[key] = await self._database.read(_project_of, key)
@@ -186,11 +205,10 @@ class _Ear:
         self._unlisten = lambda: None
         self._ending.cancel()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def narrow(self, wanted: Filter) -> None:
+        self._wanted = wanted
+        self._heard = deque(event for event in self._heard if wanted.wants_event(event))
+        self._bytes = sum(map(_size, self._heard))
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
         while True:
@@ -214,9 +232,8 @@ class _Ear:
         return batch
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, Talked):
-            return  # for our own files: what was said is told by other events
-        if not self._wanted.wants(event.kind, event.workspace, getattr(event, "agent", None)):
+        # Talked is for our own files: what was said is told by other events.
+        if isinstance(event, Talked) or not self._wanted.wants_event(event):
             return
         self._heard.append(event)
         self._bytes += _size(event)
@@ -260,19 +277,39 @@ def _kept(tx: Transaction) -> _Kept:
     return _Kept(row["oldest"], row["newest"])
 
 
-def _page(tx: Transaction, after: int, workspace: str | None) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class _Page:
+    told: Sequence[Told]
+    last: int | None  #: the number of the last that was looked at; None when there is no more
+
+
+def _page(tx: Transaction, after: int, wanted: Filter) -> _Page:
     """The next events, about as many as one may hold in memory for one reader."""
-    return tx.all(
-        """select id, workspace, record from (
-             select id, workspace, record, sum(length(record)) over (order by id) - length(record) as before
-               from event where id > :after and (:workspace is null or coalesce(workspace, '') = :workspace)
-              order by id limit :rows) as page
-            where before < :bytes order by id""",
+    rows = tx.all(
+        """select id, workspace, record from event where id in (
+             select id from (
+               select id, sum(octet_length(record)) over (order by id) - octet_length(record) as before
+                 from event where id > :after and (:workspace is null or coalesce(workspace, '') = :workspace)
+                order by id limit :rows) as nearest
+              where before < :bytes)
+            order by id""",
         after=after,
-        workspace=workspace,
+        workspace=wanted.workspace,
         rows=_BATCH,
         bytes=_BATCH_BYTES,
     )
+    told = [Told(_kind(row["record"]), row["record"], row["id"]) for row in rows]
+    kept = [t for t, row in zip(told, rows, strict=True) if wanted.wants(t.kind, row["workspace"], _agent(t, wanted))]
+    return _Page(kept, rows[-1]["id"] if rows else None)
+
+
+def _kind(record: str) -> str:
+    """It stands first. Reading all of each record would keep everybody else waiting when many readers come back."""
+    return record[:80].split('"', 4)[3]
+
+
+def _agent(told: Told, wanted: Filter) -> str | None:
+    return None if wanted.agent is None else told.record().get("agent")
 
 
 def _place(tx: Transaction, admitted: Admitted, at: Address) -> tuple[str, str | None]:

@@ -23,7 +23,7 @@ class Remote:
     url: str
 
     def __str__(self) -> str:
-        return self.url
+        return self.url.partition("?")[0]  # what follows may be a key
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class _Connection:
             with suppress(TimeoutError):  # why it ended comes a moment after its silence
                 async with asyncio.timeout(MOMENT):
                     await self._over.wait()
-        return _Lost(self._why) if self.is_over else error
+        return _Lost(self._why or error.message) if self.is_over or isinstance(error, Transient) else error
 
     async def _hold(self) -> None:
         failure: AgentWorkerError = Transient("it was given up before it was open")
