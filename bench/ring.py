@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import platform
 import tempfile
 import time
@@ -43,7 +44,8 @@ Written by `uv run python bench/ring.py --write docs/figures/ring.md`; [how to r
 {table(figures)}
 
 Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {platform.system()}, \
-write-ahead log with `synchronous=full`; measured in {seconds:.0f} s on a machine shared with other work.
+write-ahead log with `synchronous=full`. Measured in {seconds:.0f} s with {os.cpu_count()} processors at a load \
+of {os.getloadavg()[0]:.0f}: above their number, absolute times grow and only the ratios can be trusted.
 """
 
 

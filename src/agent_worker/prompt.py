@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from agent_worker.workspaces.channel import as_line
+
 CHARACTERS_PER_TOKEN = 4
 
 
@@ -228,7 +230,7 @@ def _quote(brief: Brief, what: str, text: str, left_out: str = "") -> str:
 
 
 def _lines(lines: Sequence[Line]) -> str:
-    return "\n".join(f"{f'#{line.seq} ' if line.seq else ''}{line.who}: {line.text}" for line in lines)
+    return "\n".join(as_line(line.who, line.text, line.seq) for line in lines)
 
 
 def _newest_within(lines: Sequence[Line], *, limit: int) -> tuple[list[Line], int]:

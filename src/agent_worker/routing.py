@@ -182,7 +182,11 @@ def check_size(text: str) -> None:
     """What a sender may send; the answer of a run may be longer and becomes a resource."""
     if not text.strip():
         raise BadInput("an empty message was not sent")
-    if len(text.encode("utf-8", "surrogatepass")) > MESSAGE_LIMIT:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadInput("the text holds half a character: it is not valid Unicode") from None
+    if size > MESSAGE_LIMIT:
         raise BadInput(
             f"a message holds at most {MESSAGE_LIMIT // 1024} KiB",
             hint="put the text into a resource or a document and send its name",

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
+from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import TestClock
 from agent_worker.events import Ended, Event, Posted
+from agent_worker.tools.tool import Call
 
 
 @pytest.fixture
@@ -97,6 +99,20 @@ async def test_a_dm_is_answered_in_the_personal_thread_and_the_end_carries_the_t
     await team.still()
     (end,) = [e for e in ends if isinstance(e, Ended)]
     assert (end.instruction, end.state, end.text, end.workspace) == (receipt.id, "done", "hello", None)
+
+
+async def test_half_a_character_in_an_answer_or_a_call_does_not_fail_the_work(team: Team) -> None:
+    class Careless:
+        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+            if not steps:
+                return Reply("half \ud83d", calls=(Call("c1", "resource_create", {"text": "cut off \ud83d"}),))
+            return Reply("done \ud83d")
+
+    team.employ("alice", Careless())
+    await team.post("user", "@alice go")
+    await team.still()
+    assert (await team.texts())[-1] == "done ?"
+    assert await team.rows("select ok from call") == [{"ok": 1}]
 
 
 async def test_an_answer_longer_than_a_message_becomes_a_resource(team: Team) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import TestClock
 from agent_worker.workflows import instance as workflows
+from tests.teams import Team, open_team
 
 CANARY = "the purple canary sings at midnight"
 

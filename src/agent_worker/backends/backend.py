@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agent_worker.tools.tool import Call, Result, ToolSpec
@@ -43,6 +43,16 @@ class Reply:
     usage: Usage = Usage()
     raw: str = ""
     more: bool = False  #: no calls, and yet not the end: the model paused and wants to be asked again
+
+    @property
+    def storable(self) -> Reply:
+        """The same without halves of characters, which models cut off now and then."""
+        record = self.dump()
+        try:
+            record.encode()
+        except UnicodeEncodeError:
+            return replace(Reply.load(record.encode(errors="replace").decode()), usage=self.usage)
+        return self
 
     def dump(self) -> str:
         """As JSON, for the record; `load` reads it back. Usage is kept elsewhere."""

@@ -25,7 +25,7 @@ class ToolLoop:
             yield Unfinished(last)
         while len(steps) < turn.max_steps:
             number = len(steps)
-            reply = await self._model.reply(turn, steps, hands)
+            reply = (await self._model.reply(turn, steps, hands)).storable
             if not reply.calls and not reply.more:
                 yield Finished(number, reply)
                 return

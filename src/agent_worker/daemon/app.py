@@ -54,6 +54,7 @@ async def make_app(identity: Identity) -> App:
         )
         office = Office(engine.stage, closing=identity.stopping)
         opening.push_async_callback(office.close)
+        opening.callback(engine.stage.bus.listen(tokens.hear))
         mcp = Lazy(lambda: _mcp(office))
         opening.push_async_callback(mcp.close)
         await office.open_again()

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from agent_worker.daemon.discovery import authority
+from agent_worker.events import Ended, Event, Retrying
 from agent_worker.tools.tool import Seat
 
 Message = MutableMapping[str, Any]
@@ -69,6 +70,11 @@ class Tokens:
         token = secrets.token_urlsafe(32)
         self._issued[_digest(token.encode())] = caller
         return token
+
+    def hear(self, event: Event) -> None:
+        """A run's token ends with the run."""
+        if isinstance(event, Ended | Retrying):
+            self.end_run(event.run)
 
     def end_run(self, run: str) -> None:
         """Its tokens mean nothing from now on."""

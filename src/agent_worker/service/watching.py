@@ -29,7 +29,7 @@ from agent_worker.workspaces import workspace
 EVENTS_BEHIND = 1000
 BYTES_BEHIND = 1024 * 1024
 _BATCH = 200  # events that one reader is given at once
-_BATCH_BYTES = 64 * 1024  # and their size: so much of each reader may hang in memory
+_BATCH_BYTES = 32 * 1024  # and their size: so much of each reader may hang in memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def _seen(tx: Transaction, desk: Desk) -> int:
 
 
 def _shown(messages: list[channel.Message]) -> str:
-    return "\n".join(f"#{m.seq} {m.sender}: {m.text}" for m in messages)
+    return "\n".join(channel.as_line(m.sender, m.text, m.seq) for m in messages)
 
 
 def _told(receipt: routing.Receipt) -> str:

@@ -6,6 +6,7 @@ from agent_worker.errors import BadInput
 from agent_worker.storage.database import Transaction
 from agent_worker.tools.tool import Desk, tool
 from agent_worker.workspaces import inbox, workspace
+from agent_worker.workspaces.channel import as_line
 
 
 @tool
@@ -13,7 +14,7 @@ def my_inbox(tx: Transaction, desk: Desk) -> str:
     """What was sent to you here and is not dealt with yet."""
     assert desk.seat.workspace
     rows = inbox.open_for(tx, desk.seat.agent, desk.seat.workspace)
-    return "\n".join(f"#{row['seq']} {row['sender']}: {row['text']}" for row in rows) or "Your inbox is empty."
+    return "\n".join(as_line(row["sender"], row["text"], row["seq"]) for row in rows) or "Your inbox is empty."
 
 
 @tool

@@ -122,6 +122,12 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
     return message
 
 
+def as_line(who: str, text: str, seq: int | None = None) -> str:
+    """What somebody said as a model reads it. Further lines are set in: none can pass for somebody else's."""
+    said = "\n  ".join(text.splitlines())
+    return f"#{seq} {who}: {said}" if seq else f"{who}: {said}"
+
+
 def read(tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100) -> list[Message]:
     """In order, after `since`."""
     rows = tx.all(

@@ -126,7 +126,11 @@ class Documents:
         return Document(row["name"], row["text"], row["revision"])
 
     async def _put(self, name: str, text: str, now: Document | None, by: Author) -> Document:
-        if len(text.encode("utf-8", "surrogatepass")) > LIMIT:
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise BadInput("the text holds half a character: it is not valid Unicode") from None
+        if size > LIMIT:
             raise BadInput(f"a document holds at most {LIMIT // 1024 // 1024} MiB")
         if "\x00" in text:
             raise BadInput("a document holds text: there is a NUL byte in this")
@@ -265,6 +269,8 @@ def changed_since(tx: Transaction, room: str, at: int) -> list[str]:
 
 
 def _checked(name: str) -> str:
+    if not name:
+        raise BadInput("a document needs a name", hint=f"such as {DEFAULT} or plans/release.md")
     return "/".join(names_in(name))
 
 

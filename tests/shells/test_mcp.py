@@ -1,0 +1,249 @@
+"""The MCP door, through the official client in both eras of the protocol, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+import uvicorn
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
+from starlette.applications import Starlette
+from starlette.routing import Route
+from tests.teams import Team, open_team
+
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.clock import SystemClock
+from agent_worker.daemon.app import Lazy
+from agent_worker.daemon.guardpost import Guardpost, Tokens
+from agent_worker.daemon.mcp import make
+from agent_worker.service.office import Office
+from agent_worker.tools.tool import Seat
+
+ADMIN = "a-token-of-the-person-that-is-long-enough-to-be-one"
+ERAS = ["auto", "legacy"]
+
+
+@dataclass
+class Door:
+    team: Team
+    tokens: Tokens
+    port: int
+
+    @asynccontextmanager
+    async def client(
+        self, token: str, *, mode: str = "auto", name: str = "test", query: str = ""
+    ) -> AsyncIterator[Client]:
+        http = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=30)
+        transport = streamable_http_client(f"http://127.0.0.1:{self.port}/mcp{query}", http_client=http)
+        async with http, Client(transport, mode=mode, client_info=Implementation(name=name, version="1")) as client:
+            yield client
+
+    async def post(self, path: str, token: str | None, **body: object) -> httpx2.Response:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        headers |= {"accept": "application/json, text/event-stream"}
+        async with httpx2.AsyncClient(headers=headers) as http:
+            return await http.post(f"http://127.0.0.1:{self.port}{path}", json=body)
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[Door]:
+    async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=0.02) as team:
+        office = Office(team.engine.stage)
+        await office.project(str(tmp_path))
+        tokens = Tokens(ADMIN)
+        unlisten = team.engine.stage.bus.listen(tokens.hear)
+        mcp = Lazy(lambda: make(office))
+        app = Starlette(routes=[Route("/mcp", mcp), Route("/shutdown", mcp, methods=["POST"])])
+        config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
+        server = uvicorn.Server(config)
+        listening = config.bind_socket()
+        port = listening.getsockname()[1]
+        config.app = Guardpost(app, tokens, "127.0.0.1", port)
+        serving = asyncio.create_task(server.serve([listening]))
+        try:
+            yield Door(team, tokens, port)
+        finally:
+            server.should_exit = True
+            await serving
+            await mcp.close()
+            unlisten()
+            await office.close()
+
+
+def text_of(result: object) -> str:
+    return str(result.content[0].text)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_persons_ai_talks_with_agents_in_both_eras(door: Door, era: str) -> None:
+    root = str(door.team.admitted.project.root)
+    async with door.client(ADMIN, mode=era) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {
+            *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status"),
+            *("channel_read", "channel_send", "attention_list", "attention_answer"),
+        }
+        assert tools["agents_list"].annotations.read_only_hint  # type: ignore[union-attr]
+        asked = await client.call_tool("agent_ask", {"project": root, "agent": "alice", "message": "hello"})
+        assert json.loads(text_of(asked))["state"] == "done"
+        wrong = await client.call_tool("agent_ask", {"project": root, "agent": "carol", "message": "hello"})
+        assert wrong.is_error
+        assert "there is no agent carol" in text_of(wrong)
+        assert "alice, bob" in text_of(wrong)
+
+
+class Waiting:
+    """A model that is at work until it is told to end."""
+
+    def __init__(self) -> None:
+        self.end = asyncio.Event()
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+        await self.end.wait()
+        return Reply(text="")
+
+
+@asynccontextmanager
+async def at_work(door: Door, name: str = "alice") -> AsyncIterator[str]:
+    """The token of a run that is under way, as a coding program would have it."""
+    model = Waiting()
+    worker = door.team.engine.stage.registry.worker(door.team.admitted.agents[name], door.team.room.id)
+    worker.backend._model = model  # type: ignore[attr-defined]
+    receipt = await door.team.post("user", f"@{name} work")
+    (run,) = await door.team.until(bool, "select * from run where state = 'running' and agent = :a", a=worker.agent)
+    seat = Seat(
+        agent=worker.agent,
+        name=name,
+        project=door.team.admitted.id,
+        run=run["id"],
+        root=receipt.id,
+        hop=0,
+        workspace=door.team.room.id,
+    )
+    try:
+        yield door.tokens.issue(seat)
+    finally:
+        model.end.set()
+        await door.team.quiet()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_agent_at_work_has_the_tools_of_its_run_and_acts_as_itself(door: Door, era: str) -> None:
+    door.team.backends["bob"].then()
+    async with at_work(door) as token, door.client(token, mode=era) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"channel_send", "team_doc_append", "my_inbox", "memory_write"} <= names
+        assert "workflow_run" not in names
+        sent = await client.call_tool("channel_send", {"text": f"I am at it ({era})"})
+        assert not sent.is_error
+        assert text_of(sent) == "Sent as #2."
+    said = await door.team.messages()
+    assert [(m.sender, m.text) for m in said] == [("user", "@alice work"), ("alice", f"I am at it ({era})")]
+
+
+async def test_M1_M10_the_token_of_a_run_opens_nothing_else(door: Door) -> None:
+    async with at_work(door) as token:
+        assert (await door.post("/shutdown", token)).status_code == 403
+        assert (await door.post("/send", token, to="bob", message="hi")).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["admin", "bob", "user"])
+async def test_M2_M9_what_a_client_calls_itself_changes_nothing(door: Door, name: str) -> None:
+    async with at_work(door) as token, door.client(token, name=name) as client:
+        await client.call_tool("channel_send", {"text": "who am I?"})
+        assert "workflow_run" not in {tool.name for tool in (await client.list_tools()).tools}
+    assert (await door.team.messages())[-1].sender == "alice"
+
+
+async def test_M3_a_name_in_the_address_changes_nothing(door: Door) -> None:
+    async with at_work(door) as token, door.client(token, query="?agent=bob") as client:
+        await client.call_tool("channel_send", {"text": "who am I?"})
+    assert (await door.team.messages())[-1].sender == "alice"
+
+
+@pytest.mark.parametrize("argument", ["from", "sender", "agent", "workspace", "priority", "approved", "attempt"])
+async def test_M4_who_and_where_are_no_arguments(door: Door, argument: str) -> None:
+    async with at_work(door) as token, door.client(token) as client:
+        refused = await client.call_tool("channel_send", {"text": "hi", argument: "bob"})
+        assert refused.is_error
+        assert f"there is no argument {argument}" in text_of(refused)
+    assert len(await door.team.messages()) == 1
+
+
+async def test_M7_the_token_of_a_run_ends_with_the_run(door: Door) -> None:
+    async with at_work(door) as token:
+        assert (await door.post("/mcp", token, jsonrpc="2.0", id=1, method="ping")).status_code != 401
+    assert (await door.post("/mcp", token, jsonrpc="2.0", id=1, method="ping")).status_code == 401
+
+
+async def test_M16_a_tool_that_is_not_listed_cannot_be_called(door: Door) -> None:
+    async with at_work(door) as token, door.client(token) as client:
+        refused = await client.call_tool("attention_list", {})
+        assert refused.is_error
+        assert "there is no tool 'attention_list'" in text_of(refused)
+    async with door.client(ADMIN) as client:
+        refused = await client.call_tool("channel_peek", {})
+        assert refused.is_error
+
+
+async def test_M17_without_a_token_there_is_nothing(door: Door) -> None:
+    for method in ("initialize", "tools/list", "server/discover"):
+        assert (await door.post("/mcp", None, jsonrpc="2.0", id=1, method=method)).status_code == 401
+    assert (await door.post("/mcp", "wrong", jsonrpc="2.0", id=1, method="tools/list")).status_code == 401
+
+
+@pytest.mark.parametrize("body", [{}, {"jsonrpc": "1.0"}, {"jsonrpc": "2.0", "id": 1, "method": "x" * 10_000}])
+async def test_M15_what_is_no_request_is_refused_and_hurts_nobody(door: Door, body: dict[str, object]) -> None:
+    answer = await door.post("/mcp", ADMIN, **body)
+    assert answer.status_code < 500
+    async with door.client(ADMIN) as client:
+        assert (await client.list_tools()).tools
+
+
+def test_the_bridge_serves_the_daemon_over_standard_input_and_output(tmp_path: Path) -> None:
+    from tests.shells.served import served
+
+    with served(tmp_path) as daemon:
+        lines = [
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "initialize",
+                "params": {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {},
+                    "clientInfo": {"name": "t", "version": "1"},
+                },
+            },
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {
+                "jsonrpc": "2.0",
+                "id": 2,
+                "method": "tools/call",
+                "params": {"name": "agent_ask", "arguments": {"agent": "alice", "message": "hello"}},
+            },
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "agent_worker.cli", "mcp"],
+            cwd=daemon.project,
+            env={"AGENT_WORKER_HOME": str(daemon.home), "PATH": "/usr/bin:/bin"},
+            input="".join(json.dumps(line) + "\n" for line in lines) + "not json\n",
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer.get("id") for answer in answers] == [1, 2, None]
+    assert answers[0]["result"]["serverInfo"]["name"] == "agent-worker"
+    assert json.loads(answers[1]["result"]["content"][0]["text"])["state"] == "done"
+    assert answers[2]["error"]["message"] == "not JSON"

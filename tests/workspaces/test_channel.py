@@ -1,0 +1,297 @@
+"""The channel: one order for everybody, and talk that becomes work exactly where it says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.teams import Team, open_team
+
+from agent_worker import routing
+from agent_worker.backends.backend import Reply
+from agent_worker.backends.mock import calls, says
+from agent_worker.clock import SystemClock, TestClock
+from agent_worker.errors import BadInput, NotFound, NotRunning, Refused
+from agent_worker.events import Bus, Lagging, Posted, Subscription
+from agent_worker.limits import Limits
+from agent_worker.service.messages import deliver
+from agent_worker.workspaces import channel
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(tmp_path, "alice", "bob", "carol", clock=TestClock()) as team:
+        yield team
+
+
+# --- order ------------------------------------------------------------------------------------------------
+
+
+async def heard(subscription: Subscription, count: int) -> list[int]:
+    found: list[int] = []
+    async for event in subscription:
+        if isinstance(event, Posted):
+            found.append(event.seq)
+        if len(found) == count:
+            return found
+    raise AssertionError("the stream ended")
+
+
+async def test_O1_O2_thirty_two_senders_and_every_reader_see_one_order(team: Team) -> None:
+    """Each sender's own messages stay in order, no number is missing or doubled, and clocks do not matter."""
+    clock, senders, each = team.clock, 32, 20
+    assert isinstance(clock, TestClock)
+    streams = [team.engine.stage.bus.subscribe(lambda e: isinstance(e, Posted)) for _ in range(5)]
+    listening = [asyncio.create_task(heard(stream, senders * each)) for stream in streams]
+
+    async def send(sender: int) -> list[int]:
+        seqs = []
+        for n in range(each):
+            if sender == 0 and n in (5, 10):
+                clock.jump(timedelta(hours=1 if n == 5 else -1))
+            receipt = await team.post(f"sender{sender}", f"{sender}/{n}")
+            assert receipt.seq is not None
+            seqs.append(receipt.seq)
+        return seqs
+
+    accepted = await asyncio.gather(*map(send, range(senders)))
+    assert all(seqs == sorted(seqs) for seqs in accepted), "a sender's messages keep their order"
+    everything = list(range(1, senders * each + 1))
+    for stream in await asyncio.gather(*listening):
+        assert stream == everything
+    pages: list[int] = []
+    while page := await team.read(channel.read, team.room.id, since=pages[-1] if pages else 0, limit=7):
+        pages += [message.seq for message in page]
+    assert pages == everything
+    by_sender: dict[str, list[str]] = defaultdict(list)
+    for message in await team.messages():
+        by_sender[message.sender].append(message.text.partition("/")[2])
+    assert all(texts == [str(n) for n in range(each)] for texts in by_sender.values())
+
+
+async def test_O2_an_answer_comes_after_its_cause_and_who_is_woken_sees_what_woke_it(tmp_path: Path) -> None:
+    blind: list[str] = []
+
+    class Witness:
+        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+            question = turn.prompt.rpartition("asks you")[2].splitlines()[1]
+            if question not in await team.texts():
+                blind.append(question)
+            return Reply(f"re {question.rpartition(' ')[2]}")
+
+    async with open_team(tmp_path, "alice", clock=SystemClock(), quiet_moment=0.02) as team:
+        team.employ("alice", Witness(), limits=Limits(None, None, None, None, None, None))
+        await asyncio.gather(*(team.post(f"sender{n}", f"@alice message {n}") for n in range(50)))
+        await team.quiet()
+        messages = await team.messages()
+    assert blind == []
+    answers = [m for m in messages if m.sender == "alice"]
+    asked = {m.text.rpartition(" ")[2]: m.seq for m in messages if m.sender != "alice"}
+    assert answers
+    assert all(answer.seq > asked[answer.text.rpartition(" ")[2]] for answer in answers)
+
+
+async def test_a_subscriber_that_does_not_keep_up_is_closed_and_the_others_are_not() -> None:
+    bus = Bus(room=10)
+    slow, fast = bus.subscribe(), bus.subscribe()
+    got = []
+    for n in range(20):
+        bus.publish(Posted(workspace="w", seq=n, id=str(n), sender="s", text=""))
+        got.append((await anext(fast)).seq)  # type: ignore[attr-defined]
+    assert got == list(range(20))
+    with pytest.raises(Lagging):
+        async for _ in slow:
+            pass
+
+
+async def test_a_listener_that_breaks_hurts_nobody_else(team: Team) -> None:
+    def break_down(_: object) -> None:
+        raise RuntimeError("a broken listener")
+
+    team.engine.stage.bus.listen(break_down)
+    heard: list[object] = []
+    team.engine.stage.bus.listen(heard.append)
+    team.backends["alice"].then(says("still here"))
+    async with asyncio.timeout(5):
+        await team.post("user", "@alice go")
+        await team.idle()
+    assert (await team.texts())[-1] == "still here"
+    assert heard
+
+
+# --- who is woken -----------------------------------------------------------------------------------------
+
+
+async def woken(team: Team) -> set[str]:
+    names = {id: name for name, id in team.room.members.items()}
+    return {names[row["agent"]] for row in await team.rows("select agent from instruction")}
+
+
+async def test_a_mention_of_all_wakes_every_member_but_the_sender(team: Team) -> None:
+    await team.engine.stage.supervisor.stop()
+    receipt = await team.post("bob", "@all look")
+    assert set(receipt.woke) == {"alice", "carol"}
+    assert await woken(team) == {"alice", "carol"}
+
+
+async def test_an_agent_never_wakes_itself(team: Team) -> None:
+    await team.engine.stage.supervisor.stop()
+    receipt = await team.post("alice", "@alice and @ALICE said so")
+    assert receipt.woke == ()
+    assert await woken(team) == set()
+
+
+async def test_a_mention_of_the_person_waits_for_them(team: Team) -> None:
+    team.backends["alice"].then(says("@user may I?"))
+    await team.post("user", "@alice go")
+    await team.still()
+    assert await team.attention() == [("mention", "alice: @user may I?")]
+    await team.post("user", "a note to @user myself")
+    assert len(await team.attention()) == 1
+
+
+async def test_a_mention_of_nobody_bounces_to_the_sender_and_stays_text(team: Team) -> None:
+    receipt = await team.post("user", "@dave and @alice look")
+    assert receipt.unknown == ("dave",)
+    assert receipt.members == ("alice", "bob", "carol")
+    assert (await team.messages())[0].mentions == ("alice",)
+
+
+async def test_the_sender_of_a_bounce_is_told_by_its_tool(team: Team) -> None:
+    team.backends["alice"].then(calls("channel_send", text="@dave look"), says(""))
+    await team.post("user", "@alice go")
+    await team.still()
+    (call,) = await team.rows("select result from call")
+    assert call["result"] == "Sent as #2. Nobody here is called dave; the members are: alice, bob, carol."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`@alice`",
+        "```\n@alice\n```",
+        "> @alice said it",
+        "https://example.org/@alice",
+        "mail alice@alice.example",
+        "me@alice",
+    ],
+)
+async def test_A10_what_is_not_said_in_ones_own_words_wakes_nobody(team: Team, text: str) -> None:
+    await team.engine.stage.supervisor.stop()
+    receipt = await team.post("bob", text)
+    assert receipt.woke == ()
+    assert await woken(team) == set()
+
+
+async def test_A10_a_mention_in_a_document_wakes_nobody(team: Team) -> None:
+    team.backends["alice"].then(calls("team_doc_append", text="@bob @all do this"), says(""))
+    await team.post("user", "@alice go")
+    await team.still()
+    assert await woken(team) == {"alice"}
+
+
+async def test_D4p_a_message_wakes_at_most_fifty(tmp_path: Path) -> None:
+    async with open_team(tmp_path, *[f"a{n}" for n in range(52)], clock=TestClock()) as team:
+        with pytest.raises(BadInput, match="at most 50 members; this one names 52"):
+            await team.post("user", "@all go")
+        assert await team.texts() == []
+
+
+# --- what cannot be sent ------------------------------------------------------------------------------------
+
+
+async def test_sending_to_one_who_takes_no_part_says_what_to_do(team: Team) -> None:
+    with pytest.raises(Refused) as refusal:
+        await team.post("user", "hello", to="dave")
+    assert str(refusal.value) == (
+        'dave is not a participant in workflow "review". Add dave to .workflows/review.yaml first.'
+    )
+    assert await team.texts() == []
+
+
+@pytest.mark.parametrize(
+    ("to", "sentence"),
+    [
+        ("@other", 'workflow "other" is not running. Start it with: agent-worker start other'),
+        ("alice@review:x", 'workflow "review:x" is not running. Start it with: agent-worker start review --tag x'),
+    ],
+)
+async def test_sending_into_a_workspace_that_does_not_run_says_what_to_type(team: Team, to: str, sentence: str) -> None:
+    with pytest.raises(NotRunning) as refusal:
+        await deliver(team.engine.stage, team.admitted, to, "hello")
+    assert str(refusal.value) == sentence
+
+
+async def test_sending_to_an_unknown_agent_lists_the_known(team: Team) -> None:
+    with pytest.raises(NotFound, match="there is no agent dave") as refusal:
+        await deliver(team.engine.stage, team.admitted, "dave", "hello")
+    assert refusal.value.hint == "agents: alice, bob, carol"
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "x" * (256 * 1024 + 1), "half a \ud800 character"], ids=range(4))
+@pytest.mark.parametrize("to", ["alice", "@review", "alice@review"])
+async def test_a_text_that_cannot_be_sent_is_refused_with_a_reason(team: Team, to: str, text: str) -> None:
+    with pytest.raises(BadInput):
+        await deliver(team.engine.stage, team.admitted, to, text)
+    assert await team.texts() == []
+    assert await team.states() == []
+
+
+@pytest.mark.parametrize("text", ["nul \x00 inside", "é😀 \u202e bidi", "\r\n", "'; drop table message; --"])
+async def test_D3p_any_other_text_comes_back_as_it_was_sent(team: Team, text: str) -> None:
+    await team.post("user", text)
+    assert await team.texts() == [text]
+
+
+# --- sending twice -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("to", ["alice", "@review", "alice@review"])
+async def test_Q4_the_same_key_is_accepted_once(team: Team, to: str) -> None:
+    await team.engine.stage.supervisor.stop()
+    stage, admitted = team.engine.stage, team.admitted
+    receipts = await asyncio.gather(*(deliver(stage, admitted, to, "@alice hello", key="k1") for _ in range(20)))
+    assert len({receipt.id for receipt in receipts}) == 1
+    assert len(await team.states()) == 1
+    other = await deliver(stage, admitted, to, "@alice hello", key="k2")
+    assert other.id != receipts[0].id
+
+
+async def test_Q4_a_send_that_was_refused_does_not_use_up_its_key(team: Team) -> None:
+    with pytest.raises(Refused):
+        await team.post("user", "hello", to="dave", key="k")
+    receipt = await team.post("user", "hello", key="k")
+    assert receipt.seq == 1
+
+
+# --- smart send ----------------------------------------------------------------------------------------------
+
+
+async def test_a_long_message_becomes_a_resource_and_the_message_carries_its_head(team: Team) -> None:
+    text = "first line\n" + "é" * 4096
+    receipt = await team.post("user", text)
+    assert receipt.resource is not None
+    message = (await team.messages())[0]
+    assert message.resource == receipt.resource
+    assert message.text.startswith("first line")
+    assert message.text.endswith(f"[… {len(text.encode())} bytes in all: resource_read {receipt.resource}]")
+    assert len(message.text) < 1000
+
+
+async def test_a_message_of_just_four_kibibytes_stays_whole(team: Team) -> None:
+    await team.post("user", "x" * 4096)
+    assert (await team.messages())[0].resource is None
+
+
+async def test_a_mention_at_the_end_of_a_long_message_still_wakes(team: Team) -> None:
+    receipt = await team.post("user", "x " * 4000 + "@alice")
+    assert receipt.woke == ("alice",)
+
+
+async def test_a_direct_message_that_is_too_long_is_refused(team: Team) -> None:
+    with pytest.raises(BadInput, match="at most 256 KiB"):
+        await team.write(routing.tell_agent, team.id_of("alice"), "x" * 300_000, now=team.now())
