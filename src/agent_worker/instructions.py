@@ -227,6 +227,14 @@ def running(tx: Transaction, run: str) -> list[Row]:
     return tx.all("select * from instruction where run = :run and state = 'running' order by ord", run=run)
 
 
+def hear(tx: Transaction, run: str) -> list[Row]:
+    """What the run was asked and its agent's thread does not hold yet; each is given out once."""
+    rows = tx.all(
+        "update instruction set heard = 1 where run = :run and state = 'running' and heard = 0 returning *", run=run
+    )
+    return sorted(rows, key=lambda row: int(row["ord"]))
+
+
 def put_back(
     tx: Transaction,
     run: str,

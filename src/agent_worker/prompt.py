@@ -165,7 +165,7 @@ def digest(brief: Brief) -> Section | None:
     """What was said here since the agent last looked, without what is in its inbox."""
     shown, dropped = _newest_within(brief.digest, limit=2000)
     dropped += brief.digest_left_out
-    if not shown:
+    if not shown and not dropped:
         return None
     left_out = f"{dropped} older messages: use channel_read" if dropped else ""
     body = _quote(brief, "said in the channel since you last looked", _lines(shown), left_out)
@@ -225,7 +225,7 @@ def _clipped(name: str, text: str, *, limit: int, source: str) -> Section | None
 
 
 def _quote(brief: Brief, what: str, text: str, left_out: str = "") -> str:
-    body = "\n".join(filter(None, (text.replace(brief.mark, ""), f"[{left_out}]" if left_out else "")))
+    body = "\n".join(filter(None, (text.replace(brief.mark, "…"), f"[{left_out}]" if left_out else "")))
     return f"{what} «{brief.mark}»\n{body}\n«/{brief.mark}»"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_worker import attention, instructions
+from agent_worker import attention, instructions, threads
 from agent_worker.errors import BadInput, Refused
 from agent_worker.failpoints import failpoint
 from agent_worker.ids import new_id
@@ -136,6 +136,13 @@ def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) 
     if words not in (["continue"], ["please", "continue"]):
         return None
     return instructions.last_incomplete(tx, agent, workspace_id)
+
+
+def hear(tx: Transaction, run: str, *, now: int) -> None:
+    """What a run was asked goes into its agent's thread: once, and before anything it says."""
+    for row in instructions.hear(tx, run):
+        context = row["workspace"] or threads.PERSONAL
+        threads.say(tx, row["agent"], context, who=row["sender"], text=row["text"], run=run, now=now)
 
 
 def notice(tx: Transaction, workspace_id: str, text: str, *, root: str = "", now: int) -> Message:

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fakes.model_server import ModelServer
 
 from agent_worker.definitions.project import load_project
-from tests.fakes.model_server import ModelServer
 
 README = (Path(__file__).parent.parent.parent / "README.md").read_text()
 

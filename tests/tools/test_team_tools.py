@@ -128,7 +128,7 @@ async def test_a_revision_that_is_too_short_to_mean_one_is_refused(team: Team, r
 
 async def test_a_resource_is_read_in_parts(team: Team) -> None:
     text = "0123456789" * 5000
-    created, *parts = await results(team, ("resource_create", {"text": text}))
+    created = await call(team, "resource_create", text=text)
     id = created.text.split()[3]
     assert created.text == f"Kept as resource {id} (50000 bytes)."
     first, middle, last, beyond = await results(

@@ -76,14 +76,14 @@ async def test_creating_what_exists_is_refused(team: Team) -> None:
 
 
 async def test_writing_what_is_not_there_is_refused(team: Team) -> None:
-    with pytest.raises(Stale, match="no document a.md any more"):
+    with pytest.raises(Stale, match=r"no document a\.md any more"):
         await (await documents_of(team)).write("a.md", "one", base="0" * 64, by=ALICE)
 
 
 async def test_reading_what_is_not_there_lists_what_is(team: Team) -> None:
     documents = await documents_of(team)
     await documents.write("a.md", "one", base=None, by=ALICE)
-    with pytest.raises(NotFound, match="there is no document b.md") as missing:
+    with pytest.raises(NotFound, match=r"there is no document b\.md") as missing:
         await documents.read("b.md")
     assert missing.value.hint == "documents: a.md"
 

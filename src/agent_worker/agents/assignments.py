@@ -300,8 +300,7 @@ def _answer_in_room(tx: Transaction, job: Assignment, text: str, *, seen: int, n
 
 def _keep_thread(tx: Transaction, job: Assignment, text: str, *, now: int) -> None:
     context = job.workspace or threads.PERSONAL
-    for item in job.taken:
-        threads.say(tx, job.fence.agent, context, who=item.sender, text=item.text, run=job.run, now=now)
+    routing.hear(tx, job.run, now=now)
     if text:
         threads.say(tx, job.fence.agent, context, who=job.name, text=text, run=job.run, now=now)
 
@@ -394,8 +393,7 @@ def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: En
     reason = f"{failure.message} ({failure.hint})" if failure.hint else failure.message
     _tell_sender(tx, job.lead, job.name, state, reason, run=job.run, now=now)
     if job.workspace:
-        for item in job.taken:
-            threads.say(tx, job.fence.agent, job.workspace, who=item.sender, text=item.text, run=job.run, now=now)
+        routing.hear(tx, job.run, now=now)
         threads.say(tx, job.fence.agent, job.workspace, who="system", text=reason, sort="failure", run=job.run, now=now)
         workspace.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)
     inbox.close(tx, job.run, "failed")

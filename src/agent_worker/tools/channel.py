@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_worker import instructions, routing, threads
 from agent_worker.clock import micros
 from agent_worker.storage.database import Transaction
-from agent_worker.tools.tool import Desk, tool
+from agent_worker.tools.tool import Desk, Seat, tool
 from agent_worker.workspaces import channel, workspace
 
 PAGE = 50
@@ -19,7 +19,7 @@ def channel_send(tx: Transaction, desk: Desk, text: str) -> str:
     """
     seat, now = desk.seat, micros(desk.clock.now())
     assert seat.workspace
-    if _said_in_this_run(tx, seat.run, text):
+    if _said_in_this_run(tx, seat, text):
         return "You have said exactly this already; it was not sent again."
     routing.check_size(text)
     speech = routing.Speech(
@@ -27,6 +27,7 @@ def channel_send(tx: Transaction, desk: Desk, text: str) -> str:
     )
     receipt = routing.say(tx, speech, now=now)
     instructions.note_produced(tx, seat.run, posted=True)
+    routing.hear(tx, seat.run, now=now)
     threads.say(tx, seat.agent, seat.workspace, who=seat.name, text=text, run=seat.run, now=now)
     return _told(receipt)
 
@@ -51,8 +52,8 @@ def channel_peek(tx: Transaction, desk: Desk, limit: int = 20) -> str:
     return _shown(messages) if messages else "The channel is empty."
 
 
-def _said_in_this_run(tx: Transaction, run: str, text: str) -> bool:
-    rows = tx.all("select text from talk where run = :run and who <> 'user'", run=run)
+def _said_in_this_run(tx: Transaction, seat: Seat, text: str) -> bool:
+    rows = tx.all("select text from talk where run = :run and who = :name", run=seat.run, name=seat.name)
     return any(row["text"] == text for row in rows)
 
 

@@ -98,6 +98,7 @@ create table instruction (
   attempts integer not null default 0,
   failures integer not null default 0,
   preempted integer not null default 0,
+  heard integer not null default 0,         -- 1 once its text is in the thread of its agent
   reason text not null default '',
   queued_at bigint not null,
   not_before bigint not null default 0,

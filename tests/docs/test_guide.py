@@ -1,0 +1,80 @@
+"""Every command and every file of the guides works as it stands there, in an empty directory, as a new user would try it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_worker.definitions.project import load_project
+
+GUIDE = (Path(__file__).parent.parent.parent / "docs" / "guides" / "first-team.md").read_text()
+
+
+def commands() -> list[list[str]]:
+    blocks = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
+    return [shlex.split(line) for block in blocks for line in block.splitlines() if line.strip()]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    (tmp_path / "project").mkdir()
+    shell = Shell(tmp_path)
+    yield shell
+    shell.run(["agent-worker", "stop", "--all"])
+
+
+class Shell:
+    def __init__(self, tmp: Path) -> None:
+        self.cwd = tmp / "project"
+        keep = ("PATH", "LANG", "TERM")
+        self._env = {name: os.environ[name] for name in keep if name in os.environ}
+        self._env |= {"AGENT_WORKER_HOME": str(tmp / "home"), "AGENT_WORKER_PORT": "0", "HOME": str(tmp)}
+
+    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        assert command[0] == "agent-worker"
+        return subprocess.run(
+            [sys.executable, "-m", "agent_worker.cli", *command[1:]],
+            cwd=self.cwd,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+
+@pytest.mark.timeout(180)
+def test_every_command_of_the_guide_works(shell: Shell) -> None:
+    said: dict[str, str] = {}
+    for command in commands():
+        done = shell.run(command)
+        line = shlex.join(command[1:])
+        allowed = (0, 1) if command[1] == "doctor" else (0,)  # it tells what this machine lacks
+        assert done.returncode in allowed, f"{line}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        said[line] = done.stdout
+    assert "ok: 2 agents and 1 workflow" in said["validate"]
+    assert "done: " in said["run review"]
+    assert "woke bob" in said["send @review '@bob what would you test first?'"]
+    assert said["doc read @review plan.md"] == "- release on Friday"
+    assert "release-day" in said["agent memory carol"]
+    assert "collect the release notes" in said["agent todo carol --add 'collect the release notes'"]
+    assert "0 9 * * 1-5" in said["schedule list"]
+    assert "## plan.md" in said["export @review"]
+    assert (shell.cwd / ".agents" / "carol" / "memory" / "core.yaml").read_text().startswith("release-day:")
+    assert (shell.cwd / ".workspace" / "review" / "main" / "channel.jsonl").exists()
+
+
+def test_the_files_of_the_guide_are_valid(tmp_path: Path) -> None:
+    (agent,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents" / "alice.yaml").write_text(agent)
+    project = load_project(tmp_path)
+    assert not project.problems
+    assert [tool.name for tool in project.agents["alice"].tools] == ["read_file", "search_files", "bash"]
