@@ -144,6 +144,21 @@ async def test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new
     assert model.asked == 3
 
 
+async def test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_room(team: Team) -> None:
+    model = Spender(Usage(1, 0, 1, usd=12.0))
+    team.employ("alice", model, limits=Limits(usd_per_root=None))
+    for n in range(3):
+        await team.post("user", f"task {n}", to="alice")
+    await team.still()
+    assert model.asked == 2
+    (item,) = await team.rows("select * from attention where sort = 'limit'")
+    await team.write(assignments.lift_limit, item, now=team.now())
+    await team.still()
+    assert model.asked == 3
+    assert (await team.agent("alice"))["paused"] == ""
+    assert await team.attention() == []
+
+
 async def test_L4_money_per_project_and_day_stops_the_next_agent_too(team: Team) -> None:
     alice, bob = Spender(Usage(1, 0, 1, usd=60.0)), Spender(Usage(1, 0, 1, usd=60.0))
     for name, model in (("alice", alice), ("bob", bob)):

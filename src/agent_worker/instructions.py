@@ -265,6 +265,13 @@ def set_waiting(tx: Transaction, run: str) -> None:
     tx.run("update instruction set state = 'waiting', run = null where run = :run and state = 'running'", run=run)
 
 
+def announce(tx: Transaction, agent: str) -> None:
+    """Tell again that there is work for this agent."""
+    row = tx.one("select * from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
+    if row:
+        tx.tell(Queued(workspace=row["workspace"], agent=agent, instruction=row["id"], lane=row["lane"]))
+
+
 def wake(tx: Transaction, work: str) -> None:
     """What waited for a person is queued again, at its old place."""
     rows = tx.all(

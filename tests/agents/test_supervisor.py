@@ -125,7 +125,6 @@ async def test_an_agent_in_error_goes_on_when_a_person_starts_it(team: Team) -> 
     await team.elapse(100)
     assert await team.states() == ["queued"], "until a person says start"
     await team.write(assignments.start_agent, team.id_of("alice"))
-    team.engine.stage.supervisor.wake(team.id_of("alice"))
     await team.still()
     assert (await team.texts())[-1] == "at last"
 

@@ -1,4 +1,4 @@
-"""Every command and every file of the guides works as it stands there, in an empty directory, as a new user would try it."""
+"""Every command and file of the guides works as it stands there, in an empty directory, as a new user would try it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,6 @@ def test_D8_an_edit_made_while_the_process_was_dead_stands_and_does_not_keep_it_
     assert [r["sort"] for r in rows(scene, "select sort from attention")] == ["conflict"]
 
 
-@pytest.mark.xfail(strict=True, reason="an instance that is not bound finds the log of the one before it (SPEC §9)")
 def test_D7_a_new_instance_in_an_old_directory_has_its_own_log(nursery: Nursery, tmp_path: Path) -> None:
     scene = Scene(nursery, tmp_path, ("alice",))
     scene.intend("first", "@review", "@alice work:first")

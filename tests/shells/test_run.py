@@ -177,10 +177,10 @@ def test_an_accepted_message_is_worked_on_whoever_listens(daemon: Served) -> Non
     connection, _ = begin(daemon, agent="sloth", message="take your time")
     connection.close()
     assert [work["state"] for work in _agent(daemon, "sloth")["queue"]] == ["running"]
-    assert daemon.do("POST", "/agents/sloth/stop")["state"] == "stopped"
+    assert daemon.do("POST", "/agents/sloth/pause")["state"] == "paused"
     refused = daemon.ask("POST", "/run", body={"agent": "sloth", "message": "hi", "project": str(daemon.project)})
     assert refused.status == 409
-    assert "stopped" in refused.json["error"]["message"]
+    assert "paused" in refused.json["error"]["message"]
 
 
 def test_a_question_to_the_person_is_shown_to_whoever_waits(daemon: Served) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from agent_worker.errors import StorageFault
 from agent_worker.events import Bus, Posted
 from agent_worker.storage.database import Transaction
 from agent_worker.storage.sqlite import SqliteDatabase, connect
@@ -43,3 +44,99 @@ async def test_an_event_that_cannot_be_stored_fails_its_own_change_only(database
     assert isinstance(first, TypeError)
     assert second is None
     assert await database.write(lambda tx: len(tx.all("select * from event"))) == 1
+
+
+async def test_a_change_that_fails_takes_nobody_elses_with_it(database: SqliteDatabase) -> None:
+    def put(tx: Transaction, n: int) -> int:
+        tx.run("insert into accepted(key, ref, at) values (:key, 'r', 0)", key=str(n))
+        if n % 3 == 0:
+            raise ValueError(n)
+        return n
+
+    outcomes = await asyncio.gather(*(database.write(put, n) for n in range(300)), return_exceptions=True)
+    assert [isinstance(outcome, ValueError) for outcome in outcomes] == [n % 3 == 0 for n in range(300)]
+    rows = await database.read(lambda tx: tx.all("select key from accepted"))
+    assert {row["key"] for row in rows} == {str(n) for n in range(300) if n % 3}
+
+
+async def test_what_is_told_is_heard_after_its_commit_in_the_order_of_commits(tmp_path: Path) -> None:
+    bus, heard = Bus(), []
+    database = await SqliteDatabase.open(tmp_path / "state.db", bus)
+    reader = connect(str(tmp_path / "state.db"), write=False)
+
+    def hear(event: object) -> None:
+        assert isinstance(event, Posted)
+        stored = reader.execute("select count(*) from accepted").get
+        heard.append((event.seq, stored >= event.seq))
+
+    bus.listen(hear)
+
+    def put(tx: Transaction, n: int) -> None:
+        tx.tell(Posted(workspace="w", seq=n, id=str(n), sender="user", text=""))
+        tx.run("insert into accepted(key, ref, at) values (:key, 'r', 0)", key=str(n))
+
+    await asyncio.gather(*(database.write(put, n) for n in range(1, 101)))
+    await database.close()
+    assert heard == [(n, True) for n in range(1, 101)]
+
+
+async def test_nothing_is_told_of_a_change_that_failed(tmp_path: Path) -> None:
+    bus, heard = Bus(), []
+    database = await SqliteDatabase.open(tmp_path / "state.db", bus)
+    bus.listen(heard.append)
+
+    def tell_and_fail(tx: Transaction) -> None:
+        post(tx, "never mind")
+        raise ValueError("never mind")
+
+    with pytest.raises(ValueError, match="never mind"):
+        await database.write(tell_and_fail)
+    await database.write(post, "said")
+    await database.close()
+    assert [event.text for event in heard] == ["said"]
+
+
+async def test_a_write_whose_caller_went_away_is_still_told(tmp_path: Path) -> None:
+    bus, heard = Bus(), []
+    database = await SqliteDatabase.open(tmp_path / "state.db", bus)
+    bus.listen(heard.append)
+    task = asyncio.create_task(database.write(post, "said"))
+    await asyncio.sleep(0)  # it is in the queue now
+    task.cancel()
+    await database.write(lambda tx: None)
+    await database.close()
+    assert [event.text for event in heard] == ["said"]
+
+
+async def test_a_reader_cannot_write(database: SqliteDatabase) -> None:
+    with pytest.raises(apsw.ReadOnlyError):
+        await database.read(lambda tx: tx.run("insert into accepted(key, ref, at) values ('k', 'r', 0)"))
+
+
+async def test_what_was_written_is_seen_by_the_next_read(database: SqliteDatabase) -> None:
+    for n in range(50):
+        await database.write(lambda tx, n=n: tx.run("insert into accepted values (:key, 'r', 0)", key=str(n)))
+        rows = await database.read(lambda tx: tx.all("select key from accepted"))
+        assert len(rows) == n + 1
+
+
+async def test_a_closed_door_is_closed(tmp_path: Path) -> None:
+    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
+    await database.close()
+    await database.close()
+    with pytest.raises(StorageFault):
+        await database.write(lambda tx: None)
+
+
+async def test_a_database_of_a_newer_version_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
+    await database.write(lambda tx: tx.run("insert into migration(version) values (9999)"))
+    await database.close()
+    with pytest.raises(StorageFault, match="schema version 9999"):
+        await SqliteDatabase.open(tmp_path / "state.db", Bus())
+
+
+async def test_the_file_is_only_the_owners(tmp_path: Path) -> None:
+    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
+    await database.close()
+    assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600

@@ -615,6 +615,7 @@ def start_agent(tx: Transaction, agent: str) -> None:
     """A person says: go on, after it was stopped or given up."""
     attention.close_about(tx, "failure", agent)
     identities.set_state(tx, agent, "idle")
+    instructions.announce(tx, agent)  # its loop may be gone
 
 
 def resume_room(tx: Transaction, room: str, *, now: int) -> Sequence[str]:
@@ -629,6 +630,14 @@ def resume_agent(tx: Transaction, agent: str, *, now: int) -> Sequence[str]:
     limits.forgive(tx, "agent", agent, now=now)
     limits.forgive(tx, "project", me["project"], now=now)
     return _continue_limited(tx, "agent", agent, now=now)
+
+
+def lift_limit(tx: Transaction, item: Row, *, now: int) -> None:
+    """A person says of one thing that met a limit: go on. Whatever paused because of it does."""
+    if item["agent"] and identities.identity(tx, item["agent"])["paused"]:
+        resume_agent(tx, item["agent"], now=now)
+    if item["workspace"]:
+        resume_room(tx, item["workspace"], now=now)
 
 
 def _continue_limited(tx: Transaction, column: str, value: str, *, now: int) -> list[str]:

@@ -10,6 +10,8 @@ from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import instances
 from agent_worker.cli.output import as_json_option, clean, tell_json
 
+TEXT = {"ignore_unknown_options": True}  # a text may begin with a dash
+
 
 @click.group()
 def doc() -> None:
@@ -35,7 +37,7 @@ def read(workflow: str, name: str, as_json: bool) -> None:
     tell_json(found) if as_json else click.echo(clean(found["text"]), nl=False)
 
 
-@doc.command()
+@doc.command(context_settings=TEXT)
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")
@@ -46,7 +48,7 @@ def write(workflow: str, name: str, text: str, revision: str | None) -> None:
     click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
-@doc.command()
+@doc.command(context_settings=TEXT)
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")

@@ -15,8 +15,10 @@ from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.errors import BadInput
 
+TEXT = {"ignore_unknown_options": True}  # a message may begin with a dash
 
-@click.command()
+
+@click.command(context_settings=TEXT)
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
 @click.option("--key", help="Accepted once: sending again with the same key changes nothing.")
@@ -36,7 +38,7 @@ def send(address: str, message: str, key: str | None, as_json: bool) -> None:
         click.echo(clean(f"nobody here is called {', '.join(receipt['unknown'])}; the members are: {names}"), err=True)
 
 
-@click.command()
+@click.command(context_settings=TEXT)
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
 @as_json_option

@@ -30,7 +30,7 @@ from agent_worker.service.stream import Happening, Stream
 
 STREAMS = 64  #: that are followed at once
 PING = 15.0  #: seconds of silence after which a stream shows that it is alive
-SEND_PATIENCE = 10.0  #: seconds that the reader of a stream may keep us waiting
+SEND_PATIENCE = 5.0  #: seconds that the reader of a stream may keep us waiting
 _DEEPEST = 64
 _LARGEST = 2**63
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")

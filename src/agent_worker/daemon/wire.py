@@ -1,8 +1,8 @@
 """One connection, before there is a request: how long a stranger may take, how much it may send, how many there are.
 
 The server's own protocol with limits where it has none. A connection is a stranger's until a request on it has shown
-a token; of strangers there are few, and the one that has waited longest makes room for a new one. Guards the socket,
-judges no request: that is guardpost.py, which is handed the connection as an extension of the scope.
+a token. Many strangers may come at once, for our own clients do; of those who say nothing for a moment few may stay.
+Guards the socket, judges no request: that is guardpost.py, which is handed the connection as an extension of the scope.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-STRANGERS = 64
+STRANGERS = 64  #: that may stay
+CROWD = 256  #: strangers that there may be for a moment
+_MOMENT = 1.0  #: seconds
 HEAD_PATIENCE = 10.0  #: seconds from the first byte, or from connecting, to the end of the head
 LARGEST_HEAD = 32 * 1024
 _MOST_HEADERS = 100
@@ -32,17 +34,21 @@ class Connection(HttpToolsProtocol):
         self._head = 0
         self._since = self.loop.time()
         self._patience: asyncio.TimerHandle | None = None
+        self._looked_at: asyncio.TimerHandle | None = None
         self._status = HTTPStatus.BAD_REQUEST
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect_head()
-        strangers = [c for c in self.connections if isinstance(c, Connection) and c._is_strange()]
-        if len(strangers) > STRANGERS:
+        self._looked_at = self.loop.call_later(_MOMENT, self._make_room)
+        strangers = self._strangers()
+        if len(strangers) > CROWD:
             min(strangers, key=lambda c: (not c._in_head, c._since)).drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._looked_at is not None:
+            self._looked_at.cancel()
         super().connection_lost(exc)
 
     def drop(self) -> None:
@@ -51,6 +57,13 @@ class Connection(HttpToolsProtocol):
 
     def trust(self) -> None:
         self._trusted = True
+
+    def _make_room(self) -> None:
+        if self._is_strange() and len(self._strangers()) > STRANGERS:
+            self.drop()
+
+    def _strangers(self) -> list[Connection]:
+        return [each for each in self.connections if isinstance(each, Connection) and each._is_strange()]
 
     def _is_strange(self) -> bool:
         return not self._trusted and not self.transport.is_closing()

@@ -84,8 +84,10 @@ def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> 
 
 def _retry(tx: Transaction, row: Row, *, now: int) -> str:
     if row["sort"] == "limit":
-        resume = assignments.resume_room if row["workspace"] else assignments.resume_agent
-        resume(tx, row["workspace"] or row["agent"], now=now)
+        assignments.lift_limit(tx, row, now=now)
         return "goes on, with a new allowance"
-    assignments.continue_work(tx, row["ref"], now=now)
+    if row["ref"] == row["agent"]:
+        assignments.start_agent(tx, row["agent"])
+    else:
+        assignments.continue_work(tx, row["ref"], now=now)
     return "is tried again"

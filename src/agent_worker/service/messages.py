@@ -9,7 +9,7 @@ from agent_worker import routing, threads
 from agent_worker.address import Address, canonical, parse_address
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
-from agent_worker.errors import NotFound
+from agent_worker.errors import BadInput, NotFound
 from agent_worker.events import Ended, Event
 from agent_worker.routing import Receipt, Speech
 from agent_worker.service.office import Office
@@ -104,6 +104,8 @@ async def deliver(stage: Stage, admitted: Admitted, to: str, text: str, *, key: 
 
 async def put_question(stage: Stage, admitted: Admitted, agent: str, text: str) -> Answer:
     """Send a direct message and wait for what becomes of it."""
+    if parse_address(agent).workflow is not None:
+        raise BadInput(f"{agent} is no direct address: only an agent by itself can be asked", hint="such as alice")
     answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     ended: dict[str, Answer] = {}
     asked: list[str] = []

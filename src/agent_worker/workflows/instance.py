@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent_worker import attention, routing
+from agent_worker import attention, routing, threads
 from agent_worker.agents import assignments
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.roster import Admitted, Roster
@@ -20,11 +20,12 @@ from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, Wor
 from agent_worker.errors import BadInput
 from agent_worker.events import Bus
 from agent_worker.failpoints import failpoint
-from agent_worker.mirror import Mirror, Target
+from agent_worker.mirror import Mirror, Target, last_seq
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
+from agent_worker.workflows import archive
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
 from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet, held_up
 from agent_worker.workflows.setup import run_setup
@@ -152,9 +153,12 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     members = await stage.roster.seat(admitted, workflow, id, room.name, notes)
     await stage.database.write(workspace.seat_members, id, members)
-    began = (await stage.database.read(workspace.get, id))["started_at"]  # earlier, if its host died since
+    opened = await stage.database.read(workspace.get, id)
+    began = opened["started_at"]  # earlier, if its host died since
     directory = Path(room.directory) if room.directory else None
     if directory is not None:
+        if opened["seq"] == 0:
+            await _make_room(stage, id, room, directory, members)
         await _tidy(stage, id, directory)
         if room.provider == "file":
             _keep_logs(stage, id, directory, members)
@@ -189,6 +193,22 @@ async def _kick_off(
         await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()))
 
 
+async def _make_room(stage: Stage, id: str, room: Room, directory: Path, members: Mapping[str, str]) -> None:
+    """An instance that begins in a directory where one was before."""
+    now = stage.clock.now()
+    if not room.bound:
+        await asyncio.to_thread(archive.set_aside, directory, now=now)
+        await stage.database.write(archive.forget_old, now=micros(now))
+        return
+    # Bound, and the database does not know it: go on counting after what the files hold.
+    root = Root(directory)
+    if said := await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False):
+        await stage.database.write(workspace.begin_at, id, said)
+    for name, agent in members.items():
+        if talked := await asyncio.to_thread(last_seq, root, f"history/{name}.jsonl", dated=False):
+            await stage.database.write(threads.restore, agent, id, (), seq=talked)
+
+
 async def _tidy(stage: Stage, id: str, directory: Path) -> None:
     """Make good what a crash left in the files, before anybody writes there."""
     await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True, mode=0o700)
@@ -210,7 +230,7 @@ async def _tidy(stage: Stage, id: str, directory: Path) -> None:
 
 def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str]) -> None:
     root = Root(directory)
-    stage.mirror.watch(Target(id, None), root, "channel.jsonl")
+    stage.mirror.watch(Target(id, None), root, archive.CHANNEL)
     for name, agent in members.items():
         stage.mirror.watch(Target(id, agent), root, f"history/{name}.jsonl")
 

@@ -161,6 +161,11 @@ def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> R
     return row
 
 
+def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
+    """Its directory came from elsewhere with a channel of its own: go on counting after it."""
+    tx.run("update workspace set seq = :seq where id = :workspace and seq < :seq", workspace=workspace, seq=seq)
+
+
 def left(tx: Transaction) -> list[Row]:
     """Those whose host died: someone must start them again."""
     return tx.all("select * from workspace where state = 'left' order by started_at")

@@ -1,0 +1,45 @@
+"""What an instance that is not bound leaves behind: set aside when the next one begins, removed after a day."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from agent_worker.storage.database import Transaction
+from agent_worker.workspaces import workspace
+
+FOLDER = ".archive"
+CHANNEL = "channel.jsonl"
+KEPT = timedelta(days=1)
+
+
+def set_aside(directory: Path, *, now: datetime) -> Path | None:
+    """Move the files of the last instance away; None when there are none. Blocks: call it in a thread."""
+    if not (directory / CHANNEL).exists():
+        return None  # nothing of ours
+    shelf = directory.parent / FOLDER
+    shelf.mkdir(mode=0o700, exist_ok=True)
+    stem = f"{directory.name}-{now:%Y%m%dT%H%M%S}"
+    target = next(t for n in range(1000) if not (t := shelf / (stem if not n else f"{stem}-{n}")).exists())
+    directory.rename(target)
+    _remove_old(shelf, now=now)
+    return target
+
+
+def _remove_old(shelf: Path, *, now: datetime) -> None:
+    for kept in shelf.iterdir():
+        stamp = kept.name.rpartition("T")[0].rpartition("-")[2]
+        try:
+            day = datetime.strptime(stamp, "%Y%m%d").replace(tzinfo=now.tzinfo)
+        except ValueError:
+            continue  # not one of ours
+        if day + timedelta(days=1) + KEPT < now and not kept.is_symlink():
+            shutil.rmtree(kept, ignore_errors=True)
+
+
+def forget_old(tx: Transaction, *, now: int) -> None:
+    """The rows of instances that were replaced more than a day ago."""
+    before = now - round(KEPT.total_seconds() * 1e6)
+    for row in workspace.archived_before(tx, before):
+        workspace.erase(tx, row["id"])
