@@ -161,6 +161,11 @@ def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> R
     return row
 
 
+def archived_before(tx: Transaction, at: int) -> list[Row]:
+    """Those that were replaced by the next of their name, ended before this, and are not erased yet."""
+    return tx.all("select id from workspace where state = 'archived' and ended_at < :at", at=at)
+
+
 def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
     """Its directory came from elsewhere with a channel of its own: go on counting after it."""
     tx.run("update workspace set seq = :seq where id = :workspace and seq < :seq", workspace=workspace, seq=seq)
@@ -217,7 +222,10 @@ def erase(tx: Transaction, workspace: str) -> None:
         tx.run(f"delete from {table} where workspace = :workspace", workspace=workspace)
     for table in ("talk", "thread"):
         tx.run(f"delete from {table} where context = :workspace", workspace=workspace)
-    tx.run("update workspace set state = 'archived', given = '{}' where id = :workspace", workspace=workspace)
+    tx.run(
+        "update workspace set state = 'archived', given = '{}', ended_at = null where id = :workspace",
+        workspace=workspace,
+    )
 
 
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:
