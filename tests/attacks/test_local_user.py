@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.shells.served import ROUTES, Served, eventually, served
 
-from agent_worker.daemon.guardpost import Admin, Tokens
+from agent_worker.daemon.guardpost import Admin, Guardpost, Message, Receive, Send, Tokens
 from agent_worker.daemon.wire import CROWD, STRANGERS
 from agent_worker.tools.tool import Seat
 
@@ -148,6 +148,36 @@ def test_C7_a_runs_token_ends_with_the_run_and_is_not_kept() -> None:
     assert tokens.caller(token.encode()) == SEAT
     tokens.end_run("r1")
     assert tokens.caller(token.encode()) is tokens.caller(other.encode()) is None
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_M1_a_runs_token_opens_its_tools_and_nothing_else(
+    method: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reached: list[object] = []
+    statuses: list[int] = []
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        reached.append(scope["caller"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status", 0))
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    tokens = Tokens("the-admin-token")
+    headers = {"host": "127.0.0.1:1", "authorization": f"Bearer {tokens.issue(SEAT)}"}
+    headers |= {"content-type": "application/json"} if method in ("POST", "PUT") else {}
+    scope: Message = {"type": "http", "http_version": "1.1", "method": method, "path": path, "query_string": b""}
+    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await Guardpost(app, tokens, "127.0.0.1", 1)(scope, receive, send)
+    if path == "/mcp":
+        assert (reached, statuses[0]) == ([SEAT], 200)
+    else:
+        assert (reached, statuses[0]) == ([], 403)
+        assert f"alice (run r1) asked for {method} {path}" in caplog.text
 
 
 def established(daemon: Served) -> int:
