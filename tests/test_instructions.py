@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agent_worker import identities, instructions
-from agent_worker.agents import assignments
+from agent_worker.agents import assignments, endings
 from agent_worker.agents.assignments import Assignment, NotYet, Terms
 from agent_worker.backends.backend import Reply
 from agent_worker.errors import Transient
@@ -64,11 +64,11 @@ class Queue:
         """True when the job yielded."""
         if not assignments.should_yield(self.tx, job, now=self.now, ageing=AGEING):
             return False
-        assignments.put_back(self.tx, job, why="preempted", preempted=True, now=self.now, ageing=AGEING)
+        endings.put_back(self.tx, job, why="preempted", preempted=True, now=self.now, ageing=AGEING)
         return True
 
     def finish(self, job: Assignment) -> None:
-        assignments.finish(self.tx, job, 0, Reply(), "mock", seen=0, now=self.now)
+        endings.finish(self.tx, job, 0, Reply(), "mock", seen=0, now=self.now)
 
     def pause(self, room: int, *, on: bool) -> None:
         if on:
@@ -182,7 +182,7 @@ class Lanes(RuleBasedStateMachine):
     @precondition(lambda self: self.job is not None)
     @rule(wait=st.sampled_from([1, 2, 4, 60]))
     def fail_for_now(self, wait: int) -> None:
-        assignments.retry_later(
+        endings.retry_later(
             self.real.tx,
             self.job,  # type: ignore[arg-type]
             Transient("later"),

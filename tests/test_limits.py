@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.agents.roster import limits_of
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
 from agent_worker.clock import TestClock
@@ -102,7 +102,7 @@ async def test_L4_a_new_allowance_goes_on_after_the_last_step(team: Team) -> Non
     team.employ("alice", model)
     await team.post("user", "@alice spend")
     await team.still()
-    await team.write(assignments.resume_room, team.room.id, now=team.now())
+    await team.write(rescue.resume_room, team.room.id, now=team.now())
     await team.still()
     assert model.asked == 5
     assert (await team.texts())[-1] == "answer 5"
@@ -123,7 +123,7 @@ async def test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_
     for _ in range(2):  # once for the first, once for the other two
         await team.elapse(30)
         assert "incomplete" in await team.states()
-        await team.write(assignments.resume_room, team.room.id, now=team.now())
+        await team.write(rescue.resume_room, team.room.id, now=team.now())
     await team.elapse(30)
     assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
     assert await team.attention() == []
@@ -139,7 +139,7 @@ async def test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new
     assert "24.00 USD were spent by this agent today" in (await team.agent("alice"))["paused"]
     assert [(t.who, t.sort) for t in await team.thread("alice")][-1] == ("system", "failure")
     await team.elapse(24 * 3600)
-    await team.write(assignments.resume_agent, team.id_of("alice"), now=team.now())
+    await team.write(rescue.resume_agent, team.id_of("alice"), now=team.now())
     await team.still()
     assert model.asked == 3
 
@@ -152,7 +152,7 @@ async def test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_room(tea
     await team.still()
     assert model.asked == 2
     (item,) = await team.rows("select * from attention where sort = 'limit'")
-    await team.write(assignments.lift_limit, item, now=team.now())
+    await team.write(rescue.lift_limit, item, now=team.now())
     await team.still()
     assert model.asked == 3
     assert (await team.agent("alice"))["paused"] == ""
@@ -263,7 +263,7 @@ async def test_L1_resuming_grants_the_same_again_and_goes_on(team: Team, limits:
     await team.post("user", "@alice talk to bob")
     await team.meanwhile(team.quiet())
     said = len(await team.texts())
-    await team.write(assignments.resume_room, team.room.id, now=team.now())
+    await team.write(rescue.resume_room, team.room.id, now=team.now())
     await team.meanwhile(team.quiet())
     assert await runs(team) == 2 * most
     assert len(await team.texts()) == said + most + 1
@@ -283,7 +283,7 @@ async def test_L1_what_comes_while_the_room_is_paused_waits_and_is_not_lost(team
     assert await runs(team) == before
     team.employ("alice", Parrot(""))
     team.employ("bob", Parrot("enough"))
-    await team.write(assignments.resume_room, team.room.id, now=team.now())
+    await team.write(rescue.resume_room, team.room.id, now=team.now())
     await team.meanwhile(team.quiet())
     assert set(await team.states()) <= {"done", "incomplete"}
     assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}

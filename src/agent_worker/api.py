@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import Clock, micros
 from agent_worker.compose import Engine, Settings, open_engine
@@ -58,7 +58,7 @@ class Team:
     async def resume(self) -> None:
         """Grant a new allowance after a limit was reached."""
         stage = self._running.stage
-        await stage.database.write(assignments.resume_room, self._running.id, now=micros(stage.clock.now()))
+        await stage.database.write(rescue.resume_room, self._running.id, now=micros(stage.clock.now()))
 
     async def run(self) -> Summary:
         """Work until quiet, then end."""

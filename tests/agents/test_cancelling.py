@@ -10,7 +10,7 @@ import pytest
 from tests.teams import Team, open_team
 
 from agent_worker import identities
-from agent_worker.agents import assignments
+from agent_worker.agents import assignments, endings, rescue
 from agent_worker.agents.assignments import Assignment
 from agent_worker.agents.hands import Pen, RunHands
 from agent_worker.backends.backend import Reply
@@ -33,7 +33,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 async def cancel(team: Team, text: str) -> None:
     (row,) = await team.rows("select id from instruction where text = :text", text=text)
-    await team.write(assignments.cancel, row["id"], reason="not needed", now=team.now())
+    await team.write(rescue.cancel, row["id"], reason="not needed", now=team.now())
 
 
 async def test_Q10_cancelled_while_queued_never_runs(team: Team) -> None:
@@ -180,12 +180,12 @@ async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(
     for write in (
         hands.keep(0, Reply("a step")),
         hands.call(0, Call("c1", "channel_send", {"text": "I am still here"})),
-        queued.write(assignments.finish, job, 0, Reply("done"), "mock", seen=0, now=now),
-        queued.write(assignments.put_back, job, why="", now=now, ageing=ageing),
-        queued.write(assignments.give_up, job, Fenced("x"), "failed", now=now),
-        queued.write(assignments.suspend, job, now=now),
+        queued.write(endings.finish, job, 0, Reply("done"), "mock", seen=0, now=now),
+        queued.write(endings.put_back, job, why="", now=now, ageing=ageing),
+        queued.write(endings.give_up, job, Fenced("x"), "failed", now=now),
+        queued.write(endings.suspend, job, now=now),
         queued.write(assignments.begin, job.fence, lambda _: TERMS, now=now, ageing=ageing),
-        queued.write(assignments.abandon, job.fence, state="idle", reason="", now=now),
+        queued.write(rescue.abandon, job.fence, state="idle", reason="", now=now),
     ):
         with pytest.raises(Fenced):
             await write

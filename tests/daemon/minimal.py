@@ -20,7 +20,8 @@ from typing import Any
 
 from agent_worker.daemon.client import Client, find
 from agent_worker.daemon.discovery import HOME_VARIABLE, READY_VARIABLE, home_directory, read_daemon, signal_daemon
-from agent_worker.daemon.process import App, Identity, Settings, serve
+from agent_worker.daemon.process import App, Identity, serve
+from agent_worker.daemon.settings import Settings
 from agent_worker.errors import Permanent
 
 FILE = Path(__file__)

@@ -20,7 +20,7 @@ from tests.daemon.minimal import COMMAND, Launched, end, running
 
 from agent_worker.daemon.client import connect, find
 from agent_worker.daemon.discovery import LOG_FILE, NONCE_HEADER, make_home, read_daemon
-from agent_worker.daemon.process import LogFile
+from agent_worker.daemon.logs import LogFile
 
 
 @pytest.fixture

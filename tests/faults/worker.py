@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker import attention, failpoints
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.clock import micros
 from agent_worker.compose import Engine, Settings, open_engine
@@ -98,7 +98,7 @@ class Life:
                         self.report(keys=known)
                     case {"retry": id}:
                         now = micros(engine.stage.clock.now())
-                        self.report(retried=await engine.stage.database.write(assignments.continue_work, id, now=now))
+                        self.report(retried=await engine.stage.database.write(rescue.continue_work, id, now=now))
                     case {"end": _}:
                         self.report(summary=(await room.stop()).outcome)
                     case {"stop": _}:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from agent_worker import instructions, prompt
-from agent_worker.agents import assignments, briefing
+from agent_worker.agents import assignments, briefing, endings
 from agent_worker.agents.assignments import Assignment, NotYet, Suspect, Terms
 from agent_worker.agents.failure import GiveUp, Retry, after
 from agent_worker.agents.hands import Pen, RunHands
@@ -144,7 +144,7 @@ class Loop:
         except (Fenced, StorageFault):
             raise
         except Suspended:
-            await self._write(assignments.suspend, job)
+            await self._write(endings.suspend, job)
         except BackendFailure as failure:
             await self._failed(job, worker, failure)
         except Exception as error:  # boundary: whatever else a backend raises is its crash, not ours
@@ -157,7 +157,7 @@ class Loop:
                     self._floor.limiter.succeeded(worker.credential)
                 match outcome:
                     case Finished(step, reply):
-                        await self._write(assignments.finish, job, step, reply, terms_model(worker), seen=seen)
+                        await self._write(endings.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, hands.done, reply.text)
                         self._waited.pop(job.lead.id, None)
@@ -175,15 +175,15 @@ class Loop:
     async def _leaves(self, job: Assignment, hands: RunHands) -> bool:
         """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""
         if hands.reached:
-            await self._write(assignments.stop_at_limit, job, hands.reached)
+            await self._write(endings.stop_at_limit, job, hands.reached)
             return True
         if self._stopping:
-            await self._write(assignments.put_back, job, why="stopping", ageing=self._floor.ageing)
+            await self._write(endings.put_back, job, why="stopping", ageing=self._floor.ageing)
             return True
         if self._arrived.is_set() or job.others_wait:
             self._arrived.clear()
             if await self._write(assignments.should_yield, job, ageing=self._floor.ageing):
-                await self._write(assignments.put_back, job, why="preempted", preempted=True, ageing=self._floor.ageing)
+                await self._write(endings.put_back, job, why="preempted", preempted=True, ageing=self._floor.ageing)
                 return True
         return False
 
@@ -214,10 +214,10 @@ class Loop:
                     wait = self._floor.limiter.refused(worker.credential, wait if failure.retry_after else None)
                 if not counts:
                     self._waited[job.lead.id] = waited + wait
-                await self._write(assignments.retry_later, job, failure, wait=wait, counts=counts)
+                await self._write(endings.retry_later, job, failure, wait=wait, counts=counts)
             case GiveUp(state):
                 self._waited.pop(job.lead.id, None)
-                await self._write(assignments.give_up, job, failure, state)
+                await self._write(endings.give_up, job, failure, state)
 
     def _desk(self, job: Assignment, worker: Worker) -> Desk:
         seat = Seat(
@@ -264,7 +264,7 @@ class Loop:
     async def _sleep_until(self, at: int) -> None:
         """Until that time, or until something arrives."""
         seconds = (from_micros(at) - self._floor.clock.now()).total_seconds()
-        alarm = asyncio.create_task(self._floor.clock.sleep(max(0.0, seconds)))
+        alarm = asyncio.create_task(self._floor.clock.sleep(max(0.001, seconds)))
         arrival = asyncio.create_task(self._arrived.wait())
         try:
             await asyncio.wait({alarm, arrival}, return_when=asyncio.FIRST_COMPLETED)

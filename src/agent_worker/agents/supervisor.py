@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Concatenate, ParamSpec, TypeVar
 
 from agent_worker import identities
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.agents.failure import restart_wait, too_many
 from agent_worker.agents.hands import RunHands
 from agent_worker.agents.loop import Floor, Loop
@@ -44,7 +44,7 @@ class Supervisor:
 
     async def start(self) -> None:
         """Take back what a dead host left running, then listen for work."""
-        await self._floor.pen.database.write(assignments.recover, self.owner, now=self._floor.now())
+        await self._floor.pen.database.write(rescue.recover, self.owner, now=self._floor.now())
         self._unlisten = self._floor.pen.bus.listen(self._hear)
 
     async def wake_all(self) -> None:
@@ -167,7 +167,7 @@ class Supervisor:
         reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
         await self._abandon(loop, "error", reason)
         if too_many(crashes, self._floor.clock.monotonic()):
-            await self._store(assignments.give_agent_up, loop.fence, reason, now=self._floor.now())
+            await self._store(rescue.give_agent_up, loop.fence, reason, now=self._floor.now())
             return False
         recent = [at for at in crashes if self._floor.clock.monotonic() - at < 600]
         await self._floor.clock.sleep(restart_wait(len(recent)))
@@ -176,7 +176,7 @@ class Supervisor:
 
     async def _abandon(self, loop: Loop, state: str, reason: str) -> None:
         with contextlib.suppress(Fenced, StorageFault):
-            await self._store(assignments.abandon, loop.fence, state=state, reason=reason, now=self._floor.now())
+            await self._store(rescue.abandon, loop.fence, state=state, reason=reason, now=self._floor.now())
 
     async def _store(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """A full disk is waited out: nobody tells us when there is space again."""

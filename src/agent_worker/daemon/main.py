@@ -7,7 +7,8 @@ import os
 import sys
 
 from agent_worker.daemon.discovery import home_directory
-from agent_worker.daemon.process import PORT, App, Identity, MakeApp, Settings, serve
+from agent_worker.daemon.process import App, Identity, MakeApp, serve
+from agent_worker.daemon.settings import PORT, Settings
 
 PORT_VARIABLE = "AGENT_WORKER_PORT"
 

@@ -9,53 +9,39 @@ it got stuck. Time here is the system's: a real process does not wait for a test
 from __future__ import annotations
 
 import asyncio
-import errno
-import faulthandler
-import ipaddress
 import json
 import logging
 import os
-import queue
 import secrets
 import signal
 import socket
 import stat
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-import filelock
 import uvicorn
 from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.clock import SystemClock
 from agent_worker.daemon import client, discovery
-from agent_worker.daemon.discovery import AlreadyRunning, Found, Holder
+from agent_worker.daemon.discovery import AlreadyRunning, Found
+from agent_worker.daemon.lock import UNKNOWN, only_one, refuse_network_disk
+from agent_worker.daemon.logs import logging_to
+from agent_worker.daemon.port import address_of, listening, reached_at
+from agent_worker.daemon.settings import ALREADY_RUNNING, FAILED, REFUSED, Settings
+from agent_worker.daemon.watchdog import Watchdog
 from agent_worker.daemon.wire import Connection
 from agent_worker.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.ids import new_id
 
-PORT = 5099
-FAILED, REFUSED, ALREADY_RUNNING, STUCK = 1, 2, 3, 70  #: exit codes
-
 _STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole grace
 _APP_ENDS = 0.7  #: share of the grace that the application gets
-_TICKS = 30  #: how often the watchdog looks before it gives up
-_BACKLOG = 10_000  #: records that wait for a slow disk; more are dropped
-_LONGEST = 64 * 1024  #: characters of one record
-_CHUNK = 8 * 1024
-_CLOSING = {"04", "05", "06", "09", "0B"}  # states in /proc/net/tcp after one side has closed; 06 is TIME_WAIT
-_LISTENING = "0A"
-_UNKNOWN = "unknown"  #: our own birth, where the system does not tell
 _NONCE_HEADER = discovery.NONCE_HEADER.lower().encode()
-_NETWORK_DISKS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "fuse.sshfs", "fuse.glusterfs"}
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -63,19 +49,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]  #: ASGI
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    home: Path
-    host: str = "127.0.0.1"
-    port: int = PORT
-    exposed: bool = False  #: the user asked, by a flag, to listen beyond this machine
-    token: str | None = field(default=None, repr=False)  #: None: a new one with every start
-    grace: float = 10.0  #: seconds from being asked to stop to being gone
-    stuck_after: float = 30.0
-    log_bytes: int = 10 * 1024 * 1024
-    log_files: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +89,18 @@ def serve(make_app: MakeApp, settings: Settings) -> int:
 
 
 def _serve(make_app: MakeApp, settings: Settings, starter: _Starter) -> None:
-    token, instance, address = _token(settings), new_id("d"), _address(settings)
+    token, instance, address = _token(settings), new_id("d"), address_of(settings)
     home = discovery.make_home(settings.home)
     with ExitStack() as held:
         try:
-            _refuse_network_disk(home)
-            held.enter_context(_only_one(home, instance))
-            file = held.enter_context(_logging(home, settings, token))
+            refuse_network_disk(home)
+            held.enter_context(only_one(home, instance))
+            file = held.enter_context(logging_to(home, settings, token))
         except OSError as error:
             told = f"the daemon cannot use {error.filename or home}: {error.strerror}"
             raise Refused(told, hint=f"set {discovery.HOME_VARIABLE} to another directory") from None
         watchdog = held.enter_context(Watchdog(file, patience=settings.stuck_after))
-        listener = held.enter_context(_listening(home, address, settings.port))
+        listener = held.enter_context(listening(home, address, settings.port))
         daemon = _Daemon(home, settings, instance, token, listener=listener, watchdog=watchdog)
         asyncio.run(daemon.run(make_app, starter))
 
@@ -184,7 +157,7 @@ class _Daemon:
         self._watchdog = watchdog
         self._identity = Identity(
             home=home,
-            host=_reached_at(settings.host),
+            host=reached_at(settings.host),
             port=listener.getsockname()[1],
             instance=instance,
             started_at=SystemClock().now().isoformat(timespec="milliseconds"),
@@ -226,7 +199,7 @@ class _Daemon:
 
     def _announce(self) -> None:
         me = self._identity
-        born = discovery.birth_of(os.getpid()) or _UNKNOWN
+        born = discovery.birth_of(os.getpid()) or UNKNOWN
         found = Found(os.getpid(), me.host, me.port, me.token, me.instance, me.started_at, born)
         discovery.write_daemon(me.home, found)
         self._announced.set()
@@ -361,340 +334,9 @@ def _shown(error: AgentWorkerError) -> dict[str, str]:
     return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
-# --- the home is ours alone
-
-
-@contextmanager
-def _only_one(home: Path, instance: str) -> Iterator[None]:
-    """The kernel's lock on this home, for life: it ends with the process, however that ends."""
-    holder = Holder(os.getpid(), discovery.birth_of(os.getpid()) or _UNKNOWN, instance)
-    path = home / discovery.LOCK_FILE
-    os.close(discovery.open_private(path, os.O_RDWR | os.O_CREAT))  # refuses a link with a sentence
-    lock = filelock.FileLock(
-        path,
-        timeout=0,
-        mode=0o600,
-        fallback_to_soft=False,  # where the kernel has no locks, a file that may be stale is no help
-        on_acquired=lambda descriptor: discovery.write_holder(descriptor, holder),
-    )
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise _already_running(home, _winner(home)) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _winner(home: Path) -> Holder | None:
-    for _ in range(100):
-        holder = discovery.read_holder(home)
-        if holder is not None and discovery.is_running(holder):
-            return holder
-        time.sleep(0.01)  # it has the lock since a moment ago, and is about to write its name
-    return discovery.read_holder(home)
-
-
-def _already_running(home: Path, winner: Holder | Found | None) -> AlreadyRunning:
-    who = f"process {winner.pid}, instance {winner.instance}" if winner else "its process is unknown"
-    return AlreadyRunning(f"another daemon runs on {home}: {who}", hint="agent-worker daemon status")
-
-
-def _refuse_network_disk(home: Path) -> None:
-    """Neither locks nor the database can be relied on there."""
-    device = os.stat(home).st_dev
-    with suppress(OSError), open("/proc/self/mountinfo") as mounts:
-        for line in mounts:
-            before, _, after = line.partition(" - ")
-            if before.split()[2] == f"{os.major(device)}:{os.minor(device)}" and after.split()[0] in _NETWORK_DISKS:
-                told = f"{home} is on a network disk ({after.split()[0]}), and the database needs a local one"
-                raise Refused(told, hint=f"set {discovery.HOME_VARIABLE} to a directory on this machine")
-
-
 def _token(settings: Settings) -> str:
     if settings.token is None:
         return secrets.token_urlsafe(32)
     if not discovery.is_strong(settings.token):
         raise BadInput("the configured token is too weak", hint="leave it out: every start makes a new one")
     return settings.token
-
-
-# --- the port
-
-
-@contextmanager
-def _listening(home: Path, address: str, port: int) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((address, port))
-            listener.listen()
-        except OSError as error:
-            raise _cannot_listen(home, address, port, error) from None
-        yield listener
-
-
-def _address(settings: Settings) -> str:
-    host = "127.0.0.1" if settings.host == "localhost" else settings.host
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        raise BadInput(f"{host!r} is not an IP address", hint="127.0.0.1 is this machine only") from None
-    if not 0 <= settings.port < 2**16:
-        raise BadInput(f"{settings.port} is not a port", hint="a number up to 65535")
-    if not address.is_loopback and not settings.exposed:
-        raise Refused(f"{host} can be reached from other machines", hint="leave it at 127.0.0.1, or say --expose")
-    if not address.is_loopback:
-        told = f"warning: {host} can be reached from other machines; whoever has the token controls this account"
-        print(told, file=sys.stderr, flush=True)
-    return host
-
-
-def _reached_at(host: str) -> str:
-    """Where our own clients connect to, when it listens everywhere."""
-    return {"localhost": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
-def _cannot_listen(home: Path, address: str, port: int, error: OSError) -> AgentWorkerError:
-    another = "choose another with --port"
-    if error.errno != errno.EADDRINUSE:
-        return Refused(f"cannot listen on {discovery.authority(address, port)}: {error.strerror}", hint=another)
-    ours = client.find(home)
-    if ours is not None and ours.found.port == port:  # somebody removed the lock file under it
-        return _already_running(home, ours.found)
-    if client.looks_like_ours(_reached_at(address), port):
-        told = f"port {port} is held by a daemon of another home directory or user"
-        return Refused(told, hint=f"use its {discovery.HOME_VARIABLE}, or {another}")
-    if _is_closing(port):
-        told = f"port {port} was in use a moment ago, and the system keeps it for up to a minute (TIME_WAIT)"
-        return Refused(told, hint=f"try again in a minute, or {another}")
-    return Refused(f"port {port} is held by another program", hint=f"see which: lsof -i :{port}; or {another}")
-
-
-def _is_closing(port: int) -> bool:
-    """Whether nobody listens there, and only connections that are over keep the port."""
-    states = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with suppress(OSError), open(table) as lines:
-            rows = [line.split() for line in lines]
-            states |= {row[3] for row in rows if row[1].endswith(f":{port:04X}")}
-    return _LISTENING not in states and bool(states & _CLOSING)
-
-
-# --- the log
-
-
-class LogFile:
-    """A file of lines that stays within its share: when full it becomes `.1`, and the oldest goes.
-
-    Its descriptor keeps its number, so that a crash of the interpreter can be written to it. Never raises and
-    never complains: a log that reports its own trouble feeds on itself.
-    """
-
-    def __init__(self, path: Path, *, limit: int, keep: int) -> None:
-        self.descriptor = discovery.open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._path = path
-        self._limit = limit
-        self._keep = keep
-        self._lock = threading.Lock()
-        self._torn = False
-
-    def write(self, line: bytes) -> None:
-        with self._lock, suppress(OSError):
-            if os.fstat(self.descriptor).st_size + len(line) > self._limit:
-                self._rotate()
-            line = b"\n" + line if self._torn else line
-            self._torn = True  # unless all of it gets through: the disk may be full in the middle
-            self._torn = os.write(self.descriptor, line) != len(line)
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-
-    def _rotate(self) -> None:
-        try:
-            for number in range(self._keep - 1, 0, -1):
-                with suppress(FileNotFoundError):
-                    os.replace(self._numbered(number - 1), self._numbered(number))
-            fresh = discovery.open_private(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.dup2(fresh, self.descriptor, inheritable=False)
-            os.close(fresh)
-        except (OSError, Refused):
-            os.ftruncate(self.descriptor, 0)  # bounded is worth more than complete
-        self._torn = False
-
-    def _numbered(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
-
-
-class Scribe(logging.Handler):
-    """Log records as lines of JSON, written by its own thread: a slow disk must not hold up the event loop."""
-
-    def __init__(self, file: LogFile, *, secret: str) -> None:
-        super().__init__()
-        self._file = file
-        self._secret = secret.encode()
-        self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()  # may be put to in the middle of a put
-        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
-        self._thread.start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self._waiting.qsize() >= _BACKLOG:
-            return
-        try:
-            message = record.getMessage()
-        except Exception:  # whoever logs may pass anything
-            message = f"{record.msg!r} with unfitting values"
-        extra = {"exception": "".join(traceback.format_exception(*record.exc_info))} if record.exc_info else {}
-        at = datetime.fromtimestamp(record.created, UTC)
-        line = _line(at, record.levelname, record.name, message, **extra)
-        self._waiting.put(line.replace(self._secret, b"[token]"))
-
-    def close(self) -> None:
-        self._waiting.put(None)
-        self._thread.join(timeout=2)
-        super().close()
-
-    def _write(self) -> None:
-        while (line := self._waiting.get()) is not None:
-            self._file.write(line)
-
-
-@contextmanager
-def _logging(home: Path, settings: Settings, token: str) -> Iterator[LogFile]:
-    """All that this process has to say goes to its log; why it ends, too."""
-    file = LogFile(home / discovery.LOG_FILE, limit=settings.log_bytes, keep=settings.log_files)
-    scribe, root = Scribe(file, secret=token), logging.getLogger()
-    root.addHandler(scribe)
-    root.setLevel(logging.INFO)
-    logging.captureWarnings(True)
-    sys.unraisablehook = lambda unraisable: log.error("in %r", unraisable.object, exc_info=unraisable.exc_value)
-    faulthandler.enable(file.descriptor)
-    try:
-        with _output_recorded(file):
-            yield file
-    except AgentWorkerError as error:
-        log.error("%s", error.message)
-        raise
-    except Exception:
-        log.critical("the daemon failed", exc_info=True)
-        raise
-    finally:
-        root.removeHandler(scribe)
-        scribe.close()
-        faulthandler.disable()
-        file.close()
-
-
-@contextmanager
-def _output_recorded(file: LogFile) -> Iterator[None]:
-    """In the background, what libraries and children print becomes log lines too, and so stays bounded."""
-    if not _is_same(2, file.descriptor):
-        yield
-        return
-    kept = os.dup(2)
-    reading, writing = os.pipe()
-    _redirect(writing)
-    os.close(writing)
-    recorder = threading.Thread(target=_record_output, args=(reading, file), name="output", daemon=True)
-    recorder.start()
-    try:
-        yield
-    finally:
-        _redirect(kept)
-        recorder.join(timeout=0.5)  # a child that outlives us may still hold the other end
-
-
-def _redirect(target: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-
-
-def _record_output(reading: int, file: LogFile) -> None:
-    rest = b""
-    while piece := os.read(reading, _CHUNK):
-        *whole, rest = (rest + piece).split(b"\n")
-        if len(rest) > _CHUNK:
-            whole, rest = [*whole, rest], b""
-        for line in filter(None, whole):
-            file.write(_line(SystemClock().now(), "INFO", "output", line.decode(errors="replace")))
-
-
-def _line(at: datetime, level: str, logger: str, message: str, **extra: str) -> bytes:
-    """One record is one line: JSON escapes every line end, and all that is not ASCII."""
-    record = {"at": at.isoformat(timespec="milliseconds"), "level": level, "logger": logger, "message": message}
-    return json.dumps({name: value[:_LONGEST] for name, value in (record | extra).items()}).encode() + b"\n"
-
-
-def _is_same(one: int, other: int) -> bool:
-    with suppress(OSError):
-        return os.path.samestat(os.fstat(one), os.fstat(other))
-    return False
-
-
-# --- the watchdog
-
-
-class Watchdog:
-    """Ends a process whose event loop stands still, or that does not end when asked to; first writes down why.
-
-    Counts how often it looked, not the time that passed: a machine that slept is not a stuck loop. Blind while an
-    extension holds the interpreter's lock, as every thread is.
-    """
-
-    def __init__(self, file: LogFile, *, patience: float) -> None:
-        self._file = file
-        self._patience = patience
-        self._tick = patience / _TICKS
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._ticks_to_end: float | None = None
-        self._beaten = True
-        self._closed = threading.Event()
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closed.set()
-
-    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-
-    def expect_end(self, seconds: float) -> None:
-        self._ticks_to_end = seconds / self._tick
-
-    def _watch(self) -> None:
-        missed = 0
-        while not self._closed.wait(self._tick):
-            if self._ticks_to_end is not None:
-                self._ticks_to_end -= 1
-                if self._ticks_to_end <= 0:
-                    self._give_up("the daemon did not end in time")
-            elif self._beaten:
-                missed = 0
-                self._ask_for_a_beat()
-            elif (missed := missed + 1) >= _TICKS:
-                self._give_up(f"the event loop stood still for {self._patience:g} s")
-
-    def _ask_for_a_beat(self) -> None:
-        if self._loop is None:
-            return
-        self._beaten = False
-        with suppress(RuntimeError):  # the loop is closed: the end is near
-            self._loop.call_soon_threadsafe(self._beat)
-
-    def _beat(self) -> None:
-        self._beaten = True
-
-    def _give_up(self, reason: str) -> None:
-        self._file.write(_line(SystemClock().now(), "CRITICAL", __name__, reason, stacks=_stacks()))
-        os._exit(STUCK)
-
-
-def _stacks() -> str:
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    frames = sorted(sys._current_frames().items(), key=lambda each: names.get(each[0]) != "MainThread")
-    return "\n".join(f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame))}" for ident, frame in frames)

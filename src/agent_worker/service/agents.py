@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agent_worker import identities, limits, threads
 from agent_worker.address import canonical, check_name
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.agents.roster import Admitted
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.problems import validate
@@ -184,12 +184,12 @@ async def agent_set(
         case "pause":
             await database.write(identities.pause, id, "paused by a person")
         case "resume":
-            await database.write(assignments.resume_agent, id, now=office.now())
+            await database.write(rescue.resume_agent, id, now=office.now())
         case "stop":
             await office.stage.supervisor.dismiss(id)
             await database.write(identities.set_state, id, "stopped", reason="stopped by a person")
         case "start":
-            await database.write(assignments.start_agent, id)
+            await database.write(rescue.start_agent, id)
     office.stage.supervisor.wake(id)
     return (await agent_info(office, name, project=str(admitted.project.root))).agent
 
@@ -242,4 +242,4 @@ def _cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
     for row in tx.all(
         "select id from instruction where agent = :agent and state in ('queued', 'running', 'waiting')", agent=agent
     ):
-        assignments.cancel(tx, row["id"], reason="its agent was deleted", now=now)
+        rescue.cancel(tx, row["id"], reason="its agent was deleted", now=now)

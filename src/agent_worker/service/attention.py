@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_worker import attention, identities
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.errors import BadInput
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -68,13 +68,13 @@ def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> 
         )
     match action:
         case "approve":
-            assignments.answer(tx, item, attention.YES, now=now)
+            rescue.answer(tx, item, attention.YES, now=now)
         case "deny":
-            assignments.answer(tx, item, f"{attention.NO} {text}".strip(), now=now)
+            rescue.answer(tx, item, f"{attention.NO} {text}".strip(), now=now)
         case "answer":
             if not text.strip():
                 raise BadInput("an answer needs a text")
-            assignments.answer(tx, item, text, now=now)
+            rescue.answer(tx, item, text, now=now)
         case "retry":
             return _retry(tx, row, now=now)
         case "drop":
@@ -84,10 +84,10 @@ def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> 
 
 def _retry(tx: Transaction, row: Row, *, now: int) -> str:
     if row["sort"] == "limit":
-        assignments.lift_limit(tx, row, now=now)
+        rescue.lift_limit(tx, row, now=now)
         return "goes on, with a new allowance"
     if row["ref"] == row["agent"]:
-        assignments.start_agent(tx, row["agent"])
+        rescue.start_agent(tx, row["agent"])
     else:
-        assignments.continue_work(tx, row["ref"], now=now)
+        rescue.continue_work(tx, row["ref"], now=now)
     return "is tried again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -113,7 +113,7 @@ async def workflow_set(
     if action == "pause":
         await office.stage.database.write(workspace.pause, running.id, "paused by a person")
     else:
-        await office.stage.database.write(assignments.resume_room, running.id, now=office.now())
+        await office.stage.database.write(rescue.resume_room, running.id, now=office.now())
     return await office.stage.database.read(_running_by_id, running.id)
 
 

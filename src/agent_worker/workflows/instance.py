@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from agent_worker import attention, routing, threads
-from agent_worker.agents import assignments
+from agent_worker.agents import rescue
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.roster import Admitted, Roster
 from agent_worker.agents.supervisor import Supervisor
@@ -301,7 +301,7 @@ def _cancel_all(tx: Transaction, room: str, reason: str, *, now: int) -> None:
     for row in tx.all(
         "select id from instruction where workspace = :room and state in ('queued', 'running', 'waiting')", room=room
     ):
-        assignments.cancel(tx, row["id"], reason=reason, now=now)
+        rescue.cancel(tx, row["id"], reason=reason, now=now)
     workspace.close_room(tx, room, reason=reason, now=now)
 
 

@@ -1,0 +1,45 @@
+"""Telling whoever asked what became of it: a notice in the channel, or an answer in the conversation."""
+
+from __future__ import annotations
+
+from agent_worker import routing, threads
+from agent_worker.instructions import Instruction
+from agent_worker.storage.database import Transaction
+from agent_worker.workspaces import workspace
+
+
+def tell_sender(
+    tx: Transaction, work: Instruction, name: str, state: str, reason: str, *, run: str | None, now: int
+) -> None:
+    if work.workspace:
+        notice(tx, work.workspace, f"{name} {ended_words(state)}: {reason}", work.root, now=now)
+    else:
+        answer_dm(tx, work, name, f"{ended_words(state)}: {reason}", failed=True, run=run, now=now)
+
+
+def notice(tx: Transaction, room: str, text: str, root: str, *, now: int) -> None:
+    if workspace.get(tx, room)["state"] == "running":
+        routing.notice(tx, room, text, root=root, now=now)
+
+
+def answer_dm(
+    tx: Transaction, work: Instruction, name: str, text: str, *, failed: bool, run: str | None, now: int
+) -> None:
+    """Question and answer go into the personal thread together."""
+    threads.say(tx, work.agent, threads.PERSONAL, who=work.sender, text=work.text, run=run, now=now)
+    if text:
+        sort = "failure" if failed else "message"
+        threads.say(
+            tx,
+            work.agent,
+            threads.PERSONAL,
+            who="system" if failed else name,
+            text=text,
+            run=run,
+            sort=sort,  # type: ignore[arg-type]
+            now=now,
+        )
+
+
+def ended_words(state: str) -> str:
+    return {"incomplete": "did not finish", "dead": "was given up", "cancelled": "was cancelled"}.get(state, state)
