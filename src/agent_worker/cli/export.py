@@ -10,6 +10,7 @@ import click
 
 from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import addresses
+from agent_worker.cli.output import clean
 
 
 @click.command()
@@ -20,15 +21,15 @@ def export(target: str, form: str) -> None:
     lines = _all_lines(target)
     if form == "jsonl":
         for line in lines:
-            click.echo(json.dumps(line, ensure_ascii=False))
+            click.echo(json.dumps(line))
         return
     click.echo(f"# {target}\n")
     for line in lines:
-        click.echo(f"**{line['who']}** ({_time(line['at'])})\n\n{line['text']}\n")
+        click.echo(clean(f"**{line['who']}** ({_time(line['at'])})\n\n{line['text']}\n"))
     if target.startswith("@"):
         for name in call("GET", "/documents", at=target, project=here()):
             text = call("GET", f"/documents/{name}", at=target, project=here())["text"]
-            click.echo(f"---\n\n## {name}\n\n{text}")
+            click.echo(clean(f"---\n\n## {name}\n\n{text}"))
 
 
 def _all_lines(target: str) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ def names_in(relative: str) -> tuple[str, ...]:
         return ()
     for reading in _readings(relative):
         if problem := _problem_of_path(reading, relative.count("/")):
-            raise BadInput(f"{shown(relative)} is not a path we open: {problem}")
+            raise BadInput(f"{shown(relative)} is not a path we open: {problem}", hint="a name such as plans/notes.md")
     return tuple(relative.split("/"))
 
 

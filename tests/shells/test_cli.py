@@ -1,0 +1,263 @@
+"""The command line as people and scripts use it, against a real daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shells.served import Served, served
+
+LOOP = """
+name: loop
+agents:
+  ping: { backend: mock, script: [{ say: "@pong your turn" }, { say: "@pong again" }, { say: "@pong more" }] }
+  pong: { backend: mock, script: [{ say: "@ping and yours" }, { say: "@ping again" }, { say: "@ping more" }] }
+workspace: { provider: memory }
+limits: { turns: 3 }
+kickoff: "@ping begin"
+"""
+FAILING = """
+name: failing
+agents:
+  fred: { backend: mock, script: [{ fail: permanent }] }
+workspace: { provider: sqlite }
+kickoff: "@fred go"
+"""
+GATED = """
+backend: mock
+tools: [{ name: write_file, approve: true }]
+script:
+  - call: { tool: write_file, with: { path: made.txt, text: hello } }
+  - say: it is written
+  - call: { tool: ask_user, with: { question: "tea or coffee?", options: [tea, coffee] } }
+  - say: I will bring it
+"""
+
+
+@dataclass
+class Terminal:
+    daemon: Served
+
+    def run(self, *arguments: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "agent_worker.cli", *arguments],
+            cwd=self.daemon.project,
+            env={"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(self.daemon.home)} | env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def says(self, *arguments: str, **how: Any) -> str:
+        done = self.run(*arguments, **how)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.says(*arguments, "--json"))
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    with served(tmp_path_factory.mktemp("cli")) as daemon:
+        workflows = daemon.project / ".workflows"
+        (workflows / "loop.yaml").write_text(LOOP)
+        (workflows / "failing.yaml").write_text(FAILING)
+        (daemon.project / ".agents" / "gus.yaml").write_text(GATED)
+        yield Terminal(daemon)
+
+
+def test_an_agent_is_made_looked_at_edited_and_deleted(terminal: Terminal) -> None:
+    made = terminal.json("agent", "create", "dora", "--backend", "mock", "--system", 'You are "Dora": kind, exact.')
+    assert Path(made["file"]).read_text().startswith('name: "dora"\n')
+    assert "dora" in terminal.says("agent", "list")
+    assert "mock" in terminal.says("agent", "info", "dora")
+    editor = f"{sys.executable} -c \"import sys; open(sys.argv[1], 'a').write('max_steps: 3\\n')\""
+    assert "saved" in terminal.says("agent", "edit", "dora", EDITOR=editor)
+    assert "max_steps: 3" in Path(made["file"]).read_text()
+    again = terminal.run("agent", "create", "Dora", "--backend", "mock")
+    assert again.returncode == 2
+    assert "there is an agent" in again.stderr
+    assert "deleted" in terminal.says("agent", "delete", "dora", "--yes")
+    assert not Path(made["file"]).exists()
+    assert terminal.run("agent", "info", "dora").returncode == 2
+
+
+def test_a_quick_agent_lives_in_the_daemon_until_it_is_made_a_lasting_one(terminal: Terminal) -> None:
+    made = terminal.json("new", "--backend", "mock")
+    assert (made["name"], made["kind"], made["file"]) == ("agent-1", "ephemeral", "")
+    assert "I have looked at this" in terminal.says("ask", "agent-1", "hello")
+    kept = terminal.json("agent", "create", "quentin", "--from", "agent-1")
+    assert kept["kind"] == "project"
+    assert Path(kept["file"]).exists()
+    assert "I have looked at this" in terminal.says("ask", "quentin", "hello")
+
+
+def test_a_definition_that_would_not_work_is_not_written(terminal: Terminal) -> None:
+    done = terminal.run("agent", "create", "emil")  # backend sdk needs a model
+    assert done.returncode == 2
+    assert "model" in done.stderr
+    assert not (terminal.daemon.project / ".agents" / "emil.yaml").exists()
+
+
+def test_a_message_is_read_from_standard_input_and_may_begin_with_a_dash(terminal: Terminal) -> None:
+    assert terminal.says("send", "alice", "-", stdin="from a pipe\n").startswith("sent i_")
+    assert "I have looked at this: - a list" in terminal.says("ask", "alice", "- a list")
+
+
+def test_the_same_key_is_accepted_once(terminal: Terminal) -> None:
+    first = terminal.json("send", "bob", "only once", "--key", "k1")
+    assert terminal.json("send", "bob", "only once", "--key", "k1")["id"] == first["id"]
+
+
+def test_run_ends_with_what_came_of_it(terminal: Terminal) -> None:
+    assert terminal.run("run", "review").returncode == 0
+    failed = terminal.run("run", "failing")
+    assert failed.returncode == 1
+    assert "fred" in failed.stderr
+    limited = terminal.run("run", "loop")
+    assert limited.returncode == 3
+    assert "limit reached" in limited.stdout
+    assert terminal.run("run", "nothing").returncode == 2
+
+
+def test_run_prints_events_as_json_lines(terminal: Terminal) -> None:
+    lines = [json.loads(line) for line in terminal.run("run", "failing", "--json").stdout.splitlines()]
+    assert lines[-1]["outcome"] == "failed"
+    assert {"message", "started", "ended"} <= {line.get("event") for line in lines}
+
+
+def test_a_workflow_is_started_paused_resumed_and_stopped(terminal: Terminal) -> None:
+    assert "review:x is running" in terminal.says("start", "review", "--tag", "x")
+    again = terminal.run("start", "review", "--tag", "x")
+    assert again.returncode == 2
+    assert "already running" in again.stderr
+    assert "paused" in terminal.says("pause", "@review:x")
+    receipt = terminal.json("send", "@review:x", "@alice wait for it")
+    assert receipt["woke"] == ["alice"]
+    assert "running" in terminal.says("resume", "@review:x")
+    assert terminal.says("trace", receipt["id"]).splitlines()[1].split()[0] == "alice"
+    assert "stopped" in terminal.says("stop", "@review:x")
+    gone = terminal.run("send", "@review:x", "hello?")
+    assert "is not running. Start it with: agent-worker start review --tag x" in gone.stderr
+
+
+def test_an_approval_and_a_question_wait_in_the_inbox(terminal: Terminal) -> None:
+    project = terminal.daemon.project
+    terminal.says("send", "gus", "write the file")
+    item = wait_for_item(terminal, "approval")
+    assert "write_file" in item["text"]
+    assert not (project / "made.txt").exists()
+    assert terminal.run("inbox", "answer", item["id"], "what?").returncode == 2
+    assert "approve" in terminal.says("inbox")
+    terminal.says("inbox", "approve", item["id"])
+    wait_until(lambda: (project / "made.txt").exists())
+    terminal.says("send", "gus", "and now?")
+    question = wait_for_item(terminal, "question")
+    assert "tea / coffee" in question["text"]
+    terminal.says("inbox", "answer", question["id"], "tea")
+    wait_until(lambda: "I will bring it" in terminal.says("peek", "gus"))
+
+
+def wait_for_item(terminal: Terminal, sort: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    wait_until(lambda: found.extend(i for i in terminal.json("inbox") if i["sort"] == sort) or found)
+    return found[0]
+
+
+def wait_until(holds: Any) -> None:
+    from tests.shells.served import eventually
+
+    assert eventually(holds, within=20)
+
+
+def test_a_failure_can_be_tried_again_or_dropped_from_the_inbox(terminal: Terminal) -> None:
+    terminal.run("run", "failing")
+    item = wait_for_item(terminal, "failure")
+    assert item["answers"] == ["retry", "drop"]
+    assert terminal.says("inbox", "drop", item["id"]).strip() == "done"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("send", "nobody", "hi"), "there is no agent nobody"),
+        (("send", "a b", "hi"), "alice@review"),
+        (("send", "alice@nowhere", "hi"), "is not running"),
+        (("schedule", "set", "alice", "1s"), "10s"),
+        (("explain", "r_x"), "there is no run"),
+        (("doc", "read", "@review", "../../etc/passwd"), "../"),
+        (("inbox", "approve", "t_x"), "nothing open waits"),
+        (("ask", "@review", "hi"), "agent-worker send @review"),
+        (("export", "@nothing"), "is not running"),
+    ],
+)
+def test_a_mistake_is_named_with_what_to_type_next(terminal: Terminal, command: tuple[str, ...], words: str) -> None:
+    done = terminal.run(*command)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "try:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_X7_nothing_that_is_shown_can_move_the_cursor_or_hide(terminal: Terminal) -> None:
+    nasty = "a\x1b[2Jb\x1b]52;c;ZXZpbA==\x07c\rd\x08e\u202ef"
+    terminal.says("send", "bob", nasty)
+    wait_until(lambda: "bob I have looked" in terminal.says("peek", "bob"))
+    for command in (("peek", "bob"), ("agent", "info", "bob"), ("export", "bob"), ("runs",)):
+        shown = terminal.says(*command)
+        assert not set(shown) & set("\x1b\x07\r\x08\u202e"), command
+
+
+def test_completion_knows_commands_agents_and_workflows(terminal: Terminal) -> None:
+    assert "_AGENT_WORKER_COMPLETE" in terminal.says("completion", "bash")
+    for line, expected in (("ask al", "alice"), ("run rev", "review"), ("sta", "status")):
+        words = f"agent-worker {line}"
+        env = {
+            "_AGENT_WORKER_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+        shown = subprocess.run(
+            [str(Path(sys.executable).parent / "agent-worker")],
+            cwd=terminal.daemon.project,
+            env={"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(terminal.daemon.home)} | env,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert expected in shown.stdout, line
+
+
+def test_everything_speaks_json(terminal: Terminal) -> None:
+    for command in (
+        *(("ls",), ("status",), ("runs",), ("stats",), ("inbox",), ("providers",), ("backends",)),
+        *(("agent", "list"), ("agent", "memory", "alice"), ("schedule", "list"), ("daemon", "status")),
+    ):
+        assert terminal.json(*command) is not None
+
+
+def test_what_a_project_could_execute_is_refused_without_a_terminal(terminal: Terminal) -> None:
+    file = terminal.daemon.project / ".workflows" / "armed.yaml"
+    file.write_text(
+        "agents: { ann: { backend: mock } }\nworkspace: { provider: memory }\n"
+        "setup: [{ shell: touch executed.txt }]\nkickoff: '@ann hello'\n"
+    )
+    refused = terminal.run("run", "armed")
+    assert refused.returncode == 2
+    assert "touch executed.txt" in refused.stderr
+    assert "--trust" in refused.stderr
+    assert not (terminal.daemon.project / "executed.txt").exists()
+    assert terminal.run("run", "armed", "--trust").returncode == 0
+    assert (terminal.daemon.project / "executed.txt").exists()
+    assert terminal.run("run", "armed").returncode == 0  # it was approved, as it is
+    file.write_text(file.read_text().replace("executed.txt", "other.txt"))
+    assert terminal.run("run", "armed").returncode == 2
