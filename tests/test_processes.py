@@ -277,11 +277,11 @@ async def test_R4_a_child_nobody_listened_to_leaves_no_descriptor(tmp_path: Path
 async def test_R4_descriptors_and_processes_are_back_where_they_were(tmp_path: Path) -> None:
     await shell("true", tmp_path)
     us = psutil.Process()
-    before = us.num_fds()
+    before, others = us.num_fds(), set(us.children())  # other tests of this process have children, too
     await asyncio.gather(*(shell("sleep 1000 & echo x", tmp_path) for _ in range(10)))
     await asyncio.gather(*(shell("sleep 1000", tmp_path, timeout=0.05) for _ in range(5)))
     await until(lambda: us.num_fds() == before)  # a transport closes its pipe in the loop's next round
-    assert us.children() == []
+    assert set(us.children()) <= others
 
 
 PARENT = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue, schedule
 from agent_worker.agents.schedule import next_due
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
 from agent_worker.backends.mock import fails, says
 from agent_worker.clock import TestClock, from_micros
 from agent_worker.definitions.schedule import Schedule
@@ -282,3 +283,30 @@ async def test_background_work_lets_others_go_first(quiet: Team) -> None:
     await quiet.elapse(60)
     answers = [row["text"] for row in await quiet.rows("select text from run where state = 'done' order by id")]
     assert answers == ["busy", "hello", "looked around"]
+
+
+async def test_R8_many_overdue_schedules_fire_once_each_and_no_more_run_at_once_than_may(tmp_path: Path) -> None:
+    clock, names = TestClock(MONDAY), [f"agent{n}" for n in range(20)]
+    extra = dict.fromkeys(names, "schedule: { wakeup: '*/10 * * * *' }\n")
+    at_once: list[int] = []
+
+    class Sleeper:
+        inside = 0
+
+        async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+            Sleeper.inside += 1
+            at_once.append(Sleeper.inside)
+            await clock.sleep(20)
+            Sleeper.inside -= 1
+            return Reply("")
+
+    where = {"clock": clock, "extra": extra, "database": tmp_path / "state.db"}
+    async with open_team(tmp_path / "p", *names, **where, tag="one") as team:  # type: ignore[arg-type]
+        await team.still()
+    await clock.advance(hours=8)
+    async with open_team(tmp_path / "p", *names, **where, tag="two") as team:  # type: ignore[arg-type]
+        for name in names:
+            team.employ(name, Sleeper())
+        await team.elapse(100)
+        assert len(await fired(team)) == len(at_once) == 20
+        assert max(at_once) <= 8
