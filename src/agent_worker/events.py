@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,27 @@ class Event:
 
     def as_record(self) -> dict[str, object]:
         """Plain values, for JSON."""
-        return {"event": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}
+        record: dict[str, object] = {"event": self.kind}
+        for name in _names(type(self)):
+            record[name] = getattr(self, name)
+        return record
+
+    def redacted(self, redact: Callable[[str], str]) -> Event:
+        """The same without secrets in what somebody wrote."""
+        said: dict[str, Any] = {name: redact(getattr(self, name)) for name in _names(type(self)) if name in TEXTS}
+        return replace(self, **said)
+
+
+TEXTS = frozenset({"text", "reason", "arguments"})
+
+
+_known: dict[type[Event], tuple[str, ...]] = {}  # asked for every event, and `fields` is slow
+
+
+def _names(kind: type[Event]) -> tuple[str, ...]:
+    if kind not in _known:
+        _known[kind] = tuple(field.name for field in fields(kind))
+    return _known[kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,9 @@ class RunHands:
         self._done[step] = PastStep(reply, {})
 
     async def call(self, step: int, call: Call) -> Result:
-        self._pen.bus.publish(Called(**self._about(), tool=call.tool, arguments=_short(call.arguments)))
+        self._pen.bus.publish(
+            Called(**self._about(), tool=call.tool, arguments=self._pen.redact(_short(call.arguments)))
+        )
         result = await self._make(Place(self._job.lead.work, step, call.id), call)
         if step in self._done:
             self._done[step].results[call.id] = result

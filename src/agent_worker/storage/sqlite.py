@@ -1,9 +1,9 @@
 """SQLite behind the door: one writer thread that commits in groups, readers apart.
 
-Everything queued while the last commit was syncing becomes one transaction, a savepoint per change, so a bad
-change hurts only itself. A future is resolved after COMMIT with full sync: answered means on disk.
-A full disk refuses the group and goes on; any other I/O error closes the door until a restart, because a
-second sync may report success for data that is gone.
+Everything queued while the last commit was syncing becomes one transaction; if one change of a group fails they are
+made again with a savepoint each, so a bad change hurts only itself. A future is resolved after COMMIT with full
+sync: answered means on disk. A full disk refuses the group and goes on; any other I/O error closes the door until a
+restart, because a second sync may report success for data that is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -48,6 +48,7 @@ class SqliteTransaction:
         self._redact = redact
         self._names: dict[str, tuple[str, ...]] = {}
         self.told: list[Event] = []
+        self.hid = False  #: a secret was taken out of what this change stores
 
     def run(self, sql: str, **values: object) -> int:
         before = self._connection.total_changes()
@@ -72,12 +73,17 @@ class SqliteTransaction:
     def tell(self, event: Event) -> None:
         self.told.append(event)
 
+    def begin_change(self) -> None:
+        self.told = []
+        self.hid = False
+
     def _hidden(self, values: dict[str, object]) -> dict[str, object]:
         """Secrets are taken out here, where nobody can forget to."""
         if self._redact is not None:
             for name in TEXTS & values.keys():
-                if isinstance(value := values[name], str):
-                    values[name] = self._redact(value)
+                if isinstance(value := values[name], str) and (hidden := self._redact(value)) != value:
+                    values[name] = hidden
+                    self.hid = True
         return values
 
 
@@ -220,9 +226,9 @@ class SqliteDatabase:
             return _fail(group, self._fault)
         connection = transaction._connection
         try:
-            connection.execute("begin immediate")
-            for job in group:
-                self._attempt(transaction, job)
+            if not self._try_together(transaction, group):
+                connection.execute("rollback")
+                self._try_apart(transaction, group)
             _store_events(connection, group)
             failpoint("commit.before")
             connection.execute("commit")
@@ -232,31 +238,45 @@ class SqliteDatabase:
             if not connection.get_autocommit():
                 connection.execute("rollback")
 
-    def _attempt(self, transaction: SqliteTransaction, job: _Job) -> None:
-        connection = transaction._connection
-        connection.execute("savepoint change")
-        transaction.told = []
+    def _try_together(self, transaction: SqliteTransaction, group: list[_Job]) -> bool:
+        """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this counts."""
+        transaction._connection.execute("begin immediate")
         try:
-            job.result = job.change(transaction)
-            job.told = tuple(map(self._numbered, transaction.told))
-            job.records = [_as_row(event) for event in job.told if event.kept]
+            for job in group:
+                self._make(transaction, job)
         except _DISK:
             raise  # it concerns the whole group
-        except BaseException as error:
-            job.error = error
-            connection.execute("rollback to change")
-        connection.execute("release change")
+        except BaseException:
+            return False
+        return True
 
-    def _record(self, event: Event) -> str:
-        record = json.dumps(event.as_record(), ensure_ascii=False)
-        return self._redact(record) if self._redact else record
+    def _try_apart(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
+        """A savepoint each: who fails, fails alone."""
+        connection = transaction._connection
+        connection.execute("begin immediate")
+        for job in group:
+            connection.execute("savepoint change")
+            try:
+                self._make(transaction, job)
+            except _DISK:
+                raise
+            except BaseException as error:
+                job.error = error
+                connection.execute("rollback to change")
+            connection.execute("release change")
 
-    def _numbered(self, event: Event) -> Event:
-        """With its place in the order of the commits; a change or a commit that fails leaves a gap."""
-        if not event.kept:
-            return event
-        self._events += 1
-        return replace(event, number=self._events)
+    def _make(self, transaction: SqliteTransaction, job: _Job) -> None:
+        transaction.begin_change()
+        job.result = job.change(transaction)
+        told = transaction.told
+        if transaction.hid and self._redact:
+            told = [event.redacted(self._redact) for event in told]
+        for event in told:
+            if event.kept:
+                self._events += 1  # a change or a commit that fails leaves a gap
+                object.__setattr__(event, "number", self._events)  # nobody else has seen it yet
+        job.told = tuple(told)
+        job.records = [_as_row(event) for event in told if event.kept]
 
     def _judge(self, error: Exception) -> StorageFault:
         if isinstance(error, apsw.FullError):

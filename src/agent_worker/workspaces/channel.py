@@ -100,7 +100,7 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
         sender=message.sender,
         sort=message.sort,
         text=message.text,
-        mentions=json.dumps(message.mentions),
+        mentions=json.dumps(message.mentions) if message.mentions else "[]",
         resource=message.resource,
         reply_to=message.reply_to,
         root=message.root,
