@@ -86,15 +86,22 @@ def claim(tx: Transaction, agent: str, owner: str) -> Fence:
 
 def hold(tx: Transaction, fence: Fence) -> None:
     """Prove the fence and keep it until the commit. Call first in every write of a loop."""
+    if not holds(tx, fence):
+        raise Fenced(f"agent {fence.agent} is run by another loop now")
+
+
+def holds(tx: Transaction, fence: Fence, *, run: str | None = None) -> bool:
+    """Is the fence good, and the run still open? If it is, both stay so until the commit."""
     # An update, not a select: on PostgreSQL it locks the row against a rival's claim.
     held = tx.run(
-        "update agent set epoch = epoch where id = :agent and owner = :owner and epoch = :epoch",
+        """update agent set epoch = epoch where id = :agent and owner = :owner and epoch = :epoch
+              and (:run is null or exists (select 1 from run r where r.id = :run and r.state = 'running'))""",
         agent=fence.agent,
         owner=fence.owner,
         epoch=fence.epoch,
+        run=run,
     )
-    if not held:
-        raise Fenced(f"agent {fence.agent} is run by another loop now")
+    return bool(held)
 
 
 def set_state(tx: Transaction, agent: str, state: str, *, reason: str = "", now: int | None = None) -> None:

@@ -56,28 +56,32 @@ def call_at(tx: Transaction, place: Place) -> Row | None:
     )
 
 
-def start_call(tx: Transaction, place: Place, *, run: str, tool: str, arguments: str, now: int) -> None:
+def put_call(
+    tx: Transaction,
+    place: Place,
+    *,
+    run: str,
+    tool: str,
+    arguments: str,
+    now: int,
+    result: str | None = None,
+    ok: bool = True,
+) -> None:
+    """Without a result it is `started`; with one it is `done`, whether it was noted before or not. Done is final."""
     tx.run(
-        """insert into call(work, step, id, run, tool, arguments, state, at)
-           values (:work, :step, :id, :run, :tool, :arguments, 'started', :now)
-           on conflict (work, step, id) do nothing""",
+        """insert into call(work, step, id, run, tool, arguments, state, result, ok, at)
+           values (:work, :step, :id, :run, :tool, :arguments, :state, :result, :ok, :now)
+           on conflict (work, step, id) do update
+              set state = excluded.state, result = excluded.result, ok = excluded.ok
+            where call.state = 'started' and excluded.state = 'done'""",
         work=place.work,
         step=place.step,
         id=place.call,
         run=run,
         tool=tool,
         arguments=arguments,
-        now=now,
-    )
-
-
-def end_call(tx: Transaction, place: Place, *, result: str, ok: bool) -> None:
-    tx.run(
-        """update call set state = 'done', result = :result, ok = :ok
-            where work = :work and step = :step and id = :id and state = 'started'""",
-        work=place.work,
-        step=place.step,
-        id=place.call,
-        result=result,
+        state="started" if result is None else "done",
+        result=result or "",
         ok=int(ok),
+        now=now,
     )

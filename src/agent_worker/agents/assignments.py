@@ -204,21 +204,23 @@ def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now:
 
 
 def hold_run(tx: Transaction, job: Assignment) -> None:
-    identities.hold(tx, job.fence)
-    if not tx.one("select 1 as open from run where id = :run and state = 'running'", run=job.run):
-        raise Fenced(f"run {job.run} is over")
+    """Prove that the loop is the one, and that nobody has ended its run."""
+    if not identities.holds(tx, job.fence, run=job.run):
+        raise Fenced(f"run {job.run} is over, or its agent is run by another loop now")
 
 
 def keep_step(tx: Transaction, job: Assignment, step: int, reply: Reply, terms: Terms, *, now: int) -> Reached | None:
     """Store what the model answered and what it cost; the limit that is met by it, if any."""
     hold_run(tx, job)
-    record_step(tx, job, step, reply, terms.model, now=now)
+    if not record_step(tx, job, step, reply, terms.model, now=now):
+        return None
     # Runs and hops were counted when this one began; only its money can have grown since.
     spent = limits.spent(tx, job.account, hop=0, fruitless=0, now=now)
     return limits.reached(terms.limits.money_only, spent)
 
 
-def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> None:
+def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> int:
+    """Store a step and charge for it; what it cost, in millionths of a dollar."""
     use = reply.usage.plausible
     item = Charge(job.run, step, model, use.input, use.cached, use.output, use.usd)
     micros = limits.charge(tx, job.account, item, now=now)
@@ -243,6 +245,7 @@ def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model
             usd=micros / 1e6,
         )
     )
+    return micros
 
 
 def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:

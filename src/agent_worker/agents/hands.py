@@ -170,7 +170,7 @@ class RunHands:
         hold_run(tx, self._job)
         row = steps.call_at(tx, place)
         if row is None:
-            self._begin(tx, place, call)
+            self._put(tx, place, call, None)
             return None
         if row["state"] == "done":
             return Result(row["result"], bool(row["ok"]))
@@ -182,18 +182,19 @@ class RunHands:
 
     def _write_down(self, tx: Transaction, place: Place, call: Call, result: Result) -> Result:
         result = replace(result, text=_capped(self._pen.redact(result.text)))
-        self._begin(tx, place, call)
-        steps.end_call(tx, place, result=result.text, ok=result.ok)
+        self._put(tx, place, call, result)
         return result
 
-    def _begin(self, tx: Transaction, place: Place, call: Call) -> None:
-        steps.start_call(
+    def _put(self, tx: Transaction, place: Place, call: Call, result: Result | None) -> None:
+        steps.put_call(
             tx,
             place,
             run=self._job.run,
             tool=call.tool,
             arguments=json.dumps(call.arguments, ensure_ascii=False),
             now=micros(self._pen.clock.now()),
+            result=result.text if result else None,
+            ok=result.ok if result else True,
         )
 
     def _about(self) -> dict[str, Any]:
