@@ -124,7 +124,7 @@ def test_N5_secrets_are_found_in_the_environment_by_their_names(tmp_path: Path) 
         "STRIPE_KEY": "v-stripe",
         "SENTRY_DSN": "v-dsn",
         "MINE": "v-named",
-        "PWD": "/work/project",
+        "PWD": "/srv/project",
         "PATH": "/usr/bin",
         "SSH_AUTH_SOCK": "/run/ssh",
         "AWS_ACCESS_KEY_ID": "v-id",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -108,6 +109,11 @@ class Workshop:
         return Endpoint(provider.name, url, provider.api_key or "", allowed)
 
 
+def _close_libraries(registry: Registry) -> None:
+    for library in {id(worker.library): worker.library for worker in registry.workers()}.values():
+        library.close()
+
+
 @asynccontextmanager
 async def open_engine(settings: Settings | None = None, *, clock: Clock | None = None) -> AsyncIterator[Engine]:
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
@@ -128,6 +134,7 @@ async def open_engine(settings: Settings | None = None, *, clock: Clock | None =
         await roster.ticker.close()
         await supervisor.stop()
         await mirror.close()
+        await asyncio.to_thread(_close_libraries, registry)
         await workshop.servers.close()
         await workshop.catalogue.close()
         await database.close()

@@ -247,3 +247,12 @@ def test_the_bridge_serves_the_daemon_over_standard_input_and_output(tmp_path: P
     assert answers[0]["result"]["serverInfo"]["name"] == "agent-worker"
     assert json.loads(answers[1]["result"]["content"][0]["text"])["state"] == "done"
     assert answers[2]["error"]["message"] == "not JSON"
+
+
+async def test_a_program_without_mcp_has_the_same_tools_by_the_command_line(tmp_path: Path) -> None:
+    """Without a run's token there is nothing to be had: the token alone says who is calling."""
+    command = [sys.executable, "-m", "agent_worker.cli", "context", "send", "- hello"]
+    env = {"PATH": "/usr/bin:/bin", "AGENT_WORKER_HOME": str(tmp_path / "home")}
+    done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "AGENT_WORKER_RUN_TOKEN is not set" in done.stderr

@@ -241,3 +241,32 @@ async def test_work_that_was_queued_when_a_bound_workspace_ended_goes_on_when_it
         second = await again(team)
         await second.meanwhile(second.quiet())
         assert (await second.texts())[-1] == "gone on with"
+
+
+async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resumed(tmp_path: Path) -> None:
+    clock = TestClock()
+    timed = "workspace: { provider: sqlite }\nlimits: { minutes: 30 }\n"
+    async with open_team(tmp_path, "alice", clock=clock, workflow=timed) as team:
+        await team.write(
+            instructions.put,
+            Order(
+                agent=team.admitted.agents["alice"],
+                text="later",
+                source="workspace",
+                sender="user",
+                lane=Lane.NORMAL,
+                root="r",
+                workspace=team.room.id,
+            ),
+            now=team.now(),
+        )
+        await team.idle()
+        await clock.advance(minutes=31)
+        await team.until(lambda rows: rows[0]["paused"], "select paused from workspace")
+        (row,) = await team.rows("select paused from workspace")
+        assert row["paused"] == "limit reached: it has been running for 30 minutes"
+        (item,) = await team.rows("select sort, text from attention where state = 'open'")
+        assert item["sort"] == "limit"
+        await team.write(rescue.resume_room, team.room.id, now=team.now())
+        assert (await team.rows("select paused from workspace"))[0]["paused"] == ""
+        assert await team.rows("select 1 from attention where state = 'open'") == []

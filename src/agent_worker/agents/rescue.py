@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from agent_worker import attention, identities, instructions, limits
 from agent_worker.agents.assignments import DEATHS
-from agent_worker.agents.telling import tell_sender
+from agent_worker.agents.telling import notice, tell_sender
 from agent_worker.events import Ended
 from agent_worker.identities import Fence
 from agent_worker.instructions import Instruction
@@ -175,9 +175,19 @@ def start_agent(tx: Transaction, agent: str) -> None:
     instructions.announce(tx, agent)  # its loop may be gone
 
 
+def pause_room(tx: Transaction, room: str, reason: str, *, now: int) -> None:
+    """Its time is up: what is queued there waits, and the person is told."""
+    row = workspace.get(tx, room)
+    if row["state"] != "running" or not workspace.pause(tx, room, reason):
+        return
+    notice(tx, room, f"Paused: {reason}. Resume to go on.", "", now=now)
+    attention.ask(tx, "limit", project=row["project"], workspace=room, ref=room, text=reason, now=now)
+
+
 def resume_room(tx: Transaction, room: str, *, now: int) -> Sequence[str]:
     """A new allowance for everything a limit stopped here; it goes on where it was."""
     workspace.resume(tx, room)
+    attention.close_about(tx, "limit", room)
     return _continue_limited(tx, "workspace", room, now=now)
 
 

@@ -39,6 +39,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "providers": (_C + "look", "providers", "Which model providers can be used."),
     "backends": (_C + "look", "backends", "Which backends are there."),
     "daemon": (_C + "daemon", "daemon", "The daemon itself: run, status, logs, stop."),
+    "context": (_C + "context", "context", "The tools of a run, for programs that speak no MCP."),
     "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
     "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }

@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from agent_worker.clock import from_micros
 from agent_worker.errors import NotFound
 from agent_worker.guard.index import Index, Source, file_stamp
+from agent_worker.guard.meaning import Embedding, Meaning, load_embedding
 from agent_worker.guard.recall import Found, recall
 from agent_worker.guard.tables import Entry, Kind
 from agent_worker.personal import memory, notes
@@ -24,6 +25,7 @@ from agent_worker.storage.jsonl import iterate
 from agent_worker.threads import Talk
 
 INDEX = ".index/recall.db"
+VECTORS = "meaning.npz"
 CONVERSATIONS = "conversations"
 OWN = "own/"  # names of what stands in the agent's own folder
 PERSONAL = "personal"  # scope of what was said in direct messages
@@ -36,6 +38,7 @@ class Library:
         self._own: Index | None = None
         self._rooms: Index | None = None
         self._opening = threading.Lock()
+        self._meaning: Meaning | None = None
 
     def search(
         self,
@@ -49,10 +52,16 @@ class Library:
         """The best answers, each with why it was found. A workspace is searched only if it is named as a scope."""
         own = self._open_own()
         own.sync(self._sources())
-        found = recall(own, query, now=now, kinds=kinds, scopes=scopes, limit=limit)
+        found = recall(own, query, now=now, kinds=kinds, scopes=scopes, limit=limit, meaning=self._meaning_of(own))
         if rooms := [scope for scope in scopes or () if scope != PERSONAL]:
             found += recall(self._open_rooms(), query, now=now, kinds=kinds, scopes=rooms, limit=limit)
         return sorted(found, key=lambda one: -one.score)[:limit]
+
+    def _meaning_of(self, index: Index) -> Meaning | None:
+        """Vectors beside the words, where the extra `semantic` is installed."""
+        if self._meaning is None and (embedding := _embedding()) is not None:
+            self._meaning = Meaning(embedding, index.path.with_name(VECTORS) if index.path else None)
+        return self._meaning
 
     def heard(self, workspace: str) -> int:
         """How far the talk of a workspace was taken in."""
@@ -66,6 +75,9 @@ class Library:
 
     def close(self) -> None:
         with self._opening:
+            if self._meaning:
+                self._meaning.save()
+                self._meaning = None
             for index in filter(None, (self._own, self._rooms)):
                 index.close()
             self._own = self._rooms = None
@@ -102,6 +114,12 @@ class Library:
     def _source(self, path: str, read: Callable[[], Iterable[Entry]]) -> Source:
         assert self._home is not None
         return Source(f"{OWN}{path}", read, file_stamp(self._home.location(path)))
+
+
+@cache
+def _embedding() -> Embedding | None:
+    """One for all agents: loading it takes a second."""
+    return load_embedding()
 
 
 def _memories(home: Root, file: str) -> list[Entry]:

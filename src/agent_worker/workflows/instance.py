@@ -15,7 +15,7 @@ from agent_worker.agents import rescue
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.roster import Admitted, Roster
 from agent_worker.agents.supervisor import Supervisor
-from agent_worker.clock import Clock, micros
+from agent_worker.clock import Clock, from_micros, micros
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.errors import BadInput
 from agent_worker.events import Bus
@@ -80,6 +80,7 @@ class Instance:
     stage: Stage
     watch: QuietWatch = field(repr=False)
     inline: tuple[str, ...] = ()  #: agent ids that end with it
+    alarm: asyncio.Task[None] | None = field(default=None, repr=False)  #: pauses it when its time is up
 
     async def quiet(self) -> str:
         """Wait until nobody has anything to do. Empty, or why work that is left does not go on."""
@@ -101,6 +102,8 @@ class Instance:
     async def _wind_up(self, reason: str) -> Summary:
         summary = await self.stage.database.read(_summarise, self.id, self.started_at, reason)
         self.watch.close()
+        if self.alarm:
+            self.alarm.cancel()
         await self.stage.mirror.flush()
         failpoint("detach")
         for agent in self.inline:
@@ -172,9 +175,24 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
         stage=stage,
         watch=QuietWatch(stage.database, stage.bus, stage.clock, id, moment=stage.moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
+        alarm=_set_alarm(stage, id, began, workflow),
     )
     await stage.supervisor.wake_all()  # what was queued before everybody was seated
     return instance
+
+
+def _set_alarm(stage: Stage, id: str, began: int, workflow: WorkflowDefinition) -> asyncio.Task[None] | None:
+    minutes = workflow.limits.minutes
+    if minutes is None or minutes == "off":
+        return None
+
+    async def ring() -> None:
+        used = (stage.clock.now() - from_micros(began)).total_seconds()
+        await stage.clock.sleep(max(0.0, minutes * 60 - used))
+        reason = f"limit reached: it has been running for {minutes:g} minutes"
+        await stage.database.write(rescue.pause_room, id, reason, now=micros(stage.clock.now()))
+
+    return asyncio.create_task(ring(), name=f"alarm of {id}")
 
 
 async def _kick_off(

@@ -1,0 +1,95 @@
+"""`context`: the tools of a run, for a program that speaks no MCP. Who is calling is told by the run's token alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from agent_worker.cli.output import clean
+from agent_worker.errors import AgentWorkerError, BadInput, Refused
+
+TOKEN = "AGENT_WORKER_RUN_TOKEN"
+TEXT = {"ignore_unknown_options": True}  # a text may begin with a dash
+
+
+@click.group()
+def context() -> None:
+    """The tools of the run you are in, where there is no MCP: the token in AGENT_WORKER_RUN_TOKEN says who you are."""
+
+
+@context.command()
+def tools() -> None:
+    """Every tool you have, with its arguments."""
+    for tool in _ask("tools/list", {})["tools"]:
+        takes = ", ".join(tool["inputSchema"].get("properties", {}))
+        click.echo(clean(f"{tool['name']}({takes})\n    {tool['description'].splitlines()[0]}"))
+
+
+@context.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}")
+def call(tool: str, arguments: str) -> None:
+    """Call any TOOL; its ARGUMENTS are a JSON object."""
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        raise BadInput("the arguments are not JSON", hint='such as {"text": "hello"}') from None
+    _call(tool, **given)
+
+
+@context.command(context_settings=TEXT)
+@click.argument("text")
+def send(text: str) -> None:
+    """Say TEXT in the channel."""
+    _call("channel_send", text=text)
+
+
+@context.command()
+def read() -> None:
+    """What was said in the channel that you have not seen."""
+    _call("channel_read")
+
+
+@context.command()
+def inbox() -> None:
+    """What was sent to you and is not dealt with."""
+    _call("my_inbox")
+
+
+@context.command(context_settings=TEXT)
+@click.argument("name", default="notes.md")
+@click.option("--append", "text", help="Add this to its end.")
+def doc(name: str, text: str | None) -> None:
+    """Read the document NAME, or add to it."""
+    if text is None:
+        _call("team_doc_read", name=name)
+    else:
+        _call("team_doc_append", name=name, text=text)
+
+
+def _call(tool: str, **arguments: Any) -> None:
+    result = _ask("tools/call", {"name": tool, "arguments": arguments})
+    click.echo(clean("\n".join(part["text"] for part in result["content"])), err=result["isError"])
+    if result["isError"]:
+        sys.exit(1)
+
+
+def _ask(method: str, params: dict[str, Any]) -> Any:
+    from agent_worker.daemon.client import find
+
+    token = os.environ.get(TOKEN)
+    if not token:
+        raise Refused(f"{TOKEN} is not set: this is for programs that an agent runs in", hint="agent-worker send …")
+    client = find()
+    if client is None:
+        raise Refused("the daemon is not running", hint="agent-worker daemon status")
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    _, answer = client.request("POST", "/mcp", message, headers=headers)
+    if "error" in answer:
+        raise AgentWorkerError(str(answer["error"].get("message", "refused")))
+    return answer["result"]
