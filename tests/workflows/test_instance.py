@@ -10,6 +10,7 @@ import pytest
 from tests.teams import Team, open_team
 from tests.workflows.test_quiet import again
 
+from agent_worker.agents import rescue
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import TestClock
@@ -247,20 +248,6 @@ async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resu
     clock = TestClock()
     timed = "workspace: { provider: sqlite }\nlimits: { minutes: 30 }\n"
     async with open_team(tmp_path, "alice", clock=clock, workflow=timed) as team:
-        await team.write(
-            instructions.put,
-            Order(
-                agent=team.admitted.agents["alice"],
-                text="later",
-                source="workspace",
-                sender="user",
-                lane=Lane.NORMAL,
-                root="r",
-                workspace=team.room.id,
-            ),
-            now=team.now(),
-        )
-        await team.idle()
         await clock.advance(minutes=31)
         await team.until(lambda rows: rows[0]["paused"], "select paused from workspace")
         (row,) = await team.rows("select paused from workspace")

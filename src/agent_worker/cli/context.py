@@ -13,7 +13,8 @@ from agent_worker.cli.output import clean
 from agent_worker.errors import AgentWorkerError, BadInput, Refused
 
 TOKEN = "AGENT_WORKER_RUN_TOKEN"
-TEXT = {"ignore_unknown_options": True}  # a text may begin with a dash
+#: A text may begin with a dash, so there are no options of one letter.
+TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 
 @click.group()

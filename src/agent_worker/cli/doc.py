@@ -10,7 +10,8 @@ from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import instances
 from agent_worker.cli.output import as_json_option, clean, tell_json
 
-TEXT = {"ignore_unknown_options": True}  # a text may begin with a dash
+#: A text may begin with a dash, so there are no options of one letter.
+TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 
 @click.group()

@@ -15,7 +15,8 @@ from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.errors import BadInput
 
-TEXT = {"ignore_unknown_options": True}  # a message may begin with a dash
+#: A message may begin with a dash, so there are no options of one letter.
+TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 
 @click.command(context_settings=TEXT)
