@@ -249,8 +249,8 @@ def test_the_whole_disk_is_no_working_directory(sandbox: Sandbox) -> None:
 
 @needs_sandbox
 async def test_B10_a_process_that_left_session_and_environment_ends_with_the_sandbox(run: Run, project: Path) -> None:
-    escape = "(env -i setsid sh -c 'touch begun; while :; do echo x >> alive; done' >/dev/null 2>&1 &)"
-    await run(f"{escape}; until test -e begun; do :; done")
+    escape = "(env -i setsid sh -c 'while :; do echo x >> alive; done' >/dev/null 2>&1 &)"
+    await run(f"{escape}; until test -s alive; do :; done")
     size = (project / "alive").stat().st_size
     await run("true")
     assert (project / "alive").stat().st_size == size
