@@ -23,6 +23,7 @@ MESSAGE_LIMIT = 256 * 1024
 LONG_MESSAGE = 4 * 1024  # over this, the text becomes a resource and the message carries its head
 HEAD = 600
 RECIPIENTS = 50
+KEYS_KEPT = 24 * 3600 * 1_000_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,11 @@ def accepted(tx: Transaction, key: str) -> str | None:
     """What an earlier send with this key became."""
     row = tx.one("select ref from accepted where key = :key", key=key)
     return str(row["ref"]) if row else None
+
+
+def forget_keys(tx: Transaction, *, now: int) -> None:
+    """Nobody sends the same thing again after a day."""
+    tx.run("delete from accepted where at < :before", before=now - KEYS_KEPT)
 
 
 def accept(tx: Transaction, key: str, ref: str, *, now: int) -> None:

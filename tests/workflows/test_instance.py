@@ -14,7 +14,7 @@ from agent_worker.agents import rescue
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import TestClock
-from agent_worker.errors import Refused
+from agent_worker.errors import BadInput, Refused
 from agent_worker.workflows import instance as workflows
 from agent_worker.workspaces import workspace
 
@@ -257,3 +257,13 @@ async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resu
         await team.write(rescue.resume_room, team.room.id, now=team.now())
         assert (await team.rows("select paused from workspace"))[0]["paused"] == ""
         assert await team.rows("select 1 from attention where state = 'open'") == []
+
+
+@pytest.mark.parametrize("tag", ["../x", "a b", "", "-x", "x" * 64, "a/b"])
+async def test_F1_a_tag_that_is_no_tag_starts_nothing(tmp_path: Path, tag: str) -> None:
+    async with open_team(tmp_path, "alice", clock=TestClock()) as team:
+        project = team.admitted.project
+        with pytest.raises(BadInput):
+            await workflows.start(
+                team.engine.stage, team.admitted, workflows.Start(project.workflows["review"], tag=tag)
+            )

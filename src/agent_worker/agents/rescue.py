@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_worker import attention, identities, instructions, limits
+from agent_worker import attention, identities, instructions, limits, routing
 from agent_worker.agents.assignments import DEATHS
 from agent_worker.agents.telling import notice, tell_sender
 from agent_worker.events import Ended
@@ -33,6 +33,7 @@ def recover(tx: Transaction, owner: str, *, now: int) -> int:
         owner=owner,
     )
     workspace.leave_all(tx)
+    routing.forget_keys(tx, now=now)
     return len(lost)
 
 

@@ -20,7 +20,6 @@ KEYS = {  # in the order of preference: variable → model
     "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5-5",
     "GOOGLE_API_KEY": "google/gemini-3.8-flash",
 }
-NO_KEY = "mock"
 
 
 @click.command()

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from agent_worker import attention, routing, threads
+from agent_worker.address import check_tag
 from agent_worker.agents import rescue
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.roster import Admitted, Roster
@@ -129,6 +130,7 @@ class Start:
 
 async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     """Set up, open the workspace, seat the members, post the kickoff."""
+    check_tag(wanted.tag)
     powers = partial(powers_of, admitted.project, wanted.workflow)
     await asyncio.to_thread(lambda: stage.gate.require(admitted.project.root, powers()))
     values = _values(admitted, wanted.workflow, wanted.tag, wanted.params)
