@@ -31,8 +31,8 @@ def test_the_demo_shows_a_team_at_work_and_says_where_everything_is(tmp_path: Pa
     assert "@ben is the new loop" in done.stdout
     assert "↻" in done.stdout  # a failure that is retried
     assert "done: 6 messages by ada (2 runs), ben (1 run), cleo (2 runs); 0 tokens, 0.00 USD" in done.stdout
-    files = [line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith("the ")]
-    assert len(files) == 3
+    files = [line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith(("the ", "a memory"))]
+    assert len(files) == 4
     assert all(Path(file).exists() for file in files)
     document = next(Path(file) for file in files if file.endswith("review.md"))
     assert "Outcome: build the index once" in document.read_text()

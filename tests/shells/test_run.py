@@ -71,8 +71,8 @@ def test_each_follows_its_own_work_only(daemon: Served) -> None:
 
 def test_a_failure_is_the_last_event_and_an_error_of_serve(daemon: Served) -> None:
     last = run(daemon, agent="broken", message="try")[-1]
-    assert (last["event"], last["message"]) == ("error", "the script says: fail permanent")
-    with pytest.raises(Permanent, match="the script says"):
+    assert (last["event"], last["message"]) == ("error", "a failure (permanent), as the script says")
+    with pytest.raises(Permanent, match="as the script says"):
         daemon.do("POST", "/serve", agent="broken", message="try")
 
 

@@ -85,7 +85,7 @@ class MockModel:
         if entry.slow:
             await self._clock.sleep(entry.slow)
         if entry.fail:
-            raise _FAILURES[entry.fail](f"the script says: fail {entry.fail}")
+            raise _FAILURES[entry.fail](f"a failure ({entry.fail}), as the script says")
         if entry.call:
             return Reply(calls=tuple(Call(f"c{next(self._ids)}", c.tool, dict(c.arguments)) for c in entry.call))
         if entry.steps:

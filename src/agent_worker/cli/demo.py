@@ -71,6 +71,7 @@ def _tell(summary: Summary, root: Path) -> None:
     click.echo(f"  the channel      {where / 'channel.jsonl'}")
     for name in summary.documents:
         click.echo(f"  the document     {where / 'documents' / name}")
+    click.echo(f"  a memory         {root / '.agents' / 'ada' / 'memory' / 'working.yaml'}")
     click.echo(f"  the agents       {root / '.agents'}")
     click.echo("\nNext, in a directory of your own:")
     click.echo("  agent-worker init          agents and a workflow to begin with")
