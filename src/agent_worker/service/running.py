@@ -337,7 +337,8 @@ def _tool_call(told: Told) -> ToolCall:
 def _put(tx: Transaction, admitted: Admitted, to: Address, message: str, *, now: int) -> Row:
     """The instruction that the message becomes. Nobody waits for one who does not work."""
     receipt = hand_over(tx, admitted, to, message, now=now)
-    row = tx.one("select * from instruction where id = :ref or message = :ref", ref=receipt.id)
+    row = tx.one("select * from instruction where id = :ref", ref=receipt.id)
+    row = row or tx.one("select * from instruction where message = :ref", ref=receipt.id)
     assert row is not None
     me = identities.identity(tx, row["agent"])
     if me["paused"] or me["state"] in ("stopped", "error"):

@@ -55,7 +55,7 @@ create table member (
 create table message (
   workspace text not null,
   seq bigint not null,
-  id text not null unique,
+  id text not null,                         -- ours, so unique without an index
   sender text not null,
   sort text not null,                       -- message | system | proposal | decision
   text text not null,
