@@ -108,7 +108,7 @@ async def test_Q8_a_failure_is_told_once_in_the_channel_and_waits_for_a_person(
     assert await team.states() == [state]
     notices = [m for m in await team.messages() if m.sort == "system"]
     assert len(notices) == 1
-    assert f"fail {kind}" in notices[0].text
+    assert f"({kind})" in notices[0].text
     assert notices[0].sender == "system"
     assert [sort for sort, _ in await team.attention()] == ["failure"]
     assert await team.rows("select state from delivery") == [{"state": "failed"}]
@@ -122,7 +122,7 @@ async def test_Q8_the_failure_of_a_dm_is_its_reply(team: Team) -> None:
     await team.still()
     thread = await team.thread("alice")
     assert [(t.who, t.sort) for t in thread] == [("user", "message"), ("system", "failure")]
-    assert "fail permanent" in thread[1].text
+    assert "(permanent)" in thread[1].text
     assert await team.texts() == []
 
 
