@@ -6,6 +6,7 @@ after; if its outcome is unknown after a crash the model is told so, unless the 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -55,6 +56,8 @@ class RunHands:
         self._pen = pen
         self.reached: Reached | None = None  #: a limit met by the last step
         self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
+        self._kept = asyncio.Event()  # the model's answer is on disk: its calls may reach outside
+        self._kept.set()
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -76,11 +79,15 @@ class RunHands:
 
     async def keep(self, step: int, reply: Reply) -> None:
         failpoint("step.after_call")
-        self.reached = await self._pen.database.write(
-            keep_step, self._job, step, reply, self._terms, now=micros(self._pen.clock.now())
-        )
-        failpoint("step.after_persist")
         self._done[step] = PastStep(reply, {})
+        self._kept.clear()
+        try:
+            self.reached = await self._pen.database.write(
+                keep_step, self._job, step, reply, self._terms, now=micros(self._pen.clock.now())
+            )
+            failpoint("step.after_persist")
+        finally:
+            self._kept.set()
 
     async def call(self, step: int, call: Call) -> Result:
         self._pen.bus.publish(
@@ -125,6 +132,7 @@ class RunHands:
         return await self._pen.database.write(self._note, place, call, refusal)
 
     async def _reach_out(self, place: Place, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
+        await self._kept.wait()
         known = await self._pen.database.write(self._start, place, call, tool)
         if known is not None:
             return known

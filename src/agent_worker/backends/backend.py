@@ -97,7 +97,10 @@ class Hands(Protocol):
         ...
 
     async def keep(self, step: int, reply: Reply) -> None:
-        """Store what the model answered in this step, before its calls are made. Steps count from 0."""
+        """Store what the model answered in this step. Steps count from 0.
+
+        Calls may be asked for before this is done: it is stored before any of them reaches outside.
+        """
         ...
 
     async def call(self, step: int, call: Call) -> Result:

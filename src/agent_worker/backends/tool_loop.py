@@ -7,7 +7,8 @@ goes on in the middle of a step without asking the model, or making a finished c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 from agent_worker.backends.backend import Finished, Hands, Model, Outcome, PastStep, Reply, Turn, Unfinished
 from agent_worker.errors import Exhausted
@@ -29,8 +30,12 @@ class ToolLoop:
             if not reply.calls and not reply.more:
                 yield Finished(number, reply)
                 return
-            await hands.keep(number, reply)
-            steps.append(await _call_all(hands, number, reply))
+            # Asked for together, stored in this order: the answer is on disk before a call reaches outside, and
+            # a call that only stores something is in the same commit.
+            _, step = _all_or_first_error(
+                await asyncio.gather(hands.keep(number, reply), _call_all(hands, number, reply), return_exceptions=True)
+            )
+            steps.append(step)
             yield Unfinished(number)
         raise Exhausted(
             f"stopped after {turn.max_steps} steps (max_steps)",
@@ -46,8 +51,15 @@ def _cut_off(step: PastStep) -> bool:
 
 
 async def _call_all(hands: Hands, step: int, reply: Reply) -> PastStep:
-    results = await asyncio.gather(*(hands.call(step, call) for call in reply.calls), return_exceptions=True)
-    for result in results:  # only now: a call that raised must not leave its neighbours running alone
+    results = _all_or_first_error(
+        await asyncio.gather(*(hands.call(step, call) for call in reply.calls), return_exceptions=True)
+    )
+    return PastStep(reply, {call.id: result for call, result in zip(reply.calls, results, strict=True)})
+
+
+def _all_or_first_error(results: Sequence[Any]) -> Sequence[Any]:
+    """Only when all have ended: what raised must not leave its neighbours running alone."""
+    for result in results:
         if isinstance(result, BaseException):
             raise result
-    return PastStep(reply, {call.id: result for call, result in zip(reply.calls, results, strict=True)})  # type: ignore[misc]
+    return results

@@ -35,7 +35,10 @@ class Transaction(Protocol):
 
 class Database(Protocol):
     async def write(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run in a transaction; returns once it is on disk. Raises StorageFault when the disk says no."""
+        """Run in a transaction; returns once it is on disk. Raises StorageFault when the disk says no.
+
+        Writes are made in the order in which they were asked for.
+        """
         ...
 
     async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,11 +9,13 @@ import asyncio
 
 from agent_worker import instructions
 from agent_worker.clock import Clock
-from agent_worker.events import AgentChanged, Bus, Delta, Event
+from agent_worker.events import AgentChanged, Bus, Delta, Ended, Event, WorkspaceChanged
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.workspaces import workspace
 
 MOMENT = 0.2  # seconds
+
+_MAY_END_WORK = (Ended, WorkspaceChanged)
 
 
 class QuietWatch:
@@ -22,7 +24,8 @@ class QuietWatch:
         self._clock = clock
         self._room = room
         self._moment = moment
-        self._stirred = asyncio.Event()
+        self._stirred = asyncio.Event()  # something happened here
+        self._turned = asyncio.Event()  # and it may have been the last there was to do
         self._unlisten = bus.listen(self._hear)
 
     def close(self) -> None:
@@ -33,9 +36,10 @@ class QuietWatch:
         """Wait for it. Empty, or why there is work left that will not go on by itself."""
         while True:
             self._stirred.clear()
+            self._turned.clear()
             work, held_by = await self._database.read(_look, self._room)
             if work:
-                await self._stirred.wait()
+                await self._turned.wait()  # steps and words end no work: they are not worth a look
             elif await self._undisturbed():
                 return held_by
 
@@ -53,6 +57,8 @@ class QuietWatch:
         held_up = isinstance(event, AgentChanged) and event.state not in ("idle", "running")
         if held_up or (event.workspace == self._room and not isinstance(event, Delta)):
             self._stirred.set()
+            if held_up or isinstance(event, _MAY_END_WORK):
+                self._turned.set()
 
 
 def _look(tx: Transaction, room: str) -> tuple[int, str]:
