@@ -14,7 +14,19 @@ SOURCE = Path(__file__).parent.parent / "src" / "agent_worker"
 
 #: From the ground up. A module imports from rows above it in this list, or from its own folder.
 ROWS: tuple[tuple[str, ...], ...] = (
-    ("errors", "failpoints", "ids", "clock", "address", "mentions", "events", "processes", "redaction", "outbound"),
+    (
+        "errors",
+        "failpoints",
+        "ids",
+        "clock",
+        "address",
+        "mentions",
+        "events",
+        "processes",
+        "redaction",
+        "outbound",
+        "imports",
+    ),
     ("definitions", "storage"),
     ("identities",),
     ("instructions", "steps", "limits", "threads", "attention", "personal", "workspaces"),
@@ -125,6 +137,25 @@ def test_importing_the_package_is_cheap() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+#: Importing one of these brings in libraries whose modules import each other.
+HEAVY = {f"agent_worker.{name}" for name in ("backends.model_request", "tools.mcp_client", "daemon.mcp")}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_heavy_modules_are_imported_in_turns(path: Path) -> None:
+    """Two threads that import them at once may get a half-made module."""
+
+    def late(node: ast.AST, *, alone: bool) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ImportFrom) and child.module in HEAVY and not alone:
+                yield f"{path.relative_to(SOURCE)}:{child.lineno}"
+            turns = isinstance(child, ast.With) and ast.unparse(child.items[0].context_expr) == "taking_turns"
+            yield from late(child, alone=alone or turns)
+
+    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+    assert not [place for function in functions for place in late(function, alone=False)]
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
 from agent_worker.backends.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
 from agent_worker.errors import Permanent
+from agent_worker.imports import taking_turns
 from agent_worker.outbound import NOT_TOO_LONG, Patience
 
 if TYPE_CHECKING:  # importing it takes seconds
@@ -124,7 +125,8 @@ def _load(patience: Patience) -> ModelLibrary:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        from agent_worker.backends.model_request import ModelLibrary
+        with taking_turns:
+            from agent_worker.backends.model_request import ModelLibrary
 
         library = ModelLibrary(patience)
         gc.freeze()
@@ -135,6 +137,7 @@ def _load(patience: Patience) -> ModelLibrary:
 
 
 def _made_elsewhere(model: Any) -> Built:
-    from agent_worker.backends.model_request import Built
+    with taking_turns:
+        from agent_worker.backends.model_request import Built
 
     return Built(model)

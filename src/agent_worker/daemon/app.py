@@ -32,6 +32,7 @@ from agent_worker.daemon.http import Door, arguments, route, unrouted
 from agent_worker.daemon.openapi import describe
 from agent_worker.daemon.process import Identity
 from agent_worker.errors import BadInput
+from agent_worker.imports import taking_turns
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.office import Office
 from agent_worker.storage.files import Root
@@ -84,7 +85,8 @@ def _sweep() -> None:
 
 def _warm_up() -> None:
     for module in _HEAVY:
-        importlib.import_module(module)
+        with taking_turns:
+            importlib.import_module(module)
 
 
 def _own_routes(identity: Identity) -> list[BaseRoute]:
@@ -115,7 +117,8 @@ def _own_routes(identity: Identity) -> list[BaseRoute]:
 
 
 def _mcp(office: Office) -> App:
-    from agent_worker.daemon.mcp import make  # takes a second: this runs in a thread
+    with taking_turns:
+        from agent_worker.daemon.mcp import make  # takes a second: this runs in a thread
 
     return make(office)
 

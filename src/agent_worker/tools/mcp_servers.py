@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_worker.clock import Clock
 from agent_worker.errors import AgentWorkerError, BackendFailure, BadInput, Permanent, Refused, Transient
+from agent_worker.imports import taking_turns
 from agent_worker.tools.mcp_server import Offer, Server, Times
 from agent_worker.tools.tool import Desk, Tool, ToolSpec
 
@@ -220,7 +221,8 @@ class _Connection:
 
 
 def _import_connect() -> Connect:
-    from agent_worker.tools.mcp_client import connect
+    with taking_turns:
+        from agent_worker.tools.mcp_client import connect
 
     return connect
 
