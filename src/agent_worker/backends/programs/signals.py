@@ -1,0 +1,63 @@
+"""What a coding program tells while it works, in one set of words whatever its own stream looks like.
+
+A parser turns lines into signals and knows nothing else. Only `Over` ends a run: exit codes are not believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_worker.backends.backend import Usage
+from agent_worker.errors import BackendFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    session: str  #: by which the program goes on with this conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    text: str
+    partial: bool = False  #: a piece of a text that will come again as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """A tool of the program's own; calls of our tools are seen where they arrive."""
+
+    id: str
+    tool: str
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    id: str
+    text: str = ""
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The program tries again by itself."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the run has used so far, all of it: a later one replaces it."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The last one."""
+
+    text: str = ""
+    failure: BackendFailure | None = None  #: None: it did what it was asked
+
+
+Signal = Started | Said | Calling | Returned | Retrying | Spent | Over
