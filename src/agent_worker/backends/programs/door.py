@@ -11,7 +11,7 @@ from typing import Protocol
 class Entry:
     url: str  #: of our MCP endpoint
     token: str
-    listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked, with this token, for the tools
+    listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
 
 
 class ToolDoor(Protocol):
