@@ -1,6 +1,6 @@
 """How much of what was said is found again, and how fast. Prints Markdown.
 
-    uv run python bench/recall.py
+    uv run python bench/recall.py [--write docs/figures/recall.md]
 
 Recall@k is the share of a question's evidence among the first k results, averaged over the questions of
 data/conversations.yaml. Speed is measured on invented talk of the same words, in a real file.
@@ -8,6 +8,9 @@ data/conversations.yaml. Speed is measured on invented talk of the same words, i
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import io
 import random
 import re
 import statistics
@@ -26,7 +29,7 @@ import yaml
 
 from agent_worker.guard.index import Index, Source
 from agent_worker.guard.meaning import Meaning, load_embedding
-from agent_worker.guard.recall import recall
+from agent_worker.guard.recall import Place, recall
 from agent_worker.guard.tables import Entry
 from agent_worker.guard.words import STOP_WORDS
 
@@ -93,7 +96,9 @@ def any_telling_word(query: str) -> str:
 
 
 def ours(index: Index, meaning: Meaning | None = None) -> Search:
-    return lambda query: [found.entry.id for found in recall(index, query, now=NOW, limit=max(DEPTHS), meaning=meaning)]
+    return lambda query: [
+        found.entry.id for found in recall([Place(index, meaning=meaning)], query, now=NOW, limit=max(DEPTHS))
+    ]
 
 
 def filled(path: Path | None, entries: Sequence[Entry]) -> Index:
@@ -184,7 +189,20 @@ def speed(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
             index.close()
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", type=Path, help="also write the page here")
+    options = parser.parse_args()
+    page = io.StringIO()
+    with contextlib.redirect_stdout(page):
+        print("# What is found again\n\nWritten by `uv run python bench/recall.py --write docs/figures/recall.md`.\n")
+        data = load()
+        quality(*data)
+        speed(*data)
+    print(page.getvalue())
+    if options.write:
+        options.write.write_text(page.getvalue())
+
+
 if __name__ == "__main__":
-    data = load()
-    quality(*data)
-    speed(*data)
+    main()

@@ -14,11 +14,11 @@ import pytest
 
 from agent_worker.definitions.project import load_project
 
-GUIDE = (Path(__file__).parent.parent.parent / "docs" / "guides" / "first-team.md").read_text()
+GUIDES = Path(__file__).parent.parent.parent / "docs" / "guides"
 
 
-def commands() -> list[list[str]]:
-    blocks = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
+def commands(guide: str) -> list[list[str]]:
+    blocks = re.findall(r"```sh\n(.*?)```", (GUIDES / guide).read_text(), re.DOTALL)
     return [shlex.split(line) for block in blocks for line in block.splitlines() if line.strip()]
 
 
@@ -49,16 +49,22 @@ class Shell:
         )
 
 
-@pytest.mark.timeout(180)
-def test_every_command_of_the_guide_works(shell: Shell) -> None:
+def follow(shell: Shell, guide: str) -> dict[str, str]:
+    """Type every command of a guide, in order; what each printed."""
     said: dict[str, str] = {}
-    for command in commands():
+    for command in commands(guide):
         done = shell.run(command)
         line = shlex.join(command[1:])
         allowed = (0, 1) if command[1] == "doctor" else (0,)  # it tells what this machine lacks
         assert done.returncode in allowed, f"{line}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
         said[line] = done.stdout
+    return said
+
+
+@pytest.mark.timeout(180)
+def test_the_first_team(shell: Shell) -> None:
+    said = follow(shell, "first-team.md")
     assert "ok: 2 agents and 1 workflow" in said["validate"]
     assert "done: " in said["run review"]
     assert "woke bob" in said["send @review '@bob what would you test first?'"]
@@ -71,8 +77,14 @@ def test_every_command_of_the_guide_works(shell: Shell) -> None:
     assert (shell.cwd / ".workspace" / "review" / "main" / "channel.jsonl").exists()
 
 
-def test_the_files_of_the_guide_are_valid(tmp_path: Path) -> None:
-    (agent,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+def test_memory(shell: Shell) -> None:
+    said = follow(shell, "memory.md")
+    assert "Friday" in said["agent memory carol"]
+    assert (shell.cwd / ".agents" / "carol" / "memory" / "core.yaml").read_text().startswith("release-day:")
+
+
+def test_the_files_of_the_first_team_are_valid(tmp_path: Path) -> None:
+    (agent,) = re.findall(r"```yaml\n(.*?)```", (GUIDES / "first-team.md").read_text(), re.DOTALL)
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents" / "alice.yaml").write_text(agent)
     project = load_project(tmp_path)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_worker.guard.index import Index, Source, file_stamp
-from agent_worker.guard.recall import Found, recall
+from agent_worker.guard.recall import Found, Place, recall
 from agent_worker.guard.tables import Changes, Entry, Tables
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
@@ -45,7 +45,7 @@ def sources_of(files: dict[str, list[Entry]]) -> Callable[[], list[Source]]:
 
 
 def results(index: Index) -> list[list[Found]]:
-    return [recall(index, query, now=NOW, limit=20) for query in QUERIES]
+    return [recall([Place(index)], query, now=NOW, limit=20) for query in QUERIES]
 
 
 def fresh(files: dict[str, list[Entry]]) -> list[list[Found]]:
@@ -194,8 +194,8 @@ def test_an_edited_line_is_found_and_the_old_one_is_not() -> None:
     edited[4] = entry(4, "line about tulips")
     # The line itself, and the three whose neighbour it is.
     assert index.put("talk", edited) == Changes(added=4, removed=4)
-    assert recall(index, "tulips", now=NOW)[0].entry.text == "line about tulips"
-    assert recall(index, "coupon", now=NOW) == []
+    assert recall([Place(index)], "tulips", now=NOW)[0].entry.text == "line about tulips"
+    assert recall([Place(index)], "coupon", now=NOW) == []
 
 
 def test_only_changed_sources_are_read() -> None:
@@ -228,7 +228,7 @@ def test_sources_under_another_name_are_left_alone() -> None:
     index.put("memory/core.yaml", [entry(1, "deploy", source="memory/core.yaml")])
     index.put("notes/a.md", [entry(1, "deploy", source="notes/a.md")])
     index.sync([], under="notes/")
-    assert [found.entry.source for found in recall(index, "deploy", now=NOW)] == ["memory/core.yaml"]
+    assert [found.entry.source for found in recall([Place(index)], "deploy", now=NOW)] == ["memory/core.yaml"]
 
 
 def test_a_file_that_vanishes_while_it_is_read_is_forgotten() -> None:
@@ -239,7 +239,7 @@ def test_a_file_that_vanishes_while_it_is_read_is_forgotten() -> None:
     index = Index(None, sources_of(files))
     index.refresh()
     index.sync([Source("file-0", vanished, "2"), Source("other", lambda: [entry(1, "deploy", source="other")], "1")])
-    assert [found.entry.source for found in recall(index, "deploy", now=NOW)] == ["other"]
+    assert [found.entry.source for found in recall([Place(index)], "deploy", now=NOW)] == ["other"]
 
 
 def test_a_failing_reader_leaves_the_index_as_it_was() -> None:

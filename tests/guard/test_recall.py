@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_worker.guard.index import Index
 from agent_worker.guard.meaning import Meaning, load_embedding
-from agent_worker.guard.recall import MOST_FOUND, MOST_RANKED, age, recall
+from agent_worker.guard.recall import MOST_FOUND, MOST_RANKED, Place, age, recall
 from agent_worker.guard.tables import Entry
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
@@ -31,8 +31,8 @@ def memory(key: str, text: str, *, scope: str = "private") -> Entry:
     return Entry(key, "memory", "memory/core.yaml", text, label=key, scope=scope)
 
 
-def texts(index: Index, query: str, **how: object) -> list[str]:
-    return [found.entry.text for found in recall(index, query, now=NOW, **how)]  # type: ignore[arg-type]
+def texts(index: Index, query: str, scopes: Sequence[str] | None = None, **how: object) -> list[str]:
+    return [found.entry.text for found in recall([Place(index, scopes)], query, now=NOW, **how)]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -109,14 +109,14 @@ SHELF.put("talk", talk("bob: the printer jams", "小明: 打印机卡纸了", "a
 
 @given(st.text(st.characters(), max_size=200) | st.text(alphabet='"*:^-+(){}ANDORTNEAR 306bob\0月日三', max_size=60))
 def test_no_query_raises(query: str) -> None:
-    recall(SHELF, query, now=NOW)
+    recall([Place(SHELF)], query, now=NOW)
 
 
 @given(st.text(st.characters(), max_size=200), st.text(st.characters(), max_size=20))
 def test_no_text_is_too_odd_to_be_indexed(text: str, author: str) -> None:
     index = Index()
     index.put("talk", [Entry("1", "history", "talk", text + " printer", author, position=1)])
-    assert len(recall(index, "printer", now=NOW)) == 1
+    assert len(recall([Place(index)], "printer", now=NOW)) == 1
     index.close()
 
 
@@ -154,7 +154,7 @@ def test_what_the_named_author_said_comes_first(index: Index) -> None:
 def test_two_named_authors_are_no_reason_to_prefer_either(index: Index) -> None:
     index.put("a", talk("ann: the release is late", source="a"))
     index.put("b", talk("bob: the release is fine", source="b"))
-    why = [found.why for found in recall(index, "ann or bob on the release", now=NOW)]
+    why = [found.why for found in recall([Place(index)], "ann or bob on the release", now=NOW)]
     assert not any("said by" in reason for reason in why)
 
 
@@ -165,7 +165,7 @@ def test_a_query_that_only_names_an_author_gets_what_they_said_last(index: Index
 
 def test_an_answer_is_found_by_the_words_of_its_question(index: Index) -> None:
     index.put("talk", talk("ann: nice weather", "ann: where does the offsite happen?", "bob: near Rostock", "ann: ok"))
-    found = {hit.entry.text: hit.why for hit in recall(index, "offsite", now=NOW)}
+    found = {hit.entry.text: hit.why for hit in recall([Place(index)], "offsite", now=NOW)}
     assert found["near Rostock"] == "near 'offsite'; 2 days ago"
 
 
@@ -199,7 +199,7 @@ def test_a_date_finds_what_was_said_that_day(index: Index, query: str) -> None:
         source = f"day-{day}"
         begin = datetime(2026, 3, day, 9, 0, tzinfo=UTC)
         index.put(source, talk(f"bob: words of day {'abcdef'[day]}", source=source, begin=begin))
-    found = recall(index, query, now=NOW)
+    found = recall([Place(index)], query, now=NOW)
     assert found[0].entry.text == "words of day d"
     assert found[0].why == "on 3 March 2026; 1 week ago"
 
@@ -226,7 +226,7 @@ def test_a_number_is_not_a_day_of_the_month(index: Index) -> None:
 def test_of_two_equal_entries_the_newer_comes_first(index: Index) -> None:
     index.put("old", talk("bob: the release is late", source="old", begin=NOW - timedelta(days=300)))
     index.put("new", talk("bob: the release is late", source="new"))
-    assert [found.entry.source for found in recall(index, "release", now=NOW)] == ["new", "old"]
+    assert [found.entry.source for found in recall([Place(index)], "release", now=NOW)] == ["new", "old"]
 
 
 def test_a_better_match_beats_a_newer_one(index: Index) -> None:
@@ -302,14 +302,14 @@ def test_a_whole_instruction_can_be_the_query(index: Index) -> None:
 
 def test_it_says_why(index: Index) -> None:
     index.put("talk", talk("bob: we deploy every Friday", "ann: really?"))
-    found = recall(index, "When did Bob want to deploy, on Friday?", now=NOW)
+    found = recall([Place(index)], "When did Bob want to deploy, on Friday?", now=NOW)
     assert found[0].why == "matches 'deploy', 'friday'; said by bob; 3 days ago"
 
 
 def test_it_says_why_in_whole_words(index: Index) -> None:
     index.put("talk", talk("li: 不能重复扣款", "bob: see OPS-306"))
-    assert recall(index, "怎么避免重复扣款", now=NOW)[0].why == "matches '重复扣款'; 3 days ago"
-    assert recall(index, "ops-306?", now=NOW)[0].why == "matches 'ops-306'; 2 days ago"
+    assert recall([Place(index)], "怎么避免重复扣款", now=NOW)[0].why == "matches '重复扣款'; 3 days ago"
+    assert recall([Place(index)], "ops-306?", now=NOW)[0].why == "matches 'ops-306'; 2 days ago"
 
 
 @pytest.mark.parametrize(
@@ -336,9 +336,32 @@ def test_meaning_finds_what_has_no_word_in_common(index: Index) -> None:
     lines = ("the physician wrote a prescription", "a goal in the last minute", "the train was late", "rain all day")
     for number, line in enumerate(lines):
         index.put(f"talk-{number}", talk(f"bob: {line}", source=f"talk-{number}"))
-    found = recall(index, "doctor, medicine", now=NOW, meaning=Meaning(embedding, None))
+    found = recall([Place(index, meaning=Meaning(embedding, None))], "doctor, medicine", now=NOW)
     assert found[0].entry.text == lines[0]
     assert found[0].why == "similar in meaning; 3 days ago"
+
+
+def test_meaning_finds_nothing_where_nothing_is_near(index: Index) -> None:
+    embedding = load_embedding()
+    if embedding is None:
+        pytest.skip("the extra `semantic` is not installed")
+    index.put("talk", talk("bob: the ticket OPS-306 is closed", "bob: the train was late"))
+    place = Place(index, meaning=Meaning(embedding, None))
+    assert [recall([place], query, now=NOW) for query in ("*", '"x', "NEAR(a b)", "")] == [[], [], [], []]
+
+
+def test_several_places_are_one_ranking(index: Index) -> None:
+    """The second place holds the better answer, and meaning was asked in both."""
+    embedding = load_embedding()
+    if embedding is None:
+        pytest.skip("the extra `semantic` is not installed")
+    other = Index()
+    index.put("talk", talk("bob: my cat is called Tibbles"))
+    other.put("room", talk("bob: the purple canary sings at midnight", source="room"))
+    for places in ([index, other], [other, index]):
+        found = recall([Place(each, meaning=Meaning(embedding, None)) for each in places], "canary", now=NOW)
+        assert found[0].entry.source == "room"
+    other.close()
 
 
 def test_meaning_keeps_its_vectors_in_a_file_and_notices_edits(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -348,13 +371,13 @@ def test_meaning_keeps_its_vectors_in_a_file_and_notices_edits(tmp_path) -> None
     index = Index(tmp_path / "recall.db")
     index.put("talk", talk("bob: the physician wrote a prescription", "bob: the train was late"))
     first = Meaning(embedding, tmp_path / "meaning.npz")
-    before = recall(index, "doctor", now=NOW, meaning=first)
+    before = recall([Place(index, meaning=first)], "doctor", now=NOW)
     first.save()
     again = Meaning(embedding, tmp_path / "meaning.npz")
-    assert recall(index, "doctor", now=NOW, meaning=again) == before
+    assert recall([Place(index, meaning=again)], "doctor", now=NOW) == before
     index.put("talk", talk("bob: the hospital called", "bob: the train was late"))
-    assert recall(index, "doctor", now=NOW, meaning=again)[0].entry.text == "the hospital called"
+    assert recall([Place(index, meaning=again)], "doctor", now=NOW)[0].entry.text == "the hospital called"
     (tmp_path / "meaning.npz").write_bytes(b"junk")
     fresh = Meaning(embedding, tmp_path / "meaning.npz")
-    assert recall(index, "doctor", now=NOW, meaning=fresh)[0].entry.text == "the hospital called"
+    assert recall([Place(index, meaning=fresh)], "doctor", now=NOW)[0].entry.text == "the hospital called"
     index.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,23 @@ import pytest
 
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import TestClock
+from agent_worker.guard import library
 from agent_worker.workflows import instance as workflows
 from tests.teams import Team, open_team
+
+
+@pytest.fixture(scope="module", params=["words", "words and meaning"], autouse=True)
+def extra(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Everything here holds with the extra `semantic` and without it."""
+    library.embedding.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "words":
+            patch.setitem(sys.modules, "wordllama", None)  # as where it is not installed
+        else:
+            pytest.importorskip("wordllama", reason="the extra `semantic` is not installed")
+        yield request.param
+    library.embedding.cache_clear()
+
 
 CANARY = "the purple canary sings at midnight"
 

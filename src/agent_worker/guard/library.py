@@ -16,7 +16,7 @@ from agent_worker.clock import from_micros
 from agent_worker.errors import NotFound
 from agent_worker.guard.index import Index, Source, file_stamp
 from agent_worker.guard.meaning import Embedding, Meaning, load_embedding
-from agent_worker.guard.recall import Found, recall
+from agent_worker.guard.recall import Found, Place, recall
 from agent_worker.guard.tables import Entry, Kind
 from agent_worker.personal import memory, notes
 from agent_worker.personal.pages import text_of
@@ -38,7 +38,7 @@ class Library:
         self._own: Index | None = None
         self._rooms: Index | None = None
         self._opening = threading.Lock()
-        self._meaning: Meaning | None = None
+        self._meanings: dict[Index, Meaning] = {}
 
     def search(
         self,
@@ -52,16 +52,17 @@ class Library:
         """The best answers, each with why it was found. A workspace is searched only if it is named as a scope."""
         own = self._open_own()
         own.sync(self._sources())
-        found = recall(own, query, now=now, kinds=kinds, scopes=scopes, limit=limit, meaning=self._meaning_of(own))
-        if rooms := [scope for scope in scopes or () if scope != PERSONAL]:
-            found += recall(self._open_rooms(), query, now=now, kinds=kinds, scopes=rooms, limit=limit)
-        return sorted(found, key=lambda one: -one.score)[:limit]
+        places = [Place(own, scopes, self._meaning_of(own))]
+        if named := [scope for scope in scopes or () if scope != PERSONAL]:
+            rooms = self._open_rooms()
+            places.append(Place(rooms, named, self._meaning_of(rooms)))
+        return recall(places, query, now=now, kinds=kinds, limit=limit)
 
     def _meaning_of(self, index: Index) -> Meaning | None:
         """Vectors beside the words, where the extra `semantic` is installed."""
-        if self._meaning is None and (embedding := _embedding()) is not None:
-            self._meaning = Meaning(embedding, index.path.with_name(VECTORS) if index.path else None)
-        return self._meaning
+        if index not in self._meanings and (model := embedding()) is not None:
+            self._meanings[index] = Meaning(model, index.path.with_name(VECTORS) if index.path else None)
+        return self._meanings.get(index)
 
     def heard(self, workspace: str) -> int:
         """How far the talk of a workspace was taken in."""
@@ -75,9 +76,9 @@ class Library:
 
     def close(self) -> None:
         with self._opening:
-            if self._meaning:
-                self._meaning.save()
-                self._meaning = None
+            for meaning in self._meanings.values():
+                meaning.save()
+            self._meanings.clear()
             for index in filter(None, (self._own, self._rooms)):
                 index.close()
             self._own = self._rooms = None
@@ -117,7 +118,7 @@ class Library:
 
 
 @cache
-def _embedding() -> Embedding | None:
+def embedding() -> Embedding | None:
     """One for all agents: loading it takes a second."""
     return load_embedding()
 

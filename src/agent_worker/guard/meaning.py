@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+from agent_worker.imports import taking_turns
+
 from .tables import SHELF_BITS, Tables, shelf_of
 
 CHUNK = 5_000
@@ -43,7 +45,8 @@ def load_embedding() -> Embedding | None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        numpy, wordllama = import_module("numpy"), import_module("wordllama")
+        with taking_turns:
+            numpy, wordllama = import_module("numpy"), import_module("wordllama")
         # Its own folder as the cache: it looks for the tokenizer it brings along in the wrong place.
         files = Path(str(wordllama.__file__)).parent
         return Embedding(numpy, wordllama.WordLlama.load(cache_dir=files, disable_download=True))

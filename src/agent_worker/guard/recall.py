@@ -20,6 +20,7 @@ from .words import MONTHS, Term, date_in_words, names, terms_of, without_name
 
 MOST_FOUND = 100
 MOST_RANKED = 8_000  # hits per shelf; ranking takes about a microsecond each
+LEAST_NEARNESS = 0.2  # of an entry that shares no word with the query; unrelated texts reach 0.17
 AGES = (
     ("year", 365 * 86_400),
     ("month", 30 * 86_400),
@@ -38,6 +39,23 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """One index to look in, and how far: None is every scope."""
+
+    index: Index
+    scopes: Collection[str] | None = None
+    meaning: Meaning | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    place: Place
+    entry: Entry
+    words: float  #: what the words say of it, 0 if they did not find it
+    near: float  #: what its meaning says, 0 if nobody was asked
+
+
+@dataclass(frozen=True, slots=True)
 class _Question:
     """A query understood: what to look for, and the one author it names."""
 
@@ -48,34 +66,51 @@ class _Question:
 
 
 def recall(
-    index: Index,
+    places: Sequence[Place],
     query: str,
     *,
     now: datetime,
     kinds: Collection[Kind] | None = None,
-    scopes: Collection[str] | None = None,
     limit: int = 10,
-    meaning: Meaning | None = None,
 ) -> list[Found]:
-    """The entries that answer a query best, best first. Any text is a query; None is every kind or scope."""
+    """The entries that answer a query best, best first, from all places. Any text is a query; None is every kind."""
     now = now if now.tzinfo else now.replace(tzinfo=UTC)
     limit = max(0, min(limit, MOST_FOUND))
+    hits = [hit for place in places for hit in _hits(place, query, now, kinds, limit)] if limit else []
+    scores = _mixed(hits)
+    best = sorted(zip(scores, hits, strict=True), key=lambda one: _order(*one))[:limit]
+    return [Found(hit.entry, score, _why(hit, query, now)) for score, hit in best]
 
-    def ask(tables: Tables) -> list[Found]:
-        author = _only_author(query, tables.authors())
-        pool = MOST_FOUND if meaning else limit
-        question = _Question(terms_of(query, now), author, now, pool)
-        shelves = tables.shelves(kinds, scopes)
+
+def _hits(place: Place, query: str, now: datetime, kinds: Collection[Kind] | None, limit: int) -> list[_Hit]:
+    def ask(tables: Tables) -> list[_Hit]:
+        question = _question(tables, query, now, MOST_FOUND if place.meaning else limit)
+        shelves = tables.shelves(kinds, place.scopes)
         scores: dict[int, float] = {}
         for shelf in shelves:
             scores |= _scores(tables, question, shelf)
-        near: dict[int, float] = {}
-        if meaning:
-            about = without_name(query, author) if author else query
-            near = meaning.near(tables, about, shelves, also=scores, limit=pool)
-        return _best(tables, question, _mixed(scores, near), limit)
+        near = _near(tables, place.meaning, query, question, shelves, scores) if place.meaning else {}
+        entries = tables.entries(scores.keys() | near.keys())
+        return [_Hit(place, entry, scores.get(row, 0.0), near.get(row, 0.0)) for row, entry in entries.items()]
 
-    return index.read(ask) if limit else []
+    return place.index.read(ask)
+
+
+def _question(tables: Tables, query: str, now: datetime, pool: int) -> _Question:
+    return _Question(terms_of(query, now), _only_author(query, tables.authors()), now, pool)
+
+
+def _near(
+    tables: Tables,
+    meaning: Meaning,
+    query: str,
+    question: _Question,
+    shelves: Collection[int],
+    found: Collection[int],
+) -> dict[int, float]:
+    about = without_name(query, question.author) if question.author else query
+    near = meaning.near(tables, about, shelves, also=found, limit=question.pool)
+    return {row: value for row, value in near.items() if value >= LEAST_NEARNESS or (row in found and value > 0)}
 
 
 def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
@@ -121,29 +156,17 @@ def _rank(tables: Tables, question: _Question, shelf: int, match: str, since: in
     return tables.rank(match, shelf, since=since, author=question.author, now=question.now, limit=question.pool)
 
 
-def _mixed(scores: dict[int, float], near: Mapping[int, float]) -> dict[int, float]:
+def _mixed(hits: Sequence[_Hit]) -> list[float]:
     """A weighted sum of both, each measured against its best; it beats fusing the ranks."""
-    most, nearest = max(scores.values(), default=1.0), max(near.values(), default=0.0)
+    most, nearest = max((hit.words for hit in hits), default=0.0), max((hit.near for hit in hits), default=0.0)
     if nearest <= 0:
-        return scores
-    return {
-        row: 0.6 * scores.get(row, 0.0) / most + 0.4 * max(near.get(row, 0.0), 0.0) / nearest
-        for row in scores.keys() | near.keys()
-    }
+        return [hit.words for hit in hits]
+    return [0.6 * hit.words / (most or 1.0) + 0.4 * hit.near / nearest for hit in hits]
 
 
-def _best(tables: Tables, question: _Question, scores: Mapping[int, float], limit: int) -> list[Found]:
-    def order(row: int) -> tuple[float, float, str, str]:
-        entry = entries[row]
-        age = -entry.at.timestamp() if entry.at else 0.0
-        return -scores[row], age, entry.source, entry.id
-
-    entries = tables.entries(scores.keys())
-    stems = {term: tables.stems(term.phrase) for term in question.terms}
-    return [
-        Found(entries[row], scores[row], _why(tables, question, stems, entries[row]))
-        for row in sorted(entries, key=order)[:limit]
-    ]
+def _order(score: float, hit: _Hit) -> tuple[float, float, str, str]:
+    age = -hit.entry.at.timestamp() if hit.entry.at else 0.0
+    return -score, age, hit.entry.source, hit.entry.id
 
 
 def _only_author(query: str, authors: Collection[str]) -> str:
@@ -152,7 +175,16 @@ def _only_author(query: str, authors: Collection[str]) -> str:
     return named[0] if len(named) == 1 else ""
 
 
-def _why(tables: Tables, question: _Question, stems: Mapping[Term, Sequence[str]], entry: Entry) -> str:
+def _why(hit: _Hit, query: str, now: datetime) -> str:
+    def ask(tables: Tables) -> str:
+        question = _question(tables, query, now, 0)
+        stems = {term: tables.stems(term.phrase) for term in question.terms}
+        return _reasons(tables, question, stems, hit.entry)
+
+    return hit.place.index.read(ask)
+
+
+def _reasons(tables: Tables, question: _Question, stems: Mapping[Term, Sequence[str]], entry: Entry) -> str:
     own = tables.stems(f"{entry.label} {entry.text}")
     day = tables.stems(date_in_words(entry.at))
     matched = [term for term, words in stems.items() if _holds(own, words)]
