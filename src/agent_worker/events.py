@@ -7,6 +7,7 @@ the event loop, in the order of commits. A subscriber that does not keep up is c
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -29,6 +30,10 @@ class Event:
             record[name] = getattr(self, name)
         return record
 
+    def as_stored(self) -> str:
+        """One line of ASCII: whatever is in it, the group it is committed with can be stored."""
+        return json.dumps(self.as_record())
+
     def redacted(self, redact: Callable[[str], str]) -> Event:
         """The same without secrets in what somebody wrote."""
         said: dict[str, Any] = {name: redact(getattr(self, name)) for name in _names(type(self)) if name in TEXTS}
@@ -49,6 +54,8 @@ def _names(kind: type[Event]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted(Event):
+    """Stored without its text: that is in the channel, at `seq`."""
+
     kind = "message"
     seq: int
     id: str
@@ -56,6 +63,9 @@ class Posted(Event):
     text: str
     sort: str = "message"
     mentions: tuple[str, ...] = ()
+
+    def as_stored(self) -> str:
+        return '{"event": "message"}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +177,42 @@ class ResourceKept(Event):
     kind = "resource"
     id: str
     size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed(Event):
+    """A question is put to the vote."""
+
+    kind = "proposal"
+    id: str
+    proposal: int  #: its number in the workspace
+    text: str
+    creator: str
+    voters: tuple[str, ...]
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voted(Event):
+    kind = "vote"
+    id: str
+    proposal: int
+    voter: str
+    text: str  #: the option
+    cast: int  #: how many have voted
+    voters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided(Event):
+    """A proposal came to its end."""
+
+    kind = "decision"
+    id: str
+    proposal: int
+    state: str  #: resolved | expired | cancelled | vetoed
+    text: str  #: the option that takes effect; '' for none
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,17 @@ def test_it_goes_on_after_the_last_event_that_was_seen(daemon: Served) -> None:
     assert texts == ["missed one", "missed two"]
 
 
+def test_an_event_is_the_same_live_and_later(daemon: Served) -> None:
+    after = newest(daemon)
+    connection, events = follow(daemon, "/events?kind=message")
+    with connection:
+        post(daemon, ["hello", "as it happens"])
+        live = until_text(events, "as it happens")
+    connection, events = follow(daemon, f"/events?kind=message&after={after}")
+    with connection:
+        assert until_text(events, "as it happens")[-2:] == live[-2:]
+
+
 @pytest.mark.parametrize("last", ["x", "-5", "1.5", "99999999999999999999999", "1; drop table"])
 def test_a_last_event_that_is_none_is_refused(daemon: Served, last: str) -> None:
     assert daemon.ask("GET", "/events", f"Last-Event-ID: {last}").status == 422

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from agent_worker.errors import StorageFault
-from agent_worker.events import Bus, Posted
+from agent_worker.events import Bus, Posted, WorkspaceChanged
 from agent_worker.storage.database import Transaction
 from agent_worker.storage.sqlite import SqliteDatabase, connect
 
@@ -22,8 +22,8 @@ async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
     await database.close()
 
 
-def post(tx: Transaction, text: object) -> None:
-    tx.tell(Posted(workspace="w", seq=1, id="m", sender="user", text=text))  # type: ignore[arg-type]
+def tell(tx: Transaction, reason: object) -> None:
+    tx.tell(WorkspaceChanged(workspace="w", state="paused", reason=reason))  # type: ignore[arg-type]
 
 
 def test_the_writer_syncs_in_full_and_checks_references(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ async def test_a_reference_to_nothing_is_refused(database: SqliteDatabase) -> No
 
 async def test_an_event_that_cannot_be_stored_fails_its_own_change_only(database: SqliteDatabase) -> None:
     first, second = await asyncio.gather(
-        database.write(post, object()), database.write(post, "a lone \ud800 surrogate"), return_exceptions=True
+        database.write(tell, object()), database.write(tell, "a lone \ud800 surrogate"), return_exceptions=True
     )
     assert isinstance(first, TypeError)
     assert second is None
@@ -86,26 +86,26 @@ async def test_nothing_is_told_of_a_change_that_failed(tmp_path: Path) -> None:
     bus.listen(heard.append)
 
     def tell_and_fail(tx: Transaction) -> None:
-        post(tx, "never mind")
+        tell(tx, "never mind")
         raise ValueError("never mind")
 
     with pytest.raises(ValueError, match="never mind"):
         await database.write(tell_and_fail)
-    await database.write(post, "said")
+    await database.write(tell, "said")
     await database.close()
-    assert [event.text for event in heard] == ["said"]
+    assert [event.reason for event in heard] == ["said"]
 
 
 async def test_a_write_whose_caller_went_away_is_still_told(tmp_path: Path) -> None:
     bus, heard = Bus(), []
     database = await SqliteDatabase.open(tmp_path / "state.db", bus)
     bus.listen(heard.append)
-    task = asyncio.create_task(database.write(post, "said"))
+    task = asyncio.create_task(database.write(tell, "said"))
     await asyncio.sleep(0)  # it is in the queue now
     task.cancel()
     await database.write(lambda tx: None)
     await database.close()
-    assert [event.text for event in heard] == ["said"]
+    assert [event.reason for event in heard] == ["said"]
 
 
 async def test_a_reader_cannot_write(database: SqliteDatabase) -> None:

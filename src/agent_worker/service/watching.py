@@ -11,20 +11,20 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_worker.address import Address, parse_address
 from agent_worker.agents.roster import Admitted
 from agent_worker.errors import BadInput
-from agent_worker.events import Bus, Event, Lagging, Talked
+from agent_worker.events import Bus, Event, Lagging, Posted, Talked
 from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.service.stream import Happening, Stream
-from agent_worker.storage.database import Database, Transaction
+from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.threads import PERSONAL
-from agent_worker.workspaces import workspace
+from agent_worker.workspaces import channel, workspace
 
 EVENTS_BEHIND = 1000
 BYTES_BEHIND = 1024 * 1024
@@ -286,21 +286,32 @@ class _Page:
 def _page(tx: Transaction, after: int, wanted: Filter) -> _Page:
     """The next events, about as many as one may hold in memory for one reader."""
     rows = tx.all(
-        """select id, workspace, record from event where id in (
-             select id from (
-               select id, sum(octet_length(record)) over (order by id) - octet_length(record) as before
-                 from event where id > :after and (:workspace is null or coalesce(workspace, '') = :workspace)
-                order by id limit :rows) as nearest
-              where before < :bytes)
-            order by id""",
+        """select id, workspace, seq, record from (
+             select id, workspace, seq, record, sum(size) over (order by id) - size as before from (
+               select e.id, e.workspace, e.seq, e.record,
+                      octet_length(e.record) + coalesce(octet_length(m.text), 0) as size
+                 from event e left join message m on m.workspace = e.workspace and m.seq = e.seq
+                where e.id > :after and (:workspace is null or coalesce(e.workspace, '') = :workspace)
+                order by e.id limit :rows) as nearest) as counted
+            where before < :bytes order by id""",
         after=after,
         workspace=wanted.workspace,
         rows=_BATCH,
         bytes=_BATCH_BYTES,
     )
-    told = [Told(_kind(row["record"]), row["record"], row["id"]) for row in rows]
-    kept = [t for t, row in zip(told, rows, strict=True) if wanted.wants(t.kind, row["workspace"], _agent(t, wanted))]
-    return _Page(kept, rows[-1]["id"] if rows else None)
+    told = [told for row in rows if (told := _told(tx, row, wanted))]
+    return _Page(told, rows[-1]["id"] if rows else None)
+
+
+def _told(tx: Transaction, row: Row, wanted: Filter) -> Told | None:
+    """None when it is not wanted, or tells of a message that is gone with its workspace."""
+    told = Told(_kind(row["record"]), row["record"], row["id"])
+    if not wanted.wants(told.kind, row["workspace"], _agent(told, wanted)):
+        return None
+    if told.kind != Posted.kind:
+        return told
+    message = channel.at(tx, row["workspace"], row["seq"])
+    return message and replace(told, text=json.dumps(message.posted(number=told.number).as_record()))
 
 
 def _kind(record: str) -> str:

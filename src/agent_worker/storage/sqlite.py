@@ -9,7 +9,6 @@ restart, because a second sync may report success for data that is gone.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import queue
 import threading
@@ -23,7 +22,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import apsw
 
 from agent_worker.errors import DiskFull, StorageFault
-from agent_worker.events import Bus, Event
+from agent_worker.events import Bus, Event, Posted
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Row
 from agent_worker.storage.migrations import migrate
@@ -300,15 +299,15 @@ class SqliteDatabase:
 
 
 def _as_row(event: Event) -> tuple[object, ...]:
-    record = json.dumps(event.as_record())  # ASCII: whatever is in it, the group can be stored
-    return event.number, event.workspace, record, time.time_ns() // 1000
+    seq = event.seq if isinstance(event, Posted) else None
+    return event.number, event.workspace, seq, event.as_stored(), time.time_ns() // 1000
 
 
 def _store_events(connection: apsw.Connection, group: list[_Job]) -> None:
     """All of a group at once, after its changes: they come from every change and go to one table."""
     records = [record for job in group if job.error is None for record in job.records]
     if records:
-        connection.executemany("insert into event(id, workspace, record, at) values (?, ?, ?, ?)", records)
+        connection.executemany("insert into event(id, workspace, seq, record, at) values (?, ?, ?, ?, ?)", records)
 
 
 def _fail(group: list[_Job], fault: StorageFault) -> None:

@@ -50,6 +50,19 @@ class Message:
             run=row["run"],
         )
 
+    def posted(self, *, number: int = 0) -> Posted:
+        """The event that tells of it."""
+        return Posted(
+            workspace=self.workspace,
+            number=number,
+            seq=self.seq,
+            id=self.id,
+            sender=self.sender,
+            text=self.text,
+            sort=self.sort,
+            mentions=self.mentions,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -108,17 +121,7 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
         run=message.run,
         at=now,
     )
-    tx.tell(
-        Posted(
-            workspace=message.workspace,
-            seq=message.seq,
-            id=id,
-            sender=message.sender,
-            text=message.text,
-            sort=message.sort,
-            mentions=message.mentions,
-        )
-    )
+    tx.tell(message.posted())
     return message
 
 
@@ -139,12 +142,19 @@ def read(tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100) -
     return [Message.of(row) for row in rows]
 
 
-def last(tx: Transaction, workspace: str, count: int, *, after: int = 0) -> list[Message]:
-    """The newest ones after a seq, oldest of them first."""
+def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
+    row = tx.one("select * from message where workspace = :workspace and seq = :seq", workspace=workspace, seq=seq)
+    return Message.of(row) if row else None
+
+
+def last(tx: Transaction, workspace: str, count: int, *, after: int = 0, before: int = 2**62) -> list[Message]:
+    """The newest ones between two seqs, oldest of them first."""
     rows = tx.all(
-        """select * from message where workspace = :workspace and seq > :after order by seq desc limit :count""",
+        """select * from message where workspace = :workspace and seq > :after and seq < :before
+            order by seq desc limit :count""",
         workspace=workspace,
         after=after,
+        before=before,
         count=count,
     )
     return [Message.of(row) for row in reversed(rows)]

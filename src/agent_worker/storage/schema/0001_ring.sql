@@ -36,6 +36,10 @@ create table workspace (
   ends text not null default 'stop',        -- stop: when told to · quiet: when nobody has anything left to do
   state text not null,                      -- running | left (its host died) | stopped | archived
   paused text not null default '',
+  document_owner text not null default '',  -- the one member who writes documents; '' when everybody does
+  owner_named integer not null default 0,   -- 1: by the workflow's file, so that no vote of agents changes it
+  coordinator text not null default '',     -- elected; '' when nobody is
+  granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
   started_at bigint not null,
   ended_at bigint
@@ -151,6 +155,7 @@ create table call (
   ok integer not null default 1,
   result text not null default '',
   at bigint not null,
+  done_at bigint,
   primary key (work, step, id)
 );
 
@@ -226,12 +231,55 @@ create table document (
 create index document_unfiled on document(workspace) where filed = 0;
 create index document_key on document(workspace, key) where key <> '';
 
+create table proposal (
+  id text primary key,
+  workspace text not null,
+  n integer not null,                       -- its number in the workspace: what everybody calls it
+  type text not null,                       -- election | decision | approval | assignment
+  question text not null,
+  options text not null,                    -- JSON list
+  electorate text not null,                 -- JSON: name → agent id, fixed when it was made; user is the person
+  resolution text not null,                 -- plurality | majority | unanimous
+  quorum integer not null,
+  tie_break text not null,                  -- first | random | creator
+  fallback text not null,                   -- the option that takes effect when none is chosen; '' for none
+  binding integer not null,
+  veto integer not null,                    -- 1: its outcome waits for the person, who may stop it
+  consented integer not null default 0,     -- 1: the person will not
+  effect text not null,                     -- JSON: what a binding outcome changes
+  creator text not null,
+  message text not null default '',         -- its announcement
+  root text not null,
+  hop integer not null,
+  state text not null,                      -- open | resolved | expired | cancelled | vetoed
+  outcome text not null default '',         -- the option that takes effect; '' for none
+  reason text not null default '',
+  recorded integer not null default 0,      -- 0 until decisions.md has it
+  created_at bigint not null,
+  expires_at bigint not null,
+  ended_at bigint,
+  unique (workspace, n)
+);
+create index proposal_open on proposal(workspace) where state = 'open';
+create index proposal_due on proposal(expires_at) where state = 'open';
+create index proposal_unrecorded on proposal(workspace) where recorded = 0 and state <> 'open';
+
+create table vote (
+  proposal text not null,
+  workspace text not null,
+  voter text not null,
+  choice text not null,
+  reason text not null,
+  at bigint not null,
+  primary key (proposal, voter)
+);
+
 create table attention (
   id text primary key,
   project text not null,
   workspace text,
   agent text,
-  sort text not null,                       -- mention | question | approval | failure | dead | limit | conflict
+  sort text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit | conflict
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   state text not null default 'open',       -- open | answered | dropped
@@ -243,6 +291,7 @@ create index attention_open on attention(project) where state = 'open';
 create table event (
   id integer primary key,                   -- grows with each commit: where a stream goes on after a break
   workspace text,
+  seq bigint,                               -- of the message it tells of: its text is there, not here
   record text not null,                     -- JSON
   at bigint not null
 );
@@ -256,13 +305,15 @@ create table accepted (
 create table schedule (
   id text primary key,
   project text not null,
-  agent text not null references agent(id),
+  agent text references agent(id),          -- null: it is a workflow's
+  workflow text not null default '',        -- workflow:tag; '' when it is an agent's
   workspace text not null default '',       -- address; '' is personal
-  prompt text not null,
-  spec text not null,                       -- as written: 5m, a cron line, at: a time
-  tz text not null default 'UTC',
+  prompt text not null default '',
+  spec text not null,                       -- JSON: as written
+  set_by text not null default 'file',      -- file | person: what a person set is not changed by a file
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,
+  slot bigint,                              -- of a workflow that is due and has not been started yet
   state text not null default 'active'
 );
 create index schedule_due on schedule(due_at) where state = 'active';
