@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,3 +190,70 @@ def test_D8p_whatever_is_asked_it_is_no_mistake_of_ours(daemon: Served, case: sc
     headers = {"Authorization": f"Bearer {daemon.client.found.token}"}
     answer = case.call(base_url=f"http://{daemon.here}", headers=headers, timeout=20)
     case.validate_response(answer, checks=[not_a_server_error])
+
+
+# --- editing an agent ---------------------------------------------------------------------------------
+
+
+ALICE = """\
+# who alice is
+model: openai/gpt-6   # a note
+backend: mock
+prompt: { system: You are Alice. }
+env: [GITHUB_TOKEN]
+"""
+
+
+@pytest.fixture
+def alice_file(daemon: Served) -> Iterator[Path]:
+    path = daemon.project / ".agents" / "ann.yaml"
+    path.write_text(ALICE)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_an_edit_changes_its_keys_and_nothing_else(daemon: Served, alice_file: Path) -> None:
+    edited = daemon.do("PATCH", "/agents/ann", changes={"model": "openai/gpt-6-mini", "max_steps": 7, "env": None})
+    assert edited["model"] == "openai/gpt-6-mini"
+    assert alice_file.read_text() == (
+        "# who alice is\nmodel: openai/gpt-6-mini # a note\nbackend: mock\n"
+        "prompt: {system: You are Alice.}\nmax_steps: 7\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"modle": "x"}, "modle"),
+        ({"max_steps": "many"}, "max_steps"),
+        ({"prompt": {"system_file": "../../secret.md"}}, "system_file"),
+        ({"name": "bob"}, "cannot be changed"),
+    ],
+)
+def test_an_edit_that_would_break_the_file_is_refused(
+    daemon: Served, alice_file: Path, changes: dict[str, Any], told: str
+) -> None:
+    answer = daemon.ask("PATCH", "/agents/ann", body={"changes": changes, "project": str(daemon.project)})
+    assert answer.status in (409, 422)
+    assert told in answer.json["error"]["message"] + answer.json["error"]["hint"]
+    assert alice_file.read_text() == ALICE
+
+
+def test_what_an_edit_adds_is_approved_and_what_was_there_is_not(daemon: Served, alice_file: Path) -> None:
+    daemon.do("PATCH", "/agents/ann", changes={"tools": ["bash"], "mcp_servers": {"x": {"command": ["true"]}}})
+    (wish,) = daemon.client.request("GET", daemon.query("/trust"))[1]
+    assert "GITHUB_TOKEN" in wish["what"]
+
+
+def test_an_agent_of_the_project_file_is_edited_and_deleted_there(daemon: Served) -> None:
+    file = daemon.project / "moniro.yaml"
+    file.write_text("agents: [{ name: zoe, backend: mock, prompt: { system: You are Zoe. } }]\n")
+    try:
+        for method, body in (("PATCH", {"changes": {"max_steps": 3}}), ("DELETE", {})):
+            path = "/agents/zoe" if method == "PATCH" else daemon.query("/agents/zoe")
+            given = {"project": str(daemon.project)} if method == "PATCH" else {}
+            answer = daemon.ask(method, path, body={**body, **given} or None)
+            assert (answer.status, "moniro.yaml" in answer.json["error"]["message"]) == (409, True), answer
+        assert file.exists()
+    finally:
+        file.unlink()

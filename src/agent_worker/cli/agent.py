@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from agent_worker.cli.call import call, here, part
@@ -70,14 +72,36 @@ def info(name: str, as_json: bool) -> None:
 
 @agent.command()
 @click.argument("name", shell_complete=agents)
-def edit(name: str) -> None:
-    """Open the definition of an agent in your editor, then check it."""
+@click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
+def edit(name: str, settings: tuple[str, ...]) -> None:
+    """Open the definition of an agent in your editor, then check it; or set keys of it.
+
+    \b
+    agent-worker agent edit alice model=anthropic/claude-sonnet-5-5 max_steps=30
+    agent-worker agent edit alice limits='{usd_per_day: 5}' schedule=     (an empty value takes the key out)
+    """
+    if settings:
+        changes = dict(_setting(each) for each in settings)
+        call("PATCH", f"/agents/{part(name)}", changes=changes, project=here())
+        return click.echo("saved")
     found = call("GET", f"/agents/{part(name)}", project=here())
     click.edit(filename=found["agent"]["file"])
     problems = call("GET", "/status", project=here())["project"]["problems"]
     for problem in problems:
         click.echo(clean(problem), err=True)
     click.echo("saved, but there are mistakes: the last good version is used" if problems else "saved")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    from agent_worker.definitions.source import parse_source  # YAML, only needed here
+
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"{clean(text)!r} is not KEY=VALUE")
+    source = parse_source(value, file=key)
+    if source.problems:
+        raise click.UsageError(f"{clean(key)}: {source.problems[0].message}")
+    return key, source.data
 
 
 @agent.command()

@@ -35,7 +35,11 @@ def shown(path: Path, root: Path) -> str:
 
 
 def load_agent(path: Path, *, root: Path) -> AgentDefinition:
-    source = read_source(path, shown_as=shown(path, root))
+    return agent_of(read_source(path, shown_as=shown(path, root)), path, root=root)
+
+
+def agent_of(source: Source, path: Path, *, root: Path) -> AgentDefinition:
+    """What a file at this path says, or would say."""
     agent = validate(AgentDefinition, source, defaults={"name": path.stem})
     agent, wrong_prompt = with_prompt_read(agent, named_in=path, root=root)
     refuse(source, [*wrong_prompt, *check_paths_of_agent(agent, root)])

@@ -6,13 +6,13 @@ People edit these files by hand; what they wrote (order, comments) stays as it i
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.errors import BadInput, DefinitionError, NotFound, Refused
 from agent_worker.personal.pages import rewrite, text_of
@@ -161,32 +161,9 @@ def _check(entry: Entry) -> None:
 
 def _edit(root: Root, file: str, key: str, record: dict[str, str] | None) -> None:
     """Put a record under a key, or take the key out. All else in the file stays as it was written."""
-    from ruamel.yaml import YAML  # heavy, and needed only when something is written
-    from ruamel.yaml.error import YAMLError
-
-    yaml = YAML()
-    yaml.allow_unicode = True
-    yaml.width = 110
 
     def changed(text: str) -> str:
-        there = _parsed(text, file)  # stricter than ruamel, and says where it is wrong
-        try:
-            data = yaml.load(text) if there else {}
-        except YAMLError:
-            raise BadInput(f"{path_of(file)}: two of its keys are the same number", hint="put them in quotes") from None
-        # ruamel makes numbers and dates of some keys, which to us are text; but both keep their order.
-        key_there = dict(zip(there, data, strict=True)).get(key, key)
-        if record is None:
-            data.pop(key_there, None)
-        else:
-            data[key_there] = record
-        out = io.StringIO()
-        yaml.dump(data, out)
-        return (_comments(text) if not there or not data else "") + (out.getvalue() if data else "")
+        there = _parsed(text, file)  # says where it is wrong
+        return rewritten(text, {key: record}, keys=there, file=path_of(file))
 
     rewrite(root, path_of(file), changed)
-
-
-def _comments(text: str) -> str:
-    """Of a file without entries, what ruamel has nothing to hang on."""
-    return "".join(line for line in text.splitlines(keepends=True) if line.startswith("#") or not line.strip())

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker import identities, limits, threads
@@ -14,10 +15,13 @@ from agent_worker.address import canonical, check_name
 from agent_worker.agents import rescue
 from agent_worker.agents.roster import Admitted
 from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.loading import agent_of
 from agent_worker.definitions.problems import validate
-from agent_worker.definitions.project import AGENTS
+from agent_worker.definitions.project import AGENTS, PROJECT_FILES
+from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.errors import NotFound, Refused
+from agent_worker.personal.pages import rewrite
 from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -152,20 +156,54 @@ def _free_name(admitted: Admitted) -> str:
     return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in admitted.agents)
 
 
-@operation("DELETE", "/agents/{name}")
-async def agent_delete(office: Office, name: str, project: str | None = None, files: bool = False) -> str:
-    """Remove an agent's definition; with `files`, its memory, notes and conversations too."""
+@operation("PATCH", "/agents/{name}")
+async def agent_edit(office: Office, name: str, changes: dict[str, Any], project: str | None = None) -> Agent:
+    """Set keys of an agent's definition, or take them out with null. All else in its file stays as it was written."""
     admitted = await office.project(project)
+    found, file = _own_file(admitted, name)
+    root, before = admitted.project.root, admitted.project.agents[found]
+    if "name" in changes:
+        raise Refused(
+            "a name is who an agent is: it cannot be changed", hint=f"agent-worker agent create --from {found}"
+        )
+
+    def changed(text: str) -> str:
+        there = parse_source(text, file=file)
+        after = rewritten(text, changes, keys=there.data, file=file)
+        _approve_new(office, root, before, agent_of(parse_source(after, file=file), root / file, root=root))
+        return after
+
+    await asyncio.to_thread(rewrite, Root(root), file, changed)
+    return (await agent_info(office, found, project=str(root))).agent
+
+
+def _approve_new(office: Office, root: Path, before: AgentDefinition, after: AgentDefinition) -> None:
+    """What the user's own command adds is approved; what was in the file before is not approved by the way."""
+    known = {power.digest for power in powers_of_agent(before, root)}
+    office.stage.gate.approve(root, [power for power in powers_of_agent(after, root) if power.digest not in known])
+
+
+def _own_file(admitted: Admitted, name: str) -> tuple[str, str]:
+    """Name and file of an agent that has a file to itself."""
     id = agent_id(admitted, name)
     found = next(n for n, i in admitted.agents.items() if i == id)
     if found in admitted.quick:
         raise Refused(f"{found} has no file: it ends with the daemon", hint=f"agent-worker stop {found}")
-    definition = admitted.project.agents[found]
-    root = Root(admitted.project.root)
     file = admitted.project.agent_files[found].relative_to(admitted.project.root)
+    if str(file) in PROJECT_FILES:
+        raise Refused(f"{found} is written in {file}, with the rest of the project", hint=f"edit {file}")
+    return found, str(file)
+
+
+@operation("DELETE", "/agents/{name}")
+async def agent_delete(office: Office, name: str, project: str | None = None, files: bool = False) -> str:
+    """Remove an agent's definition; with `files`, its memory, notes and conversations too."""
+    admitted = await office.project(project)
+    found, file = _own_file(admitted, name)
+    id, definition, root = admitted.agents[found], admitted.project.agents[found], Root(admitted.project.root)
     await office.stage.database.write(_cancel_all, id, now=office.now())
     office.stage.registry.remove(id)
-    await asyncio.to_thread(root.remove, str(file))
+    await asyncio.to_thread(root.remove, file)
     if files:
         await asyncio.to_thread(_remove_folder, root, definition.personal_dir)
     await office.project(str(admitted.project.root))

@@ -311,7 +311,7 @@ def _told(tx: Transaction, row: Row, wanted: Filter) -> Told | None:
     if told.kind != Posted.kind:
         return told
     message = channel.at(tx, row["workspace"], row["seq"])
-    return message and replace(told, text=json.dumps(message.posted(number=told.number).as_record()))
+    return replace(told, text=json.dumps(message.posted(number=told.number).as_record())) if message else None
 
 
 def _kind(record: str) -> str:
