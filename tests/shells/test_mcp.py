@@ -8,20 +8,24 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
 import pytest
 import uvicorn
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import Implementation
 from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.backends.mock import says
 from agent_worker.clock import SystemClock
 from agent_worker.daemon.app import Lazy
 from agent_worker.daemon.guardpost import Guardpost, Tokens
@@ -38,6 +42,7 @@ class Door:
     team: Team
     tokens: Tokens
     port: int
+    models: dict[str, Waiting] = field(default_factory=dict)  #: of those at work
 
     @asynccontextmanager
     async def client(
@@ -63,7 +68,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
         tokens = Tokens(ADMIN)
         unlisten = team.engine.stage.bus.listen(tokens.hear)
         mcp = Lazy(lambda: make(office))
-        app = Starlette(routes=[Route("/mcp", mcp), Route("/shutdown", mcp, methods=["POST"])])
+        app = Starlette(routes=[Route("/mcp", mcp, methods=["POST"]), Route("/shutdown", mcp, methods=["POST"])])
         config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         listening = config.bind_socket()
@@ -116,7 +121,7 @@ class Waiting:
 @asynccontextmanager
 async def at_work(door: Door, name: str = "alice") -> AsyncIterator[str]:
     """The token of a run that is under way, as a coding program would have it."""
-    model = Waiting()
+    model = door.models[name] = Waiting()
     worker = door.team.engine.stage.registry.worker(door.team.admitted.agents[name], door.team.room.id)
     worker.backend._model = model  # type: ignore[attr-defined]
     receipt = await door.team.post("user", f"@{name} work")
@@ -202,6 +207,40 @@ async def test_M17_without_a_token_there_is_nothing(door: Door) -> None:
     assert (await door.post("/mcp", "wrong", jsonrpc="2.0", id=1, method="tools/list")).status_code == 401
 
 
+async def test_the_persons_ai_is_told_that_something_waits_and_not_what(door: Door) -> None:
+    async with door.client(ADMIN) as client:
+        (place,) = (await client.list_resources()).resources
+        async with client.listen(resource_subscriptions=[place.uri]) as hints:
+            door.team.backends["bob"].then(says("@user the build is red"))
+            await door.team.post("user", "@bob look")
+            assert await anext(aiter(hints)) == ResourceUpdated(uri="agent-worker://attention")
+        (read,) = (await client.read_resource(place.uri)).contents
+        assert "the build is red" in read.text  # type: ignore[union-attr]
+
+
+async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_while_it_works(door: Door) -> None:
+    door.team.backends["bob"].then()
+    async with at_work(door) as token, door.client(token) as client:
+        (place,) = (await client.list_resources()).resources
+        heard = []
+        async with client.listen(resource_subscriptions=[place.uri, "agent-worker://attention"]) as hints:
+            await door.team.post("user", "@bob not for alice")
+            await door.team.post("user", "@alice and another thing")
+            heard.append(await anext(aiter(hints)))
+            (read,) = (await client.read_resource(place.uri)).contents
+            assert "another thing" in read.text  # type: ignore[union-attr]
+            assert "not for alice" not in read.text  # type: ignore[union-attr]
+            door.models["alice"].end.set()
+            heard += [hint async for hint in hints]  # the stream ends with the run
+    assert heard == [ResourceUpdated(uri="agent-worker://inbox")]
+
+
+async def test_a_place_that_is_not_the_callers_cannot_be_read(door: Door) -> None:
+    async with at_work(door) as token, door.client(token) as client:
+        with pytest.raises(MCPError, match="there is no agent-worker://attention here"):
+            await client.read_resource("agent-worker://attention")
+
+
 @pytest.mark.parametrize("body", [{}, {"jsonrpc": "1.0"}, {"jsonrpc": "2.0", "id": 1, "method": "x" * 10_000}])
 async def test_M15_what_is_no_request_is_refused_and_hurts_nobody(door: Door, body: dict[str, object]) -> None:
     answer = await door.post("/mcp", ADMIN, **body)
@@ -247,6 +286,21 @@ def test_the_bridge_serves_the_daemon_over_standard_input_and_output(tmp_path: P
     assert answers[0]["result"]["serverInfo"]["name"] == "agent-worker"
     assert json.loads(answers[1]["result"]["content"][0]["text"])["state"] == "done"
     assert answers[2]["error"]["message"] == "not JSON"
+
+
+async def test_hints_come_through_the_bridge_while_calls_go_on(tmp_path: Path) -> None:
+    from tests.shells.served import served
+
+    with served(tmp_path, alice="script: [{ say: '@user look' }]\n") as daemon:
+        env = {"AGENT_WORKER_HOME": str(daemon.home), "PATH": "/usr/bin:/bin"}
+        bridge = StdioServerParameters(
+            command=sys.executable, args=["-m", "agent_worker.cli", "mcp"], env=env, cwd=daemon.project
+        )
+        uri = "agent-worker://attention"
+        async with Client(stdio_client(bridge)) as client, client.listen(resource_subscriptions=[uri]) as hints:
+            ran = await client.call_tool("workflow_run", {"workflow": "review", "message": "@alice go"})
+            assert not ran.is_error, text_of(ran)
+            assert await anext(aiter(hints)) == ResourceUpdated(uri=uri)
 
 
 async def test_a_program_without_mcp_has_the_same_tools_by_the_command_line(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ import click
 from agent_worker.cli.call import here
 from agent_worker.errors import AgentWorkerError
 
+_writing = threading.Lock()
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
@@ -29,25 +31,46 @@ def mcp() -> None:
     for line in sys.stdin:
         if not line.strip():
             continue
-        answer = _answer(client, line)
-        if answer is not None:
-            sys.stdout.write(json.dumps(answer) + "\n")
-            sys.stdout.flush()
+        try:
+            message = json.loads(line)
+        except ValueError:
+            _write({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}})
+            continue
+        if isinstance(message, dict) and message.get("method") == "subscriptions/listen":
+            threading.Thread(target=_listen, args=(client, message), daemon=True).start()
+        elif (answer := _answer(client, message)) is not None:
+            _write(answer)
 
 
-def _answer(client: Any, line: str) -> Any:
+def _write(message: Any) -> None:
+    with _writing:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def _listen(client: Any, message: dict[str, Any]) -> None:
+    """Its answer is a stream: hints as they come, and at last the answer itself."""
     try:
-        message = json.loads(line)
-    except ValueError:
-        return {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
+        for event in client.stream("POST", "/mcp", message, headers=_headers(message), silence=86_400.0):
+            _write(json.loads(event.data))
+    except AgentWorkerError as error:
+        _write(_failure(message, error))
+
+
+def _answer(client: Any, message: Any) -> Any:
     if isinstance(message, dict) and message.get("method") == "tools/call":
         _in_this_project(message)
     try:
         _, answer = client.request("POST", "/mcp", message, headers=_headers(message), timeout=60)
     except AgentWorkerError as error:
-        id = message.get("id") if isinstance(message, dict) else None
-        return None if id is None else {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": error.message}}
+        return _failure(message, error)
     return answer
+
+
+def _failure(message: Any, error: AgentWorkerError) -> Any:
+    """None for what wants no answer."""
+    id = message.get("id") if isinstance(message, dict) else None
+    return None if id is None else {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": error.message}}
 
 
 def _headers(message: Any) -> dict[str, str]:

@@ -81,14 +81,22 @@ class Client:
         return status, _json(content, status)
 
     def stream(
-        self, method: str, path: str, body: object = None, *, last_event_id: str = "", silence: float = 60.0
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        last_event_id: str = "",
+        silence: float = 60.0,
+        headers: Mapping[str, str] | None = None,
     ) -> Iterator[Event]:
         """Events as they come, until the daemon ends the stream. `silence` is how long it may say nothing at all."""
         extra = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_event_id} if last_event_id else {})
-        with self._asked(method, path, body, within=silence, headers=extra) as (wire, status, headers):
-            if "text/event-stream" not in headers.get("content-type", ""):
+        with self._asked(method, path, body, within=silence, headers=extra | dict(headers or {})) as asked:
+            wire, status, answered = asked
+            if "text/event-stream" not in answered.get("content-type", ""):
                 raise AgentWorkerError("the daemon answered without a stream of events", hint=LOGS)
-            yield from events(wire.body(status, headers, within=silence))
+            yield from events(wire.body(status, answered, within=silence))
 
     @contextmanager
     def _asked(

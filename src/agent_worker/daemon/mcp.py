@@ -2,12 +2,14 @@
 
 Who is calling was decided by the guardpost from the token; nothing in a request can change it. Stateless, with JSON
 answers, in both eras of the protocol. Every call ends within 25 s: what takes longer goes on, and says where to look.
+Programs repeat calls when a stream breaks under them: what was said with the same words in the same run is one call.
 Importing this takes a second: app.py does it in a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from importlib.metadata import version
@@ -16,34 +18,48 @@ from typing import Any
 import mcp_types as wire
 from mcp.server import Server, ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
 
 from agent_worker.agents.hands import RunHands
+from agent_worker.backends.backend import Suspended
+from agent_worker.daemon.entries import Entries
 from agent_worker.daemon.guardpost import App, Caller
+from agent_worker.daemon.mcp_hints import Hints, offered
 from agent_worker.errors import AgentWorkerError, Fenced
 from agent_worker.ids import new_id
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.office import Office
 from agent_worker.service.operation import Operation
-from agent_worker.tools.tool import Call, Seat, ToolSpec
+from agent_worker.tools.tool import Call, Result, Seat, ToolSpec
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 20.0  # seconds; coding programs give up on a call after 25 to 30
 LARGEST = 60_000  # characters of an answer
+CALL_ID = "claudecode/toolUseId"  # by which claude names a call, also when it makes it again
+#: What nobody means to say twice in the same words. Reading, on the other hand, is done again for what is new.
+ONCE = frozenset(
+    {"channel_send", "team_doc_append", "team_doc_suggest", "team_proposal_create", "resource_create", "ask_user"}
+    | {"note_write", "todo_add", "memory_write", "feedback_submit"}
+)
+OVER = "your run is over: nothing you do now counts"
 INSTRUCTIONS = "agent-worker runs AI agents that work together. Send to alice, @workflow or alice@workflow."
 
 Context = ServerRequestContext[Any]
 
 
-def make(office: Office) -> App:
-    """ASGI, with a lifespan of its own."""
-    door = _Door(office)
+def make(office: Office, entries: Entries | None = None) -> App:
+    """ASGI, with a lifespan of its own. `entries` are told what programs do with their tokens."""
+    door = _Door(office, entries)
     server: Server[Any] = Server(
         "agent-worker",
         version=version("agent-worker"),
         instructions=INSTRUCTIONS,
         on_list_tools=door.list_tools,
         on_call_tool=door.call_tool,
+        on_list_resources=door.list_resources,
+        on_read_resource=door.read_resource,
+        on_subscriptions_listen=door.listen,
     )
     # Host and Origin were judged by the guardpost, before anything was allocated.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -51,15 +67,20 @@ def make(office: Office) -> App:
 
 
 class _Door:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, entries: Entries | None) -> None:
         self._office = office
+        self._entries = entries
+        self._under_way: dict[tuple[str, str], asyncio.Task[Result]] = {}  # calls of agents, by run and words
         self._late: set[asyncio.Task[Any]] = set()  # calls that outlive their answer
         self._operations = {each.tool: each for each in OPERATIONS.values() if each.tool}
+        self._hints = Hints(office.stage.bus, office.closing)
 
     async def list_tools(self, context: Context, _: object) -> wire.ListToolsResult:
         caller = _caller(context)
         if isinstance(caller, Seat):
             hands = self._hands(caller)
+            if self._entries:
+                self._entries.listed(caller.run)
             specs = hands.specs if hands else ()
             return wire.ListToolsResult(tools=[_tool(spec, changes=True) for spec in specs])
         specs_and_methods = [(_spec(each), each.method != "GET") for each in self._operations.values()]
@@ -68,21 +89,55 @@ class _Door:
     async def call_tool(self, context: Context, asked: wire.CallToolRequestParams) -> wire.CallToolResult:
         caller, arguments = _caller(context), dict(asked.arguments or {})
         if isinstance(caller, Seat):
-            return await self._call_as_agent(caller, asked.name, arguments)
+            return await self._call_as_agent(caller, asked, arguments)
         operation = self._operations.get(asked.name)
         if operation is None:
             return _said(f"there is no tool {asked.name}; there are: {', '.join(self._operations)}", ok=False)
         return await self._call_as_person(operation, arguments)
 
-    async def _call_as_agent(self, seat: Seat, tool: str, arguments: dict[str, Any]) -> wire.CallToolResult:
+    async def list_resources(self, context: Context, _: object) -> wire.ListResourcesResult:
+        return wire.ListResourcesResult(resources=[offered(_caller(context))])
+
+    async def read_resource(self, context: Context, asked: wire.ReadResourceRequestParams) -> wire.ReadResourceResult:
+        """The same as the tool that tells it."""
+        caller = _caller(context)
+        if asked.uri != offered(caller).uri:
+            raise MCPError(wire.INVALID_PARAMS, f"there is no {asked.uri} here; there is {offered(caller).uri}")
+        tool = "my_inbox" if isinstance(caller, Seat) else "attention_list"
+        told = await self.call_tool(context, wire.CallToolRequestParams(name=tool))
+        text = "".join(part.text for part in told.content if isinstance(part, wire.TextContent))
+        content = wire.TextResourceContents(uri=asked.uri, mime_type="text/plain", text=text)
+        return wire.ReadResourceResult(contents=[content])
+
+    async def listen(
+        self, context: Context, asked: wire.SubscriptionsListenRequestParams
+    ) -> wire.SubscriptionsListenResult:
+        return await self._hints.listen(_caller(context), context, asked)
+
+    async def _call_as_agent(
+        self, seat: Seat, asked: wire.CallToolRequestParams, arguments: dict[str, Any]
+    ) -> wire.CallToolResult:
         hands = self._hands(seat)
         if hands is None:
-            return _said("your run is over: nothing you do now counts", ok=False)
-        call = Call(new_id("c"), tool, arguments)
+            return _said(OVER, ok=False)
+        words = _digest(asked.name, arguments)
+        call = Call(_call_id(asked, words), asked.name, arguments)
+        step = hands.step
+        key = seat.run, words
+        work = self._under_way.get(key)
+        if work is None:  # otherwise it is still being made: this is somebody asking for its result
+            work = self._under_way[key] = asyncio.create_task(hands.call(step, call))
         try:
-            result = await hands.call(hands.step, call)
+            result = await asyncio.wait_for(asyncio.shield(work), PATIENCE)
+        except TimeoutError:
+            return _said(f"{asked.name} is still at it. Call it again with the same arguments to get its result.")
         except Fenced:
-            return _said("your run is over: nothing you do now counts", ok=False)
+            result = Result(OVER, ok=False)
+        except Suspended:
+            if self._entries:
+                self._entries.lay_aside(seat.run, step, call)
+            result = Result("A person has been asked. You will be woken with the answer; stop here.")
+        self._under_way.pop(key, None)
         return _said(result.text, ok=result.ok)
 
     async def _call_as_person(self, operation: Operation, arguments: dict[str, Any]) -> wire.CallToolResult:
@@ -99,6 +154,16 @@ class _Door:
 
     def _hands(self, seat: Seat) -> RunHands | None:
         return self._office.stage.supervisor.hands(seat.run)
+
+
+def _digest(tool: str, arguments: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _call_id(asked: wire.CallToolRequestParams, words: str) -> str:
+    if given := (asked.meta or {}).get(CALL_ID):
+        return f"p_{_digest(asked.name, {'id': str(given)})}"
+    return f"w_{words}" if asked.name in ONCE else new_id("c")
 
 
 def _caller(context: Context) -> Caller:
