@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Served, served
+from tests.shells.served import served
+from tests.shells.terminal import Terminal
 
 LOOP = """
 name: loop
@@ -41,30 +42,6 @@ script:
 """
 
 
-@dataclass
-class Terminal:
-    daemon: Served
-
-    def run(self, *arguments: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "agent_worker.cli", *arguments],
-            cwd=self.daemon.project,
-            env={"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(self.daemon.home)} | env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-
-    def says(self, *arguments: str, **how: Any) -> str:
-        done = self.run(*arguments, **how)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.says(*arguments, "--json"))
-
-
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     with served(tmp_path_factory.mktemp("cli")) as daemon:
@@ -83,6 +60,11 @@ def test_an_agent_is_made_looked_at_edited_and_deleted(terminal: Terminal) -> No
     editor = f"{sys.executable} -c \"import sys; open(sys.argv[1], 'a').write('max_steps: 3\\n')\""
     assert "saved" in terminal.says("agent", "edit", "dora", EDITOR=editor)
     assert "max_steps: 3" in Path(made["file"]).read_text()
+    assert "saved" in terminal.says("agent", "edit", "dora", "max_steps=4", "limits={usd_per_day: 2}")
+    assert "max_steps: 4\nlimits:\n  usd_per_day: 2" in Path(made["file"]).read_text()
+    wrong = terminal.run("agent", "edit", "dora", "max_step=4")
+    assert wrong.returncode == 2
+    assert 'did you mean "max_steps"?' in wrong.stderr
     again = terminal.run("agent", "create", "Dora", "--backend", "mock")
     assert again.returncode == 2
     assert "there is an agent" in again.stderr
@@ -116,6 +98,19 @@ def test_a_message_is_read_from_standard_input_and_may_begin_with_a_dash(termina
 def test_the_same_key_is_accepted_once(terminal: Terminal) -> None:
     first = terminal.json("send", "bob", "only once", "--key", "k1")
     assert terminal.json("send", "bob", "only once", "--key", "k1")["id"] == first["id"]
+
+
+def test_peek_goes_on_as_more_is_said_and_ends_by_ctrl_c(terminal: Terminal) -> None:
+    terminal.says("start", "review", "--tag", "peeked")
+    terminal.says("send", "@review:peeked", "said before")
+    with terminal.start("peek", "@review:peeked", "--follow") as peeking:
+        assert peeking.stdout is not None
+        assert "said before" in peeking.stdout.readline()
+        terminal.says("send", "@review:peeked", "said after")
+        assert "said after" in peeking.stdout.readline()
+        peeking.send_signal(signal.SIGINT)
+        assert peeking.wait(10) == 130
+    terminal.says("stop", "@review:peeked")
 
 
 def test_run_ends_with_what_came_of_it(terminal: Terminal) -> None:
