@@ -8,28 +8,63 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here
+from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import addresses
 from agent_worker.cli.output import clean
 
 
 @click.command()
 @click.argument("target", shell_complete=addresses)
-@click.option("--format", "form", type=click.Choice(["md", "jsonl"]), default="md", show_default=True)
+@click.option("--format", "form", type=click.Choice(["md", "jsonl", "html"]), default="md", show_default=True)
 def export(target: str, form: str) -> None:
-    """Print everything that was said at TARGET (@review, or alice), and a workspace's documents, as one text."""
+    """Print all of TARGET (@review, or alice) as one text: what was said, and a workspace's documents.
+
+    \b
+    agent-worker export @review --format html > review.html     one page, with votes, runs and costs
+    """
+    match form:
+        case "jsonl":
+            for line in _all_lines(target):
+                click.echo(json.dumps(line))
+        case "html":
+            click.echo(_page(target), nl=False)
+        case _:
+            _markdown(target)
+
+
+def _markdown(target: str) -> None:
     lines = _all_lines(target)
-    if form == "jsonl":
-        for line in lines:
-            click.echo(json.dumps(line))
-        return
     click.echo(f"# {target}\n")
     for line in lines:
         click.echo(clean(f"**{line['who']}** ({_time(line['at'])})\n\n{line['text']}\n"))
-    if target.startswith("@"):
-        for name in call("GET", "/documents", at=target, project=here()):
-            text = call("GET", f"/documents/{name}", at=target, project=here())["text"]
-            click.echo(clean(f"---\n\n## {name}\n\n{text}"))
+    for document in _documents(target):
+        click.echo(clean(f"---\n\n## {document['name']}\n\n{document['text']}"))
+
+
+def _page(target: str) -> str:
+    from agent_worker.daemon.web.record import Record, as_page  # heavy, and only needed here
+
+    lines = _all_lines(target)
+    if not target.startswith("@"):
+        return as_page(Record(target, lines))
+    long = {line["resource"] for line in lines if line.get("resource")}
+    return as_page(
+        Record(
+            target,
+            lines,
+            _documents(target),
+            call("GET", "/proposals", at=target, project=here()),
+            call("GET", "/runs", at=target, limit=500, project=here()),
+            {id: call("GET", f"/resources/{id}", at=target, project=here())["text"] for id in long},
+        )
+    )
+
+
+def _documents(target: str) -> list[dict[str, Any]]:
+    if not target.startswith("@"):
+        return []
+    names = call("GET", "/documents", at=target, project=here())
+    return [{"name": name} | call("GET", f"/documents/{part(name)}", at=target, project=here()) for name in names]
 
 
 def _all_lines(target: str) -> list[dict[str, Any]]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from agent_worker.address import parse_address
 from agent_worker.errors import NotFound
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.database import Row, Transaction
+from agent_worker.workspaces import workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Run:
     steps: int
     tokens: int
     usd: float
+    workspace: str = ""  #: its name; '' is personal context
+    text: str = ""  #: the beginning of what it said at its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Step:
     calls: list[dict[str, Any]]
     tokens: int
     usd: float
+    at: int = 0  #: when the model had answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,10 @@ class Explained:
     sections: list[dict[str, Any]]
     steps: list[Step]
     text: str
+    sender: str = ""
+    source: str = ""
+    queued_at: int | None = None
+    attempts: list[Run] = field(default_factory=list)  #: all runs of the same instruction, oldest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +68,22 @@ class Stats:
 
 
 @operation("GET", "/runs")
-async def runs_list(office: Office, project: str | None = None, agent: str | None = None, limit: int = 50) -> list[Run]:
-    """The newest runs of a project, or of one agent."""
+async def runs_list(
+    office: Office,
+    project: str | None = None,
+    agent: str | None = None,
+    state: str | None = None,
+    at: str | None = None,
+    limit: int = 50,
+) -> list[Run]:
+    """The newest runs of a project, of one agent, in one state, or `at` a workspace."""
     admitted = await office.project(project)
-    return await office.stage.database.read(_runs, admitted.id, agent, max(1, min(limit, 500)))
+    wanted = {"agent": agent, "state": state, "room": None}
+    if at is not None:
+        place = parse_address(at)
+        room = {"project": admitted.id, "workflow": place.workflow or "", "tag": place.tag}
+        wanted["room"] = (await office.stage.database.read(workspace.find, **room))["id"]
+    return await office.stage.database.read(_runs, admitted.id, wanted, max(1, min(limit, 500)))
 
 
 @operation("GET", "/runs/{run}")
@@ -78,19 +100,23 @@ async def stats(office: Office, project: str | None = None) -> Stats:
 
 
 RUN = """
-select r.*, a.name,
+select r.*, a.name, w.workflow, w.tag,
        (select count(*) from step s where s.run = r.id) as steps,
        (select coalesce(sum(l.input + l.output), 0) from ledger l where l.run = r.id) as tokens,
        (select coalesce(sum(l.micros), 0) from ledger l where l.run = r.id) as micros
-  from run r join agent a on a.id = r.agent"""
+  from run r join agent a on a.id = r.agent left join workspace w on w.id = r.workspace"""
+
+CALLS = "select * from call where work = :work and step = :n order by at"
 
 
-def _runs(tx: Transaction, project: str, agent: str | None, limit: int) -> list[Run]:
+def _runs(tx: Transaction, project: str, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
     rows = tx.all(
-        f"{RUN} where a.project = :project and (:agent is null or a.name = :agent) order by r.id desc limit :limit",
+        f"""{RUN} where a.project = :project and (:agent is null or a.name = :agent)
+              and (:state is null or r.state = :state) and (:room is null or r.workspace = :room)
+            order by r.id desc limit :limit""",
         project=project,
-        agent=agent,
         limit=limit,
+        **wanted,
     )
     return [_run(row) for row in rows]
 
@@ -108,25 +134,50 @@ def _run(row: Row) -> Run:
         steps=row["steps"],
         tokens=row["tokens"],
         usd=row["micros"] / 1e6,
+        workspace=_place(row),
+        text=row["text"][:200],
     )
+
+
+def _place(row: Row) -> str:
+    if row["workflow"] is None:
+        return ""
+    return str(row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}")
 
 
 def _explain(tx: Transaction, id: str) -> Explained:
     row = tx.one(f"{RUN} where r.id = :id", id=id)
     if row is None:
         raise NotFound(f"there is no run {id}", hint="agent-worker runs")
-    instruction = tx.one("select text from instruction where id = :id", id=row["instruction"])
+    asked = tx.one("select text, sender, source, queued_at from instruction where id = :id", id=row["instruction"])
     steps = []
     for step in tx.all("select * from step where run = :id order by n", id=id):
         reply = json.loads(step["reply"])
-        calls = tx.all("select * from call where work = :work and step = :n", work=step["work"], n=step["n"])
+        calls = tx.all(CALLS, work=step["work"], n=step["n"])
         shown = [
-            {"tool": c["tool"], "arguments": c["arguments"], "ok": bool(c["ok"]), "result": c["result"][:2000]}
+            {
+                "tool": c["tool"],
+                "arguments": c["arguments"],
+                "ok": bool(c["ok"]),
+                "result": c["result"][:2000],
+                "at": c["at"],
+                "done_at": c["done_at"],
+            }
             for c in calls
         ]
-        steps.append(Step(step["n"], reply["text"], shown, step["tokens"], step["micros"] / 1e6))
-    sections = json.loads(row["manifest"]) if row["manifest"] else []
-    return Explained(_run(row), instruction["text"] if instruction else "", sections, steps, row["text"])
+        steps.append(Step(step["n"], reply["text"], shown, step["tokens"], step["micros"] / 1e6, step["at"]))
+    attempts = tx.all(f"{RUN} where r.instruction = :instruction order by r.id", instruction=row["instruction"])
+    return Explained(
+        run=_run(row),
+        instruction=asked["text"] if asked else "",
+        sections=json.loads(row["manifest"]) if row["manifest"] else [],
+        steps=steps,
+        text=row["text"],
+        sender=asked["sender"] if asked else "",
+        source=asked["source"] if asked else "",
+        queued_at=asked["queued_at"] if asked else None,
+        attempts=[_run(each) for each in attempts],
+    )
 
 
 def _stats(tx: Transaction, project: str) -> Stats:
