@@ -1,10 +1,11 @@
-"""Install what some tests need from elsewhere, where that is possible: bubblewrap by apt, the MCP Inspector by npm.
+"""Install what some tests need from elsewhere, where that is possible: bubblewrap and Chromium by apt, programs by npm.
 
 Where it is not (no root, no apt, no npm), nothing happens, and the tests that need it skip and say so.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,22 +13,38 @@ import sys
 from pathlib import Path
 
 TOOLS = Path(__file__).parent.parent / ".tools"
-INSPECTOR = "@modelcontextprotocol/inspector-cli@0.15.0"
-PACKAGES = {"bwrap": "bubblewrap"}  # command → Debian package
+#: npm package → version. Pinned: npm would pick an older one where Node is too old for its installer.
+PROGRAMS = {
+    "@modelcontextprotocol/inspector-cli": "0.15.0",
+    "@anthropic-ai/claude-code": "2.1.325",
+    "@openai/codex": "0.166.0",
+    "opencode-ai": "1.18.33",
+    "@google/gemini-cli": "0.61.0",
+}
+PACKAGES = {"bwrap": "bubblewrap", "chromium": "chromium"}  # command → Debian package
 
 
 def main() -> None:
     system_packages()
-    inspector()
+    programs()
 
 
-def inspector() -> None:
-    if (TOOLS / "node_modules" / "@modelcontextprotocol" / "inspector-cli").exists():
+def programs() -> None:
+    wanted = [f"{name}@{version}" for name, version in PROGRAMS.items() if _installed(name) != version]
+    if not wanted:
         return
     npm = shutil.which("npm")
-    command = ["install", "--prefix", str(TOOLS), "--no-audit", "--no-fund", "--loglevel=error", INSPECTOR]
+    command = ["install", "--prefix", str(TOOLS), "--no-audit", "--no-fund", "--loglevel=error", *wanted]
     if npm is None or subprocess.run([npm, *command], check=False, stdout=subprocess.DEVNULL).returncode:
-        print("the MCP Inspector could not be installed; its test will skip", file=sys.stderr)
+        print(f"not installed, some tests will skip: {', '.join(wanted)}", file=sys.stderr)
+
+
+def _installed(name: str) -> str:
+    try:
+        described = (TOOLS / "node_modules" / name / "package.json").read_text()
+    except OSError:
+        return ""
+    return str(json.loads(described)["version"])
 
 
 def system_packages() -> None:

@@ -63,6 +63,7 @@ LIBRARIES = {
     "cronsim": {"definitions", "agents"},
     "click": {"cli"},
     "psutil": {"processes"},
+    "acp": {"backends"},
     "pydantic_ai": {"backends"},
     "httpx2": {"backends", "tools"},
     "anthropic": {"backends"},
@@ -144,7 +145,10 @@ def test_importing_the_package_is_cheap() -> None:
 
 
 #: Importing one of these brings in libraries whose modules import each other.
-HEAVY = {f"agent_worker.{name}" for name in ("backends.model_request", "tools.mcp_client", "daemon.mcp")}
+HEAVY = {
+    f"agent_worker.{name}"
+    for name in ("backends.model_request", "backends.programs.acp_talk", "tools.mcp_client", "daemon.mcp")
+}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))

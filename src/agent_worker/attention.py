@@ -9,7 +9,7 @@ from agent_worker.events import AttentionRaised
 from agent_worker.ids import new_id
 from agent_worker.storage.database import Row, Transaction
 
-Sort = Literal["mention", "question", "approval", "failure", "dead", "limit", "conflict"]
+Sort = Literal["mention", "question", "approval", "vote", "veto", "failure", "dead", "limit", "conflict"]
 
 
 def ask(

@@ -88,6 +88,20 @@ async def settle(rounds: int = 20) -> None:
         await asyncio.sleep(0)
 
 
+async def sleep_until(clock: Clock, due: datetime | None, *, or_when: asyncio.Event) -> None:
+    """Until a time (None: for ever) or an event. Returns early at times: look at the clock again."""
+    waits: set[asyncio.Task[object]] = {asyncio.create_task(or_when.wait())}
+    if due is not None:
+        # At most an hour: a wall clock that was set back or a machine that slept must not delay it for long.
+        seconds = min((due - clock.now()).total_seconds(), 3600.0)
+        waits.add(asyncio.create_task(clock.sleep(max(0.0, seconds))))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 def micros(at: datetime) -> int:
     """A time as the database keeps it: microseconds since 1970, UTC."""
     return round(at.timestamp() * 1_000_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from agent_worker.agents.chair import Chair
 from agent_worker.agents.hands import Pen
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loop import Floor, Slots
@@ -20,6 +22,15 @@ from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.backend import Backend, Model
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.model_api import Catalogue, ModelApi
+from agent_worker.backends.programs.acp import Acp, Plain
+from agent_worker.backends.programs.claude import Claude
+from agent_worker.backends.programs.codex import Codex
+from agent_worker.backends.programs.cursor import Cursor
+from agent_worker.backends.programs.door import ToolDoor
+from agent_worker.backends.programs.gemini import Gemini
+from agent_worker.backends.programs.one_shot import OneShot
+from agent_worker.backends.programs.opencode import OpenCode
+from agent_worker.backends.programs.program import Premises, Program
 from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.backends.unfit import Unfit
@@ -38,6 +49,7 @@ from agent_worker.tools.toolbox import tools_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of_agent
 from agent_worker.workflows.instance import Stage
+from agent_worker.workflows.remote import Remotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,7 @@ class Settings:
     quiet_moment: float = 0.2  #: seconds
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
+    programs: Path | None = None  #: where coding programs keep what lasts from run to run
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +79,21 @@ class Workshop:
     catalogue: Catalogue
     servers: McpPool
     gate: Gate
+    premises: Premises
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
-    def equip(self, definition: AgentDefinition, root: Path, *, has_home: bool, who: str = "") -> Equipment:
+    def equip(self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = "") -> Equipment:
         """Blocks: it reads files and imports tools."""
         try:
             self.gate.require(root, powers_of_agent(definition, root, who=who))
             tools = tools_of(definition, root, has_home=has_home)
             learner = self._learner(definition) if has_home else None
-            return Equipment(self._backend(definition), tools, learner, self._more_tools(definition, root))
+            backend = self._backend(definition, root, cwd, who or definition.name)
+            return Equipment(backend, tools, learner, self._more_tools(definition, root))
         except AgentWorkerError as error:
             return Equipment(Unfit(error))  # the others work; who writes to this one is told
 
-    def _backend(self, definition: AgentDefinition) -> Backend:
+    def _backend(self, definition: AgentDefinition, root: Path, cwd: Path, who: str) -> Backend:
         match definition.backend:
             case "mock":
                 model = MockModel(self.clock, definition.script)
@@ -86,8 +101,39 @@ class Workshop:
                 return ToolLoop(model)
             case "sdk":
                 return ToolLoop(ModelApi(self.catalogue, self._endpoint(definition)))
+            case "claude":
+                return OneShot(Claude(), self._program(definition, root, cwd, who))
+            case "codex":
+                return OneShot(Codex(), self._program(definition, root, cwd, who))
+            case "opencode":
+                return OneShot(Acp(OpenCode()), self._program(definition, root, cwd, who))
+            case "gemini":
+                return OneShot(Acp(Gemini()), self._program(definition, root, cwd, who))
+            case "acp":
+                return OneShot(Acp(Plain()), self._program(definition, root, cwd, who))
+            case "cursor":
+                return OneShot(Cursor(), self._program(definition, root, cwd, who))
             case other:
                 raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use sdk or mock")
+
+    def _program(self, definition: AgentDefinition, root: Path, cwd: Path, who: str) -> Program:
+        # The same name in another project, or inline in a workflow, is somebody else.
+        place = hashlib.sha256(f"{root.resolve()}\0{who}".encode()).hexdigest()[:12]
+        return Program(
+            backend=definition.backend,
+            owner=f"{definition.name}-{place}",
+            root=root,
+            cwd=cwd,
+            premises=self.premises,
+            model=definition.model or "",
+            command=definition.command or (),
+            access=definition.access,
+            silence=definition.timeout,
+            # Our default is for models that we drive step by step; programs pace themselves.
+            max_turns=definition.max_steps if "max_steps" in definition.model_fields_set else None,
+            variables=definition.env,
+            endpoint=self._endpoint(definition),
+        )
 
     def _more_tools(self, definition: AgentDefinition, root: Path) -> MoreTools | None:
         servers = servers_of(definition, root)
@@ -115,22 +161,29 @@ def _close_libraries(registry: Registry) -> None:
 
 
 @asynccontextmanager
-async def open_engine(settings: Settings | None = None, *, clock: Clock | None = None) -> AsyncIterator[Engine]:
+async def open_engine(
+    settings: Settings | None = None, *, clock: Clock | None = None, door: ToolDoor | None = None
+) -> AsyncIterator[Engine]:
+    """`door` is how coding programs reach our tools: without one there are none."""
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
     redact = Redactor(secrets_in(os.environ))
     database = await SqliteDatabase.open(settings.database, bus, redact=redact)
     gate = Gate(settings.trust, clock)
-    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate)
+    premises = Premises(door, settings.programs, os.environ, settings.approval)
+    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate, premises)
     registry, mirror = Registry(), Mirror(database, bus)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     supervisor = Supervisor(Floor(Pen(database, bus, clock, redact), registry, Limiter(clock), slots))
     roster = Roster(database, clock, registry, mirror, workshop.equip)
     roster.ticker = Ticker(database, clock)
     await supervisor.start()
-    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment)
+    chair = Chair(database, clock, bus)
+    remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
+    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment, remotes)
     try:
         yield Engine(stage, workshop)
     finally:
+        await chair.close()
         await roster.ticker.close()
         await supervisor.stop()
         await mirror.close()

@@ -208,6 +208,15 @@ def ended_with(tx: Transaction, row: Row) -> list[Row]:
     )
 
 
+def queued_for(tx: Transaction, agent: str, message: str) -> list[Row]:
+    """What this message has queued for an agent and nobody has taken."""
+    return tx.all(
+        "select id from instruction where agent = :agent and state = 'queued' and message = :message",
+        agent=agent,
+        message=message,
+    )
+
+
 def any_queued(tx: Transaction, agent: str) -> bool:
     return bool(
         tx.one("select 1 as one from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)

@@ -6,6 +6,7 @@ It is asked before every wake and every step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Literal
@@ -32,6 +33,11 @@ class Limits:
     @property
     def money_only(self) -> Limits:
         return replace(self, runs_per_root=None, hops_per_root=None, fruitless_runs=None)
+
+    def with_granted(self, granted: Mapping[str, float]) -> Limits:
+        """`turns` and `usd` of one request, set anew."""
+        runs, usd = granted.get("turns", self.runs_per_root), granted.get("usd", self.usd_per_root)
+        return replace(self, runs_per_root=None if runs is None else int(runs), usd_per_root=usd)
 
 
 @dataclass(frozen=True, slots=True)

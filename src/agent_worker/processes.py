@@ -260,10 +260,18 @@ class Ends:
         return (self._head + marker + self._tail[-self._half :]).decode(errors="replace")
 
 
-async def lines(stream: asyncio.StreamReader, *, cap: int = OUTPUT_CAP) -> AsyncIterator[bytes]:
-    """Lines without their ends; one longer than the cap keeps its beginning and says what is missing."""
-    line, missing = bytearray(), 0
+async def lines(
+    stream: asyncio.StreamReader, *, cap: int = OUTPUT_CAP, most: int | None = None
+) -> AsyncIterator[bytes]:
+    """Lines without their ends; one longer than the cap keeps its beginning and says what is missing.
+
+    Refused when `most` bytes were read and there are still more.
+    """
+    line, missing, read = bytearray(), 0, 0
     while chunk := await stream.read(_CHUNK):
+        read += len(chunk)
+        if most is not None and read > most:
+            raise Refused(f"it wrote more than {most // 1024**2:,} MB")
         for number, piece in enumerate(chunk.split(b"\n")):
             if number:
                 yield _whole(line, missing)

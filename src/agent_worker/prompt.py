@@ -51,6 +51,7 @@ class Brief:
     workflow_note: str = ""
     workspace: str | None = None  #: its name, for people
     members: Sequence[str] = ()
+    offices: Sequence[str] = ()  #: who coordinates, who owns the documents: a sentence each
     tools: Sequence[str] = ()
     digest: Sequence[Line] = ()
     digest_left_out: int = 0  #: older messages that were not even fetched
@@ -131,7 +132,8 @@ def place(brief: Brief) -> Section | None:
             f"You are {brief.name}, working in the workspace {brief.workspace}"
             f"{' with ' + ', '.join(others) if others else ''}. Your final text is posted to the channel, unless you "
             "already posted with channel_send. Write @name to call on a member, @all for everyone, @user for the "
-            f"person; whom you do not name will not be woken. End without text if there is nothing to say. {fence}"
+            f"person; whom you do not name will not be woken. End without text if there is nothing to say. "
+            f"{''.join(f'{office} ' for office in brief.offices)}{fence}"
         )
     return _clipped("place", text, limit=1000, source="agent-worker")
 

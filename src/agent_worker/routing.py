@@ -6,7 +6,7 @@ a kickoff, a tool, the answer of a run. Direct messages come through `tell_agent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_worker import attention, instructions, threads
@@ -14,7 +14,7 @@ from agent_worker.errors import BadInput, Refused
 from agent_worker.failpoints import failpoint
 from agent_worker.ids import new_id
 from agent_worker.instructions import Lane, Order
-from agent_worker.mentions import find_mentions
+from agent_worker.mentions import Mentions, find_mentions
 from agent_worker.storage.database import Transaction
 from agent_worker.workspaces import channel, inbox, resources, workspace
 from agent_worker.workspaces.channel import Draft, Message
@@ -24,6 +24,7 @@ LONG_MESSAGE = 4 * 1024  # over this, the text becomes a resource and the messag
 HEAD = 600
 RECIPIENTS = 50
 KEYS_KEPT = 24 * 3600 * 1_000_000  # microseconds
+KICKOFF = "kickoff/"  # what the key of one begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Speech:
     sender: str
     text: str
     to: str | None = None  #: a member by name: lane normal, no mention needed
+    calls: tuple[str, ...] | None = None  #: just these members, as if mentioned, whoever the text names
+    sort: channel.Sort = "message"
     root: str = ""  #: '' makes this message a root
     hop: int = 0
     run: str | None = None
@@ -58,7 +61,7 @@ def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) ->
     if key and (known := accepted(tx, key)):
         return Receipt(id=known)
     agents: dict[str, str] = {}
-    if speech.to is not None or "@" in speech.text:
+    if speech.to is not None or speech.calls or "@" in speech.text:
         agents = workspace.seated(tx, speech.workspace)
     if speech.to is not None and speech.to not in agents:
         room = workspace.get(tx, speech.workspace)
@@ -67,7 +70,7 @@ def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) ->
             f"Add {speech.to} to .workflows/{room['workflow']}.yaml first.",
             hint=f"its members are: {', '.join(agents)}",
         )
-    found = find_mentions(speech.text, agents, sender=speech.sender, quoted=speech.quoted)
+    found = Mentions(names=speech.calls) if speech.calls is not None else _mentions(speech, agents)
     called = found.names if speech.to is None else (speech.to,)
     if len(called) > RECIPIENTS:
         raise BadInput(f"a message wakes at most {RECIPIENTS} members; this one names {len(called)}")
@@ -95,6 +98,7 @@ def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) ->
             "mention",
             project=workspace.get(tx, speech.workspace)["project"],
             workspace=speech.workspace,
+            agent=agents.get(speech.sender),
             ref=message.id,
             text=f"{speech.sender}: {message.text[:500]}",
             now=now,
@@ -111,6 +115,10 @@ def say(tx: Transaction, speech: Speech, *, now: int, key: str | None = None) ->
     )
 
 
+def _mentions(speech: Speech, agents: Mapping[str, str]) -> Mentions:
+    return find_mentions(speech.text, agents, sender=speech.sender, quoted=speech.quoted)
+
+
 def _post(tx: Transaction, speech: Speech, called: tuple[str, ...], *, now: int) -> Message:
     text, resource = speech.text, None
     if len(text.encode("utf-8", "surrogatepass")) > LONG_MESSAGE:
@@ -121,6 +129,7 @@ def _post(tx: Transaction, speech: Speech, called: tuple[str, ...], *, now: int)
         workspace=speech.workspace,
         sender=speech.sender,
         text=text,
+        sort=speech.sort,
         mentions=called,
         resource=resource,
         reply_to=speech.reply_to,
@@ -183,8 +192,13 @@ def accepted(tx: Transaction, key: str) -> str | None:
 
 
 def forget_keys(tx: Transaction, *, now: int) -> None:
-    """Nobody sends the same thing again after a day."""
-    tx.run("delete from accepted where at < :before", before=now - KEYS_KEPT)
+    """Nobody sends the same thing again after a day; an instance that is gone on with may be older than that."""
+    tx.run(
+        "delete from accepted where at < :before and substr(key, 1, :length) <> :kickoff",
+        before=now - KEYS_KEPT,
+        length=len(KICKOFF),
+        kickoff=KICKOFF,
+    )
 
 
 def accept(tx: Transaction, key: str, ref: str, *, now: int) -> None:

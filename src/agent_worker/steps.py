@@ -69,10 +69,10 @@ def put_call(
 ) -> None:
     """Without a result it is `started`; with one it is `done`, whether it was noted before or not. Done is final."""
     tx.run(
-        """insert into call(work, step, id, run, tool, arguments, state, result, ok, at)
-           values (:work, :step, :id, :run, :tool, :arguments, :state, :result, :ok, :now)
+        """insert into call(work, step, id, run, tool, arguments, state, result, ok, at, done_at)
+           values (:work, :step, :id, :run, :tool, :arguments, :state, :result, :ok, :now, :done)
            on conflict (work, step, id) do update
-              set state = excluded.state, result = excluded.result, ok = excluded.ok
+              set state = excluded.state, result = excluded.result, ok = excluded.ok, done_at = excluded.done_at
             where call.state = 'started' and excluded.state = 'done'""",
         work=place.work,
         step=place.step,
@@ -84,4 +84,5 @@ def put_call(
         result=result or "",
         ok=int(ok),
         now=now,
+        done=None if result is None else now,
     )

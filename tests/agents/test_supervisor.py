@@ -13,10 +13,12 @@ from tests.teams import Team, open_team
 from agent_worker.agents import rescue
 from agent_worker.agents.failure import restart_wait, too_many
 from agent_worker.backends.backend import Reply
-from agent_worker.backends.mock import calls, says
+from agent_worker.backends.mock import calls, fails, says
 from agent_worker.clock import TestClock
 from agent_worker.errors import Permanent
 from agent_worker.events import AgentChanged, Ended, Event
+from agent_worker.service.catalogue import OPERATIONS
+from agent_worker.service.office import Office
 
 
 @pytest.fixture
@@ -225,3 +227,19 @@ async def test_Q3_a_message_that_crashes_the_loop_is_dead_after_three_times_and_
     assert await team.states() == ["done", "dead", "done"]
     assert [sort for sort, _ in await team.attention()] == ["dead"]
     assert (await team.rows("select attempts from instruction where id = :id", id=poison.id)) == [{"attempts": 3}]
+
+
+async def test_an_agent_that_is_deleted_leaves_quietly(tmp_path: Path) -> None:
+    """A loop that waits to try again, and then finds no definition, would crash until it is given up."""
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents" / "carol.yaml").write_text("backend: mock\n")  # in no workspace
+    async with open_team(tmp_path, "alice", clock=TestClock()) as team:
+        changes, office = Changes(team, "carol"), Office(team.engine.stage)
+        await office.project(str(tmp_path))
+        team.backends["carol"].then(fails("transient"))
+        await team.dm("carol", "hello")
+        await team.until(bool, "select 1 from run where state = 'failed'")
+        await OPERATIONS["agent_delete"].call(office, {"name": "carol", "project": str(tmp_path)})
+        await team.elapse(30)
+        assert not changes.crashes
+        await office.close()

@@ -1,4 +1,4 @@
-"""One answer, said in the three protocols that model APIs speak: as a stream of events, as one body, as an error.
+"""One answer, said in the four protocols that model APIs speak: as a stream of events, as one body, as an error.
 
 Knows no network; model_server.py sends what is made here.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 Json = dict[str, Any]
 
@@ -20,6 +20,7 @@ class Ask:
     tool: str
     arguments: Json | str
     id: str = ""
+    namespace: str = ""  #: of the Responses protocol, which has tools in groups
 
     @property
     def text(self) -> str:
@@ -246,6 +247,7 @@ class Responses(Chat):
                 "arguments": call.text,
                 "status": "completed",
             }
+            | ({"namespace": call.namespace} if call.namespace else {})
             for i, call in enumerate(answer.calls)
         ]
 
@@ -274,7 +276,63 @@ class Responses(Chat):
         }
 
 
-Protocol = Anthropic | Chat | Responses
+class Gemini:
+    """POST /v1beta/models/MODEL:generateContent, or :streamGenerateContent"""
+
+    overflow = Refusal(400, "INVALID_ARGUMENT", "The input token count (2000000) exceeds the maximum (1048576).")
+    quota = Refusal(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.")
+    _STATUS: ClassVar[dict[int, str]] = {
+        401: "UNAUTHENTICATED",
+        403: "PERMISSION_DENIED",
+        404: "NOT_FOUND",
+        429: "RESOURCE_EXHAUSTED",
+        503: "UNAVAILABLE",
+    }
+
+    def events(self, answer: Answer, model: str) -> Iterator[tuple[str, Json]]:
+        for piece in pieces(answer.text):
+            yield "", self._response(model, [{"text": piece}])
+        usage = self._usage(answer) if answer.usage else {}
+        yield "", self._response(model, self._calls(answer) or [{"text": ""}], stop=self._stop(answer)) | usage
+
+    def body(self, answer: Answer, model: str) -> Json:
+        said = [{"text": answer.text}] if answer.text else []
+        usage = self._usage(answer) if answer.usage else {}
+        return self._response(model, [*said, *self._calls(answer)], stop=self._stop(answer)) | usage
+
+    def error(self, refusal: Refusal) -> Json:
+        status = self._STATUS.get(refusal.status, "INTERNAL" if refusal.status >= 500 else "INVALID_ARGUMENT")
+        return {"error": {"code": refusal.status, "message": refusal.message, "status": status}}
+
+    def tools(self, request: Json) -> list[tuple[str, Json]]:
+        declared = [f for tool in request.get("tools", []) for f in tool.get("functionDeclarations", [])]
+        return [(f["name"], f.get("parametersJsonSchema") or f.get("parameters", {})) for f in declared]
+
+    def has_result(self, request: Json) -> bool:
+        parts = (request.get("contents") or [{}])[-1].get("parts", [])
+        return any("functionResponse" in part for part in parts)
+
+    def _calls(self, answer: Answer) -> list[Json]:
+        return [{"functionCall": {"name": call.tool, "args": json.loads(call.text)}} for call in answer.calls]
+
+    def _response(self, model: str, parts: list[Json], *, stop: str | None = None) -> Json:
+        candidate: Json = {"content": {"role": "model", "parts": parts}, "index": 0}
+        return {
+            "candidates": [candidate | ({"finishReason": stop} if stop else {})],
+            "modelVersion": model,
+            "responseId": "response_1",
+        }
+
+    def _usage(self, answer: Answer) -> Json:
+        read, written = answer.usage or (0, 0)
+        counts = {"promptTokenCount": read, "candidatesTokenCount": written, "totalTokenCount": read + written}
+        return {"usageMetadata": counts}
+
+    def _stop(self, answer: Answer) -> str:
+        return "MAX_TOKENS" if answer.cut else "STOP"
+
+
+Protocol = Anthropic | Chat | Responses | Gemini
 
 
 def pieces(text: str, size: int = 12) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A model API that is not one: the three protocols on loopback, with every way a provider can fail.
+"""A model API that is not one: the four protocols on loopback, with every way a provider can fail.
 
 The first part of the path says how it behaves: `http://127.0.0.1:PORT/m/<mode>` is a base address (with `/v1` for
 OpenAI's libraries). `/m/script/…` plays what a test wrote with `script`, and complains when the script was too
@@ -12,18 +12,32 @@ import argparse
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tests.fakes.model_protocols import Answer, Anthropic, Ask, Chat, Json, Protocol, Refusal, Responses, example
+from tests.fakes.model_protocols import (
+    Answer,
+    Anthropic,
+    Ask,
+    Chat,
+    Gemini,
+    Json,
+    Protocol,
+    Refusal,
+    Responses,
+    example,
+)
 
 PROTOCOLS: dict[str, Protocol] = {
     "/v1/messages": Anthropic(),
     "/v1/chat/completions": Chat(),
     "/v1/responses": Responses(),
+    "/v1beta/models/fake:generateContent": Gemini(),  # whatever the model, streamed or not
 }
+_GEMINI = re.compile(r"/v1beta/models/([^/:]+):(streamGenerateContent|generateContent)")
 REFUSALS = {
     "401": Refusal(401, "authentication_error", "invalid key"),
     "403": Refusal(403, "permission_error", "not allowed"),
@@ -34,7 +48,20 @@ REFUSALS = {
     "529": Refusal(529, "overloaded_error", "overloaded"),
 }
 STREAMED_FAULTS = ("stall", "cut", "early_end", "slow", "huge", "bad_json", "stream_error")
-MODES = ("ok", "tools", "loop", "many_calls", "script", "think", *REFUSALS, "502html", "quota", "overflow", "redirect")
+MODES = (
+    "ok",
+    "tools",
+    "loop",
+    "many_calls",
+    "script",
+    "think",
+    *REFUSALS,
+    "502html",
+    "quota",
+    "overflow",
+    "redirect",
+    "hang",
+)
 MANY = 10_000
 
 
@@ -121,9 +148,11 @@ class ModelServer:
         mode, path = _split(request.path)
         if path.endswith("/count_tokens"):
             return await wire.body(200, {"input_tokens": 100})
+        if path.endswith(":countTokens"):
+            return await wire.body(200, {"totalTokens": 100})
         if path == "/v1/models":
             return await wire.body(200, {"object": "list", "data": [{"id": "fake", "object": "model"}]})
-        protocol = PROTOCOLS.get(path)
+        protocol = PROTOCOLS.get(_GEMINI.sub("/v1beta/models/fake:generateContent", path))
         if protocol is None:
             return await wire.body(404, {"error": {"message": f"no such path: {path}", "type": "not_found"}})
         step = self._step(mode, request.body)
@@ -144,6 +173,8 @@ class ModelServer:
             await wire.body(refusal.status, protocol.error(refusal), refusal.headers)
         elif mode == "502html":
             await wire.text(502, "<html><body><h1>502 Bad Gateway</h1></body></html>")
+        elif mode == "hang":
+            await wire.hung_up()
         elif mode == "redirect":
             elsewhere = f"http://localhost:{self.port}/m/ok{_split(request.path)[1]}"
             await wire.text(302, "", (("location", elsewhere),))
@@ -187,7 +218,7 @@ def _refusal(mode: str, protocol: Protocol) -> Refusal | None:
 
 async def _say(answer: Answer, request: Recorded, protocol: Protocol, wire: _Wire) -> None:
     model = str(request.body.get("model", "fake"))
-    if not request.body.get("stream"):
+    if not (request.body.get("stream") or ":streamGenerateContent" in request.path):
         return await wire.body(200, protocol.body(answer, model))
     await wire.open()
     for event in _events(answer, protocol, model):

@@ -15,6 +15,9 @@ OFFERS = {
     "/v1/messages": {"tools": [{"name": "speak", "input_schema": TOOL}]},
     "/v1/chat/completions": {"tools": [{"type": "function", "function": {"name": "speak", "parameters": TOOL}}]},
     "/v1/responses": {"tools": [{"type": "function", "name": "speak", "parameters": TOOL}]},
+    "/v1beta/models/fake:generateContent": {
+        "tools": [{"functionDeclarations": [{"name": "speak", "parametersJsonSchema": TOOL}]}]
+    },
 }
 
 

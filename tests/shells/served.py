@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,6 +137,14 @@ class Served:
             digest.update(f"{path}{path.read_bytes() if path.is_file() else ''}".encode())
         return digest.hexdigest()
 
+    def rows(self, sql: str) -> list[Any]:
+        """What is stored, looked at from outside."""
+        connection = apsw.Connection(str(self.home / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return list(connection.execute(sql))
+        finally:
+            connection.close()
+
     def log(self) -> str:
         return (self.home / LOG_FILE).read_text()
 
@@ -165,10 +173,12 @@ def parse_answer(received: bytes) -> Answer:
 
 
 @contextmanager
-def served(tmp: Path, **files: str) -> Iterator[Served]:
+def served(tmp: Path, environ: Mapping[str, str] | None = None, **files: str) -> Iterator[Served]:
+    """`environ` is what the daemon knows beyond our own environment."""
     project = tmp / "project"
     write_project(project, ["alice", "bob"], workflow="workspace: { provider: sqlite }\n", extra=files)
-    client = connect(home=tmp / "home", command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+    given = [f"{name}={value}" for name, value in (environ or {}).items()]
+    client = connect(home=tmp / "home", command=("env", "AGENT_WORKER_PORT=0", *given, *COMMAND), patience=40)
     try:
         made = Served(client, tmp / "home", project)
         client.request("GET", made.query("/status"))

@@ -30,9 +30,11 @@ def test_the_demo_shows_a_team_at_work_and_says_where_everything_is(tmp_path: Pa
     assert "user @ada Please lead the review" in done.stdout
     assert "@ben is the new loop" in done.stdout
     assert "↻" in done.stdout  # a failure that is retried
-    assert "done: 6 messages by ada (2 runs), ben (1 run), cleo (2 runs); 0 tokens, 0.00 USD" in done.stdout
+    assert "done: 8 messages by ada (3 runs), ben (2 runs), cleo (3 runs); 0 tokens, 0.00 USD" in done.stdout
+    assert "[PROPOSAL] 1: How do we make totals() fast again?" in done.stdout
+    assert "decided: How do we make totals() fast again? → build the index once" in done.stdout
     files = [line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith(("the ", "a memory"))]
-    assert len(files) == 4
+    assert len(files) == 5
     assert all(Path(file).exists() for file in files)
     document = next(Path(file) for file in files if file.endswith("review.md"))
     assert "Outcome: build the index once" in document.read_text()
@@ -42,8 +44,8 @@ def test_the_demo_shows_a_team_at_work_and_says_where_everything_is(tmp_path: Pa
 def test_the_demo_prints_its_events_as_json_lines(tmp_path: Path) -> None:
     done = run("demo", "--json", cwd=tmp_path)
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {"message", "started", "tool_call", "document", "resource", "retry", "ended"} <= {e["event"] for e in events}
-    assert [e["seq"] for e in events if e["event"] == "message"] == [1, 2, 3, 4, 5, 6]
+    assert {"message", "started", "tool_call", "document", "resource", "vote", "retry", "ended"} <= {e["event"] for e in events}
+    assert [e["seq"] for e in events if e["event"] == "message"] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_on_a_terminal_the_demo_is_alive_unless_colours_are_unwanted(tmp_path: Path) -> None:

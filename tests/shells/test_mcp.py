@@ -24,14 +24,17 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.teams import Team, open_team
 
+from agent_worker.agents import rescue
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
 from agent_worker.backends.mock import says
 from agent_worker.clock import SystemClock
 from agent_worker.daemon.app import Lazy
+from agent_worker.daemon.entries import Entries
 from agent_worker.daemon.guardpost import Guardpost, Tokens
 from agent_worker.daemon.mcp import make
+from agent_worker.errors import Fenced
 from agent_worker.service.office import Office
-from agent_worker.tools.tool import Seat
+from agent_worker.tools.tool import Desk, Seat, tool
 
 ADMIN = "a-token-of-the-person-that-is-long-enough-to-be-one"
 ERAS = ["auto", "legacy"]
@@ -41,6 +44,7 @@ ERAS = ["auto", "legacy"]
 class Door:
     team: Team
     tokens: Tokens
+    entries: Entries
     port: int
     models: dict[str, Waiting] = field(default_factory=dict)  #: of those at work
 
@@ -67,7 +71,9 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
         await office.project(str(tmp_path))
         tokens = Tokens(ADMIN)
         unlisten = team.engine.stage.bus.listen(tokens.hear)
-        mcp = Lazy(lambda: make(office))
+        entries = Entries(tokens, "")
+        entries.seat_of = team.engine.stage.supervisor.seat
+        mcp = Lazy(lambda: make(office, entries, patience=1.0))
         app = Starlette(routes=[Route("/mcp", mcp, methods=["POST"]), Route("/shutdown", mcp, methods=["POST"])])
         config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
@@ -76,7 +82,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
         config.app = Guardpost(app, tokens, "127.0.0.1", port)
         serving = asyncio.create_task(server.serve([listening]))
         try:
-            yield Door(team, tokens, port)
+            yield Door(team, tokens, entries, port)
         finally:
             server.should_exit = True
             await serving
@@ -154,6 +160,77 @@ async def test_an_agent_at_work_has_the_tools_of_its_run_and_acts_as_itself(door
         assert text_of(sent) == "Sent as #2."
     said = await door.team.messages()
     assert [(m.sender, m.text) for m in said] == [("user", "@alice work"), ("alice", f"I am at it ({era})")]
+
+
+async def test_a_program_that_asks_for_its_tools_is_known_to_have_them(door: Door) -> None:
+    async with at_work(door):
+        ((run,),) = [tuple(row.values()) for row in await door.team.rows("select id from run where state = 'running'")]
+        entry = door.entries.open(run)
+        async with door.client(entry.token) as client:
+            assert not entry.listed.is_set()
+            await client.list_tools()
+        assert entry.listed.is_set()
+    with pytest.raises(Fenced):
+        door.entries.open(run)
+
+
+async def test_what_a_program_says_twice_in_the_same_words_is_said_once(door: Door) -> None:
+    """They make a call again when the stream of their model breaks, and cannot know that it was made."""
+    async with at_work(door) as token, door.client(token) as client:
+        notes = [await client.call_tool("note_write", {"title": "plan", "text": "the same"}) for _ in range(2)]
+        assert text_of(notes[0]) == text_of(notes[1])
+        await client.call_tool("channel_send", {"text": "new"})
+        reads = [await client.call_tool("channel_read", {}) for _ in range(2)]
+        assert "new" in text_of(reads[0])
+        assert text_of(reads[1]) == "Nothing new."  # looking again is another call
+    rows = await door.team.rows("select tool, count(*) as n from call group by tool order by tool")
+    assert [(row["tool"], row["n"]) for row in rows] == [("channel_read", 2), ("channel_send", 1), ("note_write", 1)]
+
+
+async def test_a_program_that_names_its_calls_is_believed(door: Door) -> None:
+    async with at_work(door) as token, door.client(token) as client:
+        for id in ("a", "a", "b"):
+            await client.call_tool("todo_add", {"text": "water the plants"}, meta={"claudecode/toolUseId": id})
+    (row,) = await door.team.rows("select count(*) as made from call")
+    assert row["made"] == 2
+
+
+async def test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_again(door: Door) -> None:
+    """Programs give up on a call after half a minute."""
+    gate, made = asyncio.Event(), []
+
+    @tool(personal=True)
+    async def slowly(desk: Desk) -> str:
+        """Takes its time."""
+        made.append(desk.key)
+        await gate.wait()
+        return "at last"
+
+    worker = door.team.engine.stage.registry.worker(door.team.admitted.agents["alice"], door.team.room.id)
+    door.team.employ("alice", tools=(*worker.tools, slowly))
+    async with at_work(door) as token, door.client(token) as client:
+        assert "Call it again" in text_of(await client.call_tool("slowly", {}))
+        gate.set()
+        assert text_of(await client.call_tool("slowly", {})) == "at last"
+    assert len(made) == 1
+
+
+async def test_a_question_to_the_person_lays_the_run_aside(door: Door) -> None:
+    async with at_work(door):
+        ((run,),) = [tuple(row.values()) for row in await door.team.rows("select id from run where state = 'running'")]
+        entry = door.entries.open(run)
+        async with door.client(entry.token) as client:
+            await client.call_tool("ask_user", {"question": "Which one?"})
+        assert entry.waiting.is_set()
+        assert entry.unanswered is not None
+        step, call = entry.unanswered
+        assert (step, call.tool, call.arguments) == (0, "ask_user", {"question": "Which one?"})
+        # Whoever goes on with the work makes this very call again, and gets the answer.
+        (item,) = await door.team.rows("select id from attention where sort = 'question'")
+        await door.team.write(rescue.answer, item["id"], "the blue one", now=door.team.now())
+        hands = door.team.engine.stage.supervisor.hands(run)
+        assert hands is not None
+        assert (await hands.call(step, call)).text == "the blue one"
 
 
 async def test_M1_M10_the_token_of_a_run_opens_nothing_else(door: Door) -> None:

@@ -123,7 +123,7 @@ def test_a_member_that_is_given_another_backend_has_that_backends_powers(tmp_pat
     alice(tmp_path, "")
     write(tmp_path, {".workflows/w.yaml": "agents: {alice: {ref: alice, backend: claude, model: sonnet}}\n"})
     (power,) = found(tmp_path, "w")
-    assert power.what.startswith("alice runs the program claude, which reads, writes and runs by its own rules")
+    assert power.what.startswith("alice runs the program claude, which reads and changes files")
 
 
 def test_B4_what_a_program_reads_from_the_project_by_itself_is_a_power(tmp_path: Path) -> None:

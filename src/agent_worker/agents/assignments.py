@@ -111,7 +111,14 @@ def _limit(tx: Transaction, first: Row, project: str, allowed: Limits, *, now: i
         )
         fruitless = row["fruitless"] if row else 0
     account = Account(first["agent"], project, first["root"])
-    return limits.reached(allowed, limits.spent(tx, account, hop=first["hop"], fruitless=fruitless, now=now))
+    spent = limits.spent(tx, account, hop=first["hop"], fruitless=fruitless, now=now)
+    return limits.reached(_with_granted(tx, first["workspace"], allowed), spent)
+
+
+def _with_granted(tx: Transaction, room: str | None, allowed: Limits) -> Limits:
+    """What a proposal has set for an instance stands above its file."""
+    granted = workspace.granted(tx, room) if room else {}
+    return allowed.with_granted(granted) if granted else allowed
 
 
 def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, now: int) -> Assignment:
@@ -216,7 +223,7 @@ def keep_step(tx: Transaction, job: Assignment, step: int, reply: Reply, terms: 
         return None
     # Runs and hops were counted when this one began; only its money can have grown since.
     spent = limits.spent(tx, job.account, hop=0, fruitless=0, now=now)
-    return limits.reached(terms.limits.money_only, spent)
+    return limits.reached(_with_granted(tx, job.workspace, terms.limits).money_only, spent)
 
 
 def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> int:

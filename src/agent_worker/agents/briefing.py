@@ -9,7 +9,7 @@ from agent_worker.agents.assignments import Assignment
 from agent_worker.agents.registry import Worker
 from agent_worker.ids import new_id
 from agent_worker.prompt import Brief, Line
-from agent_worker.storage.database import Transaction
+from agent_worker.storage.database import Row, Transaction
 from agent_worker.workspaces import channel, inbox, workspace
 
 DIGEST = 50  # messages of the channel that are looked at; older ones are counted
@@ -45,7 +45,8 @@ def gather(tx: Transaction, job: Assignment, worker: Worker, tools: tuple[str, .
 def _in_room(tx: Transaction, brief: Brief, job: Assignment, room: str, place: str) -> Briefing:
     members = workspace.members(tx, room)
     me = next((row for row in members if row["agent"] == job.fence.agent), None)
-    last = workspace.get(tx, room)["seq"]
+    place_row = workspace.get(tx, room)
+    last = place_row["seq"]
     seen = me["seen"] if me else 0
     mine = inbox.open_for(tx, job.fence.agent, room)
     inboxed = {row["seq"] for row in mine}
@@ -56,6 +57,7 @@ def _in_room(tx: Transaction, brief: Brief, job: Assignment, room: str, place: s
             brief,
             workspace=place,
             members=[row["name"] for row in members],
+            offices=_offices(place_row),
             digest=[Line(m.sender, m.text, m.seq) for m in digest],
             digest_left_out=max(0, last - seen - len(fetched)),
             # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
@@ -67,6 +69,14 @@ def _in_room(tx: Transaction, brief: Brief, job: Assignment, room: str, place: s
         ),
         seen=last,
     )
+
+
+def _offices(room: Row) -> list[str]:
+    coordinator, owner = room["coordinator"], room["document_owner"]
+    sentences = [f"{coordinator} coordinates the team."] if coordinator else []
+    if owner:
+        sentences.append(f"{owner} owns the documents and alone writes them; others use team_doc_suggest.")
+    return sentences
 
 
 def _line(talk: threads.Talk) -> Line:

@@ -24,7 +24,7 @@ from agent_worker.failpoints import failpoint
 from agent_worker.limits import Reached
 from agent_worker.steps import Place
 from agent_worker.storage.database import Database, Transaction
-from agent_worker.tools.tool import Call, Desk, Question, Result, Tool, ToolSpec
+from agent_worker.tools.tool import Call, Desk, Question, Result, Seat, Tool, ToolSpec
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +65,10 @@ class RunHands:
         return tuple(tool.spec for tool in self._tools.values())
 
     @property
+    def seat(self) -> Seat:
+        return self._desk.seat
+
+    @property
     def step(self) -> int:
         """The step that is being worked on: a program is at one all the time."""
         return max(self._done, default=len(self._job.past) - 1) + 1
@@ -76,6 +80,15 @@ class RunHands:
 
     def say(self, text: str) -> None:
         self._pen.bus.publish(Delta(**self._about(), text=text))
+
+    def show(self, call: Call, result: Result | None = None) -> None:
+        if result is None:
+            self._pen.bus.publish(
+                Called(**self._about(), tool=call.tool, arguments=self._pen.redact(_short(call.arguments)))
+            )
+        else:
+            text = self._pen.redact(result.text[:2000])
+            self._pen.bus.publish(Returned(**self._about(), tool=call.tool, text=text, ok=result.ok))
 
     async def keep(self, step: int, reply: Reply) -> None:
         failpoint("step.after_call")
@@ -90,13 +103,11 @@ class RunHands:
             self._kept.set()
 
     async def call(self, step: int, call: Call) -> Result:
-        self._pen.bus.publish(
-            Called(**self._about(), tool=call.tool, arguments=self._pen.redact(_short(call.arguments)))
-        )
+        self.show(call)
         result = await self._make(Place(self._job.lead.work, step, call.id), call)
         if step in self._done:
             self._done[step].results[call.id] = result
-        self._pen.bus.publish(Returned(**self._about(), tool=call.tool, text=result.text[:2000], ok=result.ok))
+        self.show(call, result)
         return result
 
     async def _make(self, place: Place, call: Call) -> Result:

@@ -113,6 +113,9 @@ class _NoHands:
     def say(self, text: str) -> None:
         pass
 
+    def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
     async def keep(self, step: int, reply: Reply) -> None:
         pass
 

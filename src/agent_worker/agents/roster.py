@@ -43,7 +43,9 @@ class Equipment:
 
 
 class Equip(Protocol):
-    def __call__(self, definition: AgentDefinition, root: Path, *, has_home: bool, who: str = "") -> Equipment: ...
+    def __call__(
+        self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = ""
+    ) -> Equipment: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +89,23 @@ class Roster:
             self._registry.add(worker)
             await self._watch(worker)
             await self._keep_schedule(worker, definition.schedule)
+        await self._keep_workflow_schedules(admitted)
         return admitted
 
     async def seat(
-        self, admitted: Admitted, workflow: WorkflowDefinition, room: str, place: str, notes: Mapping[str, str]
+        self,
+        admitted: Admitted,
+        workflow: WorkflowDefinition,
+        room: str,
+        place: str,
+        notes: Mapping[str, str],
+        checkouts: Mapping[str, Path],
     ) -> dict[str, str]:
-        """Attach the members of a workflow to its workspace. Name → id."""
+        """Attach the members of a workflow to its workspace, some with a checkout of their own. Name → id."""
         seated: dict[str, str] = {}
         for name, member in workflow.agents.items():
             if isinstance(member, RefMember):
-                worker = await self._as_member(admitted, member, workflow)
+                worker = await self._as_member(admitted, member, workflow, checkouts.get(name))
             else:
                 agent = await self._database.write(
                     identities.enrol, project=admitted.id, name=name, kind="inline", home=room
@@ -108,19 +117,24 @@ class Roster:
                     definition,
                     admitted.project,
                     workflow,
+                    checkouts.get(name),
                     has_home=False,
                     who=f"{name}@{workflow.name}",
                 )
             self._registry.add(replace(worker, name=name, place=place, note=notes.get(name, "")), workspace=room)
             seated[name] = worker.agent
+            if member.schedule:
+                await self._keep_schedule(worker, member.schedule.model_copy(update={"workspace": place}), room=room)
         return seated
 
-    async def _as_member(self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition) -> Worker:
+    async def _as_member(
+        self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition, checkout: Path | None
+    ) -> Worker:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(admitted.agents[member.ref])
         definition = member.applied_to(own.definition)
-        if member.backend or member.model:
-            return await self._worker(admitted.id, own.agent, definition, admitted.project, workflow)
+        if member.backend or member.model or checkout:
+            return await self._worker(admitted.id, own.agent, definition, admitted.project, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
         return replace(own, definition=definition, limits=limits_of(definition, admitted.project, workflow))
 
@@ -131,11 +145,13 @@ class Roster:
         definition: AgentDefinition,
         project: Project,
         workflow: WorkflowDefinition | None = None,
+        checkout: Path | None = None,
         *,
         has_home: bool = True,
         who: str = "",
     ) -> Worker:
-        equipment = await asyncio.to_thread(self._equip, definition, project.root, has_home=has_home, who=who)
+        cwd = (checkout or project.root) / definition.cwd
+        equipment = await asyncio.to_thread(self._equip, definition, project.root, cwd, has_home=has_home, who=who)
         home = Root(project.root).beneath(definition.personal_dir) if has_home else None
         return Worker(
             agent=agent,
@@ -147,7 +163,7 @@ class Roster:
             more_tools=equipment.more_tools,
             learner=equipment.learner,
             limits=limits_of(definition, project, workflow),
-            cwd=project.root / definition.cwd,
+            cwd=cwd,
             home=home,
             library=Library(home, definition.name),
             credential=credential_of(definition),
@@ -163,14 +179,19 @@ class Roster:
             await self._database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=seq)
         self._mirror.watch(Target(None, worker.agent), worker.home, CONVERSATIONS)
 
-    async def _keep_schedule(self, worker: Worker, wanted: Schedule | None) -> None:
-        id = f"s_{worker.agent}"
+    async def _keep_schedule(self, worker: Worker, wanted: Schedule | None, *, room: str = "") -> None:
         if wanted is None:
-            await self._database.write(schedule.clear, id)
+            await self._database.write(schedule.clear, schedule.id_of(worker.project, worker.agent))
             return
-        timer = Timer(id, worker.project, worker.agent, wanted)
+        timer = Timer(worker.project, wanted, agent=worker.agent, room=room)
         await self._database.write(schedule.keep, timer, now=self._clock.now())
         if self.ticker:
+            self.ticker.look_again()
+
+    async def _keep_workflow_schedules(self, admitted: Admitted) -> None:
+        wanted = {name: flow.schedule for name, flow in admitted.project.workflows.items() if flow.schedule}
+        await self._database.write(schedule.keep_workflows, admitted.id, wanted, now=self._clock.now())
+        if wanted and self.ticker:
             self.ticker.look_again()
 
 

@@ -2,20 +2,23 @@
 
 `next_due` is pure. A tick moves the due time and queues the instruction in one transaction, under an id made of
 schedule and slot, so a slot fires once. Missed cron slots fire once together. The one writer of `schedule`.
+A workflow that is due is only marked here, in the same transaction; whoever listens starts it (service/timekeeping.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from cronsim import CronSim
 
 from agent_worker import instructions
-from agent_worker.clock import Clock, from_micros, micros
-from agent_worker.definitions.schedule import Schedule
+from agent_worker.clock import Clock, from_micros, micros, sleep_until
+from agent_worker.definitions.schedule import Schedule, Timing, WorkflowSchedule
 from agent_worker.errors import AgentWorkerError
 from agent_worker.failpoints import failpoint
 from agent_worker.instructions import Lane, Order
@@ -28,18 +31,28 @@ AGAIN = timedelta(minutes=1)  # after the database could not be asked
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A schedule of one agent, as it is kept."""
+    """A schedule of one agent or one workflow, as it is kept."""
 
-    id: str
     project: str
-    agent: str
-    schedule: Schedule
+    schedule: Schedule | WorkflowSchedule
+    agent: str | None = None
+    workflow: str = ""  #: workflow:tag
+    room: str = ""  #: the workspace that it ends with
+    set_by: Literal["file", "person"] = "file"
+
+    @property
+    def id(self) -> str:
+        return id_of(self.project, self.agent, self.workflow) + (f"/{self.room}" if self.room else "")
 
 
-def next_due(schedule: Schedule, *, now: datetime, active: datetime | None) -> datetime | None:
+def id_of(project: str, agent: str | None, workflow: str = "") -> str:
+    return f"s_{agent}" if agent else f"s_{project}/{workflow}"
+
+
+def next_due(schedule: Timing, *, now: datetime, active: datetime | None) -> datetime | None:
     """The next time after `now`; None when it will never fire again.
 
-    An interval counts from the agent's last activity; a cron line and a moment do not care.
+    An interval counts from the last activity; a cron line and a moment do not care.
     """
     if schedule.interval is not None:
         return max((active or now) + timedelta(seconds=schedule.interval), now)
@@ -52,36 +65,82 @@ def next_due(schedule: Schedule, *, now: datetime, active: datetime | None) -> d
 def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
     """Store it. One that was there before with the same words keeps its due time, even one that was missed."""
     spec = timer.schedule.model_dump_json(exclude_defaults=True)
-    known = tx.one("select spec from schedule where id = :id", id=timer.id)
-    if known and known["spec"] == spec:
+    known = tx.one("select spec, set_by from schedule where id = :id", id=timer.id)
+    if known and (known["spec"], known["set_by"]) == (spec, timer.set_by):
+        return
+    if known and known["set_by"] == "person" and timer.set_by == "file":
         return
     due = next_due(timer.schedule, now=now, active=_active(tx, timer.agent, now))
     tx.run(
-        """insert into schedule(id, project, agent, workspace, prompt, spec, due_at)
-           values (:id, :project, :agent, :workspace, :prompt, :spec, :due)
+        """insert into schedule(id, project, agent, workflow, workspace, room, prompt, spec, set_by, due_at)
+           values (:id, :project, :agent, :workflow, :workspace, :room, :prompt, :spec, :set_by, :due)
            on conflict (id) do update
               set workspace = excluded.workspace, prompt = excluded.prompt, spec = excluded.spec,
-                  due_at = excluded.due_at, state = 'active'""",
+                  set_by = excluded.set_by, due_at = excluded.due_at, slot = null, state = 'active'""",
         id=timer.id,
         project=timer.project,
         agent=timer.agent,
-        workspace=timer.schedule.workspace or "",
-        prompt=timer.schedule.prompt,
+        workflow=timer.workflow,
+        workspace=getattr(timer.schedule, "workspace", None) or "",
+        room=timer.room,
+        prompt=timer.schedule.prompt or "",
         spec=spec,
+        set_by=timer.set_by,
         due=due and micros(due),
     )
 
 
+def keep_workflows(tx: Transaction, project: str, wanted: Mapping[str, WorkflowSchedule], *, now: datetime) -> None:
+    """What the files of a project say about its workflows; what they say no longer is cleared."""
+    timers = [Timer(project, schedule, workflow=f"{name}:main") for name, schedule in wanted.items()]
+    for row in tx.all(
+        "select id from schedule where project = :project and workflow <> '' and set_by = 'file'", project=project
+    ):
+        if row["id"] not in {timer.id for timer in timers}:
+            clear(tx, row["id"])
+    for timer in timers:
+        keep(tx, timer, now=now)
+
+
 def of_project(tx: Transaction, project: str) -> list[Row]:
     return tx.all(
-        """select s.*, a.name from schedule s join agent a on a.id = s.agent
-            where s.project = :project order by a.name""",
+        """select s.*, a.name from schedule s left join agent a on a.id = s.agent
+            where s.project = :project order by a.name, s.workflow""",
         project=project,
     )
 
 
-def clear(tx: Transaction, id: str) -> bool:
-    return bool(tx.run("delete from schedule where id = :id", id=id))
+def spec_of(row: Row) -> Schedule | WorkflowSchedule:
+    kind: type[Schedule] | type[WorkflowSchedule] = WorkflowSchedule if row["workflow"] else Schedule
+    return kind.model_validate_json(row["spec"])
+
+
+def clear(tx: Transaction, id: str, *, set_by: str = "file") -> bool:
+    """End it, if it was set so. True if there was one."""
+    return bool(tx.run("delete from schedule where id = :id and set_by = :set_by", id=id, set_by=set_by))
+
+
+def clear_room(tx: Transaction, room: str) -> None:
+    """The workspace has ended, and what its workflow gave to its members with it."""
+    tx.run("delete from schedule where room = :room", room=room)
+
+
+def workflows_due(tx: Transaction) -> list[Row]:
+    """Those that wait to be started, each with the root of its project."""
+    return tx.all(
+        """select s.*, p.root from schedule s join project p on p.id = s.project
+            where s.slot is not null order by s.slot"""
+    )
+
+
+def begun(tx: Transaction, row: Row) -> None:
+    """What was due has been started, or could not be."""
+    tx.run("update schedule set slot = null where id = :id and slot = :slot", id=row["id"], slot=row["slot"])
+
+
+def again(tx: Transaction, id: str, *, now: int) -> bool:
+    """A person says: try to start it once more."""
+    return bool(tx.run("update schedule set slot = :now where id = :id and workflow <> ''", id=id, now=now))
 
 
 def fire_due(tx: Transaction, *, now: datetime) -> int:
@@ -97,18 +156,24 @@ def fire_due(tx: Transaction, *, now: datetime) -> int:
 def _mend(tx: Transaction, now: datetime) -> None:
     """An interval that is due later than it can be: somebody has set the clock back."""
     for row in tx.all("select * from schedule where state = 'active' and due_at > :now", now=micros(now)):
-        interval = Schedule.model_validate_json(row["spec"]).interval
+        interval = spec_of(row).interval
         if interval is not None and row["due_at"] > (latest := micros(now + timedelta(seconds=interval))):
             tx.run("update schedule set due_at = :due where id = :id", id=row["id"], due=latest)
 
 
 def _fire(tx: Transaction, row: Row, *, now: datetime) -> None:
-    schedule = Schedule.model_validate_json(row["spec"])
+    schedule = spec_of(row)
     active = _active(tx, row["agent"], now)
-    if schedule.interval is not None and active and now < active + timedelta(seconds=schedule.interval):
-        following: datetime | None = active + timedelta(seconds=schedule.interval)  # it was busy meanwhile
+    if row["room"] and not tx.one(
+        "select 1 as one from workspace where id = :id and state = 'running'", id=row["room"]
+    ):
+        following = next_due(schedule, now=now, active=now)
+    elif schedule.interval is not None and active and now < active + timedelta(seconds=schedule.interval):
+        following = active + timedelta(seconds=schedule.interval)  # it was busy meanwhile
     else:
-        if not _waits_still(tx, row):
+        if row["workflow"]:
+            tx.run("update schedule set slot = :due where id = :id", id=row["id"], due=row["due_at"])
+        elif not _waits_still(tx, row):
             _queue(tx, row, now=now)
         following = next_due(schedule, now=now, active=now)
     tx.run(
@@ -156,7 +221,7 @@ def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
     instructions.put(tx, order, now=micros(now), id=id)
 
 
-def _active(tx: Transaction, agent: str, now: datetime) -> datetime | None:
+def _active(tx: Transaction, agent: str | None, now: datetime) -> datetime | None:
     """When it last did something. A time that is yet to come is from before the clock was set back."""
     row = tx.one("select state, active_at from agent where id = :agent", agent=agent)
     if row and row["state"] == "running":
@@ -176,6 +241,7 @@ class Ticker:
         self._database = database
         self._clock = clock
         self._changed = asyncio.Event()
+        self.listener: Callable[[], None] | None = None  #: told after each look
         self._task = asyncio.create_task(self._tick(), name="schedules")
 
     def look_again(self) -> None:
@@ -194,16 +260,6 @@ class Ticker:
             except AgentWorkerError:
                 log.exception("schedules could not be looked at")
                 due = self._clock.now() + AGAIN
-            await self._wait(due)
-
-    async def _wait(self, due: datetime | None) -> None:
-        waits: set[asyncio.Task[object]] = {asyncio.create_task(self._changed.wait())}
-        if due is not None:
-            # At most an hour: a wall clock that was set back or a machine that slept must not delay it for long.
-            seconds = min((due - self._clock.now()).total_seconds(), 3600.0)
-            waits.add(asyncio.create_task(self._clock.sleep(max(0.0, seconds))))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+            if self.listener:
+                self.listener()
+            await sleep_until(self._clock, due, or_when=self._changed)

@@ -21,6 +21,7 @@ from agent_worker.errors import DiskFull, Fenced, StorageFault
 from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
 from agent_worker.ids import new_id
 from agent_worker.storage.database import Transaction
+from agent_worker.tools.tool import Seat
 from agent_worker.workspaces import workspace
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,10 @@ class Supervisor:
     def hands(self, run: str) -> RunHands | None:
         """The hands of a run that is under way here."""
         return next((loop.hands for loop in self._loops.values() if loop.run == run), None)
+
+    def seat(self, run: str) -> Seat | None:
+        hands = self.hands(run)
+        return hands.seat if hands else None
 
     async def stop(self, *, grace: float = 10.0) -> None:
         """Let steps end, put the rest back, leave nothing running."""

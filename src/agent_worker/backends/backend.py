@@ -96,6 +96,10 @@ class Hands(Protocol):
         """Show text as it is being written."""
         ...
 
+    def show(self, call: Call, result: Result | None = None) -> None:
+        """Show a call that a program makes by itself, then what came of it. Nothing of it is stored."""
+        ...
+
     async def keep(self, step: int, reply: Reply) -> None:
         """Store what the model answered in this step. Steps count from 0.
 

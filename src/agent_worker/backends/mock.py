@@ -7,6 +7,7 @@ A script that is too short is a failure of the run; one that was not played out 
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,8 @@ _FAILURES: dict[str, type[BackendFailure]] = {
 }
 _ASKED = re.compile(r".* asks you «(\w+)»\n(.*?)(?:\n\[[^\n]*\])?\n«/\1»", re.DOTALL)
 _TOLD_TO_CALL = re.compile(r"\b(?:ask|tell|ping|call on|hand it to|pass it to)\s+@?([A-Za-z][\w-]*)", re.I)
+_TO_READ = re.compile(r"(?:your inbox|[^\n]* asks you) «(\w+)»\n(.*?)\n«/\1»", re.DOTALL)
+_TO_VOTE = re.compile(r'team_vote\(proposal=(\d+), choice=("(?:[^"\\]|\\.)*")\)')
 _WITH = re.compile(r"working in the workspace \S+ with ([^.]*)\.")
 
 
@@ -55,7 +58,8 @@ class MockModel:
 
     def __init__(self, clock: Clock, script: Iterable[ScriptEntry] | None = None) -> None:
         self._clock = clock
-        self._script = None if script is None else deque(itertools.chain.from_iterable(map(_spread, script)))
+        self._whole = [entry for written in script or () for entry in _spread(written)]  # from the definition
+        self._script = None if script is None else deque(self._whole)
         self._runs: set[str] = set()
         self._ids = itertools.count(1)
 
@@ -77,6 +81,8 @@ class MockModel:
             for _ in turn.past:
                 self._script.popleft()
         self._runs.add(turn.run)
+        if self._script and self._script[0].again:
+            self._script = deque(self._whole)
         if not self._script:
             raise Permanent("the mock's script has no entry left", hint="add an entry to script:")
         return await self._play(self._script.popleft(), hands)
@@ -105,6 +111,11 @@ def _sensible(turn: Turn, past: Sequence[PastStep]) -> Reply:
     asked = (found.group(2) if found else turn.prompt).strip()
     first_line = asked.partition("\n")[0][:160]
     tools = {spec.name for spec in turn.tools}
+    votes = _votes(turn.prompt)
+    if votes and not past:
+        return Reply(calls=votes)
+    if votes and asked.startswith("[PROPOSAL]"):
+        return Reply(text="", usage=Usage(usd=0.0))
     if not past and "my_status_set" in tools:
         return Reply(calls=(Call("c1", "my_status_set", {"status": f"on it: {first_line[:60]}"}),))
     around = _WITH.search(turn.system)
@@ -112,3 +123,14 @@ def _sensible(turn: Turn, past: Sequence[PastStep]) -> Reply:
     called = " ".join(dict.fromkeys(f"@{name}" for name in _TOLD_TO_CALL.findall(asked) if name in others))
     quoted = first_line.replace("@", "")  # an echo must not wake those it echoes
     return Reply(text=f"{called} I have looked at this: {quoted}".strip(), usage=Usage(usd=0.0))
+
+
+def _votes(prompt: str) -> tuple[Call, ...]:
+    """For the first option of every proposal one was called on for."""
+    asked = [
+        choice for _, text in _TO_READ.findall(prompt) if "[PROPOSAL]" in text for choice in _TO_VOTE.findall(text)
+    ]
+    return tuple(
+        Call(f"v{number}", "team_vote", {"proposal": int(number), "choice": json.loads(option)})
+        for number, option in dict(asked).items()
+    )

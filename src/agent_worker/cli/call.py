@@ -39,4 +39,4 @@ def _request(method: str, path: str, arguments: dict[str, Any]) -> tuple[str, di
     return path, given
 
 
-__all__ = ["Client", "call", "here", "part", "stream"]
+__all__ = ["Client", "Event", "call", "here", "part", "stream"]

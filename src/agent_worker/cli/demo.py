@@ -7,13 +7,12 @@ import json
 import sys
 import tempfile
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agent_worker.cli.live import LiveView, summary_line
+from agent_worker.cli.live import LiveView, decision_lines, summary_line
 
 if TYPE_CHECKING:
     from agent_worker.events import Subscription
@@ -24,10 +23,12 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 @click.option("--verbose", is_flag=True, help="Show tool calls.")
 def demo(as_json: bool, verbose: bool) -> None:
-    """Watch three mock agents review a change: mentions, a document, a resource, a failure that is retried.
+    """Watch three mock agents review a change: mentions, a document, a resource, a vote, a retry.
 
     Needs no key, no network and no configuration, and costs nothing.
     """
+    from agent_worker.service.demo import lay_out
+
     root = lay_out(Path(tempfile.mkdtemp(prefix="agent-worker-demo-")))
     if not as_json:
         click.echo(f"Three mock agents review a change in {root}\n")
@@ -35,18 +36,6 @@ def demo(as_json: bool, verbose: bool) -> None:
     if not as_json:
         _tell(summary, root)
     sys.exit(summary.exit_code)
-
-
-def lay_out(root: Path) -> Path:
-    """Write the bundled project."""
-    bundle = resources.files("agent_worker.demo") / "project"
-    with resources.as_file(bundle) as source:
-        for file in sorted(source.rglob("*")):
-            if file.is_file():
-                target = root / file.relative_to(source)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(file.read_bytes())
-    return root
 
 
 async def _play(root: Path, *, as_json: bool, verbose: bool) -> Summary:
@@ -68,6 +57,8 @@ async def _play(root: Path, *, as_json: bool, verbose: bool) -> Summary:
 def _tell(summary: Summary, root: Path) -> None:
     where = root / ".workspace" / "review" / "main"
     click.echo(f"\n{summary_line(asdict(summary))}")
+    for line in decision_lines(asdict(summary)):
+        click.echo(line)
     click.echo(f"  the channel      {where / 'channel.jsonl'}")
     for name in summary.documents:
         click.echo(f"  the document     {where / 'documents' / name}")

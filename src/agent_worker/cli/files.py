@@ -9,16 +9,21 @@ from typing import Literal
 
 import click
 
+from agent_worker.cli.call import call, here
 from agent_worker.cli.output import clean, paint
+from agent_worker.definitions.remote import is_remote
 from agent_worker.errors import DefinitionError, Problem
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.argument("path", default=".")
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as JSON.")
-def validate(path: Path, as_json: bool) -> None:
-    """Check the files of the project at PATH, or one workflow file, without running anything."""
-    problems, counted = _check(path)
+def validate(path: str, as_json: bool) -> None:
+    """Check the files of the project at PATH, or one workflow file, without running anything.
+
+    PATH may also be a workflow elsewhere, such as github:owner/repo@v1/review.yaml.
+    """
+    problems, counted = _check_elsewhere(path) if is_remote(path) else _check(Path(path))
     if as_json:
         fields = ("file", "line", "column", "field", "message", "hint")
         click.echo(json.dumps([{name: getattr(p, name) for name in fields} for p in problems], indent=2))
@@ -44,6 +49,15 @@ def _check(path: Path) -> tuple[list[Problem], str]:
             problems += error.problems
     agents, workflows = len(project.agents), len(project.workflows)
     return problems, f"{_count(agents, 'agent')} and {_count(workflows, 'workflow')} in {project.root}"
+
+
+def _check_elsewhere(source: str) -> tuple[list[Problem], str]:
+    """Fetched by the daemon, which keeps what it fetches."""
+    found = call("GET", "/workflows", project=here(), file=source)[-1]
+    return (
+        [],
+        f"workflow {clean(found['name'])} with {_count(len(found['members']), 'agent')} from {clean(found['file'])}",
+    )
 
 
 def _count(number: int, thing: str) -> str:

@@ -57,6 +57,8 @@ class LiveView:
                 self._line(name, f"↻ {clean(reason)}: again in {wait:.0f} s", "yellow")
             case {"event": "document", "name": document, "author": author}:
                 self._line(author, f"✎ {clean(document)}", "bright_black")
+            case {"event": "vote", "voter": voter, "text": text}:
+                self._line(voter, f"☑ {clean(text)}", "bright_black")
             case {"event": "resource", "size": size}:
                 self._line("·", f"a text of {size:,} bytes was kept as a resource", "bright_black")
             case {"event": "ended", "name": name, "state": state, "reason": reason}:
@@ -111,9 +113,15 @@ def _marked(line: str) -> str:
 
 
 def summary_line(summary: Mapping[str, Any]) -> str:
-    """What came of a workflow, in one line."""
+    """What came of a workflow: a line, and one for the documents it changed."""
     runs = ", ".join(f"{name} ({n} {'run' if n == 1 else 'runs'})" for name, n in summary["runs"].items())
     done = paint("done", "green") if summary["outcome"] == "done" else paint(summary["outcome"], "red")
     reason = f" ({clean(summary['reason'])})" if summary["reason"] not in ("", summary["outcome"]) else ""
     cost = f"{summary['tokens']:,} tokens, {summary['usd']:.2f} USD"
-    return f"{done}{reason}: {summary['messages']} messages by {runs or 'nobody'}; {cost}"
+    wrote = f"\n  documents: {clean(', '.join(summary['documents']))}" if summary["documents"] else ""
+    return f"{done}{reason}: {summary['messages']} messages by {runs or 'nobody'}; {cost}{wrote}"
+
+
+def decision_lines(summary: Mapping[str, Any]) -> list[str]:
+    """What the team decided, a line each."""
+    return [f"  decided: {clean(decision)}" for decision in summary["decisions"]]

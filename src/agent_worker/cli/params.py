@@ -25,14 +25,14 @@ def read_params(workflow: str, given: list[str]) -> dict[str, str]:
 
 
 def _declared(workflow: str) -> list[dict[str, Any]]:
-    known = call("GET", "/workflows", project=here(), file=workflow if workflow.endswith((".yaml", ".yml")) else None)
-    for found in known:
-        if found["name"] == workflow or found["file"] == workflow:
-            params: list[dict[str, Any]] = found["params"]
-            return params
-    raise BadInput(
-        f"there is no workflow {workflow}", hint=f"workflows: {', '.join(w['name'] for w in known) or 'none'}"
-    )
+    is_file = workflow.endswith((".yaml", ".yml"))
+    known = call("GET", "/workflows", project=here(), file=workflow if is_file else None)
+    found = known[-1:] if is_file else [one for one in known if one["name"] == workflow]
+    if not found:
+        names = ", ".join(one["name"] for one in known) or "none"
+        raise BadInput(f"there is no workflow {workflow}", hint=f"workflows: {names}")
+    params: list[dict[str, Any]] = found[0]["params"]
+    return params
 
 
 def _option(param: dict[str, Any]) -> click.Option:

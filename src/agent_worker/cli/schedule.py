@@ -1,17 +1,31 @@
-"""`schedule`: agents that wake by themselves."""
+"""`schedule`: agents that wake and workflows that run by themselves."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import agents
 from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
+from agent_worker.cli.params import read_params
+
+_HEAD = ("target", "when", "zone", "next", "last", "by", "in", "to")
 
 
-@click.group()
+class _EitherWay(click.Group):
+    """`schedule alice set 5m` is `schedule set alice 5m`."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if len(args) > 1 and args[0] not in self.commands and args[1] in self.commands:
+            args = [args[1], args[0], *args[2:]]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_EitherWay)
 def schedule() -> None:
-    """Wake agents by themselves."""
+    """Wake agents, and run workflows, by themselves."""
 
 
 @schedule.command("list")
@@ -21,50 +35,57 @@ def list_(as_json: bool) -> None:
     _tell(call("GET", "/schedules", project=here()), as_json)
 
 
+@schedule.command()
+@click.argument("target", shell_complete=agents)
+@as_json_option
+def get(target: str, as_json: bool) -> None:
+    """The schedule of TARGET (alice, or @review)."""
+    found = call("GET", f"/schedules/{part(target)}", project=here())
+    tell_json(found) if as_json else _tell([found], as_json)
+
+
 @schedule.command("set")
-@click.argument("agent", shell_complete=agents)
+@click.argument("target", shell_complete=agents)
 @click.argument("wakeup", required=False)
+@click.argument("params", nargs=-1, type=click.UNPROCESSED)
 @click.option("--at", help="Once, at this time: 2026-08-01T09:00")
 @click.option("--tz", help="Time zone of the cron line or of --at.")
-@click.option("--prompt", help="What to do then.")
-@click.option("--workspace", help="Where: a workflow, or workflow:tag.")
+@click.option("--prompt", help="What to do then; for a workflow, said after its kickoff.")
+@click.option("--workspace", help="Where an agent wakes: a workflow, or workflow:tag.")
 @as_json_option
-def set_(
-    agent: str,
-    wakeup: str | None,
-    at: str | None,
-    tz: str | None,
-    prompt: str | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
-    """Wake AGENT by an interval of rest (5m) or a cron line ("0 9 * * 1-5")."""
-    found = call(
-        "PUT",
-        f"/schedules/{part(agent)}",
-        wakeup=wakeup,
-        at=at,
-        tz=tz,
-        prompt=prompt,
-        workspace=workspace,
-        project=here(),
-    )
-    _tell(found, as_json)
+def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Wake TARGET (alice), or run it (@review), by an interval (5m) or a cron line ("0 9 * * 1-5").
+
+    A workflow's own parameters follow after `--`, as with `run`.
+    """
+    workflow = target.removeprefix("@").partition(":")[0]
+    values = read_params(workflow, list(params)) if params else None
+    found = call("PUT", f"/schedules/{part(target)}", wakeup=wakeup, params=values, project=here(), **given)
+    tell_json(found) if as_json else _tell([found], as_json)
 
 
 @schedule.command()
-@click.argument("agent", shell_complete=agents)
-def clear(agent: str) -> None:
-    """End the schedule of AGENT."""
-    was = call("DELETE", f"/schedules/{part(agent)}", project=here())
-    click.echo("cleared" if was else f"{agent} had no schedule")
+@click.argument("target", shell_complete=agents)
+def clear(target: str) -> None:
+    """End the schedule that was set for TARGET; one in its file counts again."""
+    was = call("DELETE", f"/schedules/{part(target)}", project=here())
+    click.echo("cleared" if was else f"{target} had no schedule")
 
 
-def _tell(found: list[dict[str, object]], as_json: bool) -> None:
+def _tell(found: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     rows = [
-        (str(s["agent"]), str(s["wakeup"]), ago(s["due_at"]), ago(s["fired_at"]), str(s["workspace"]), str(s["prompt"]))  # type: ignore[arg-type]
+        (
+            s["target"],
+            s["wakeup"],
+            s["tz"],
+            ago(s["due_at"]) if s["due_at"] else "never",
+            ago(s["fired_at"]),
+            s["set_by"],
+            s["workspace"],
+            s["prompt"],
+        )
         for s in found
     ]
-    tell_table(("agent", "wakes", "next", "last", "in", "to"), rows, empty="no schedules")
+    tell_table(_HEAD, rows, empty="no schedules")

@@ -3,43 +3,55 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, part, stream
+from agent_worker.cli.call import Event, call, here, part, stream
 from agent_worker.cli.complete import instances, workflows
-from agent_worker.cli.live import LiveView, summary_line
+from agent_worker.cli.leave import named, with_leave
+from agent_worker.cli.live import LiveView, decision_lines, summary_line
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
 from agent_worker.cli.params import read_params
-from agent_worker.errors import BadInput, Untrusted
-
-T = TypeVar("T")
+from agent_worker.errors import BadInput, NotFound
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("workflow", shell_complete=workflows)
+@click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tag", "--instance", default="main", show_default=True, help="Which instance of the workflow.")
+@click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @click.option("--verbose", is_flag=True, help="Show tool calls.")
 @as_json_option
-def run(workflow: str, rest: tuple[str, ...], tag: str, trust: bool, verbose: bool, as_json: bool) -> None:
-    """Run WORKFLOW (its name or its file) until everybody is done.
+def run(
+    workflow: str | None,
+    rest: tuple[str, ...],
+    tag: str,
+    model: str | None,
+    trust: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Run WORKFLOW until everybody is done: its name, its file, or github:owner/repo@version/path.
+
+    Where there is only one, it need not be named.
+
+    With a message it may also be an agent: run alice "look at this"
 
     A message may follow, and the workflow's own parameters after `--`: run review -- --target main
 
     Ends with 0 when all went well, 1 when something failed, 3 when a limit stopped it.
     """
+    workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
-    wanted = _wanted(workflow, message, given, tag=tag, trust=trust)
+    wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
     outcome: dict[str, Any] = {}
     with LiveView(verbose=verbose) as view:
-        for event in _with_leave(workflow, partial(stream, "POST", "/run", **wanted)):
+        for event in with_leave(workflow, partial(_followed, wanted)):
             record = json.loads(event.data)
             if as_json:
                 click.echo(json.dumps(record))
@@ -48,26 +60,29 @@ def run(workflow: str, rest: tuple[str, ...], tag: str, trust: bool, verbose: bo
             if event.event in ("done", "error"):
                 outcome = record
     if "outcome" not in outcome:
-        click.echo(clean(f"error: {outcome.get('message', 'the daemon ended')}"), err=True)
-        sys.exit(1)
+        _end_of_agent(outcome, as_json)
     if not as_json:
         click.echo(f"\n{summary_line(outcome)}")
+        for line in decision_lines(outcome):
+            click.echo(line)
         for failure in outcome["failures"]:
             click.echo(f"  {clean(failure)}", err=True)
     sys.exit(outcome["exit_code"])
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("workflow", shell_complete=workflows)
+@click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tag", "--instance", default="main", show_default=True, help="Which instance of the workflow.")
+@click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @as_json_option
-def start(workflow: str, rest: tuple[str, ...], tag: str, trust: bool, as_json: bool) -> None:
+def start(workflow: str | None, rest: tuple[str, ...], tag: str, model: str | None, trust: bool, as_json: bool) -> None:
     """Start WORKFLOW and keep it alive until it is stopped. Parameters as for `run`."""
+    workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
-    wanted = _wanted(workflow, message, given, tag=tag, trust=trust)
-    (running,) = _with_leave(workflow, lambda: iter([call("POST", "/workflows", **wanted)]))
+    wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
+    (running,) = with_leave(workflow, lambda: iter([call("POST", "/workflows", **wanted)]))
     if as_json:
         return tell_json(running)
     members = ", ".join(member["name"] for member in running["members"])
@@ -127,28 +142,38 @@ def _set_agent(name: str, action: str, as_json: bool) -> None:
     tell_json(agent) if as_json else click.echo(f"{agent['name']} is {paint_state(agent['state'])}")
 
 
-def _with_leave(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """On a terminal the person is asked about what they have not approved, and it is tried once more."""
+def _followed(wanted: dict[str, Any]) -> Iterator[Event]:
+    """What happens in the workflow of this name; with a message, an agent may be called so instead."""
     try:
-        yield from work()
-    except Untrusted:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        yield from stream("POST", "/run", **wanted)
+    except NotFound as error:
+        agent = {"agent": wanted["workflow"], "message": wanted["message"], "project": wanted["project"]}
+        if not wanted["message"] or wanted["params"]:
             raise
-        _ask_leave(workflow)
-        yield from work()
+        try:
+            yield from stream("POST", "/run", **agent)
+        except (NotFound, BadInput):
+            raise error from None
 
 
-def _ask_leave(workflow: str) -> None:
-    name = os.path.abspath(workflow) if workflow.endswith((".yaml", ".yml")) else workflow
-    wishes = call("GET", "/trust", workflow=name, project=here())
-    click.echo("This project would do what you have not approved:", err=True)
-    for wish in wishes:
-        if wish["changed"]:
-            click.echo(f"\n  changed: {clean(wish['what'])}", err=True)
-        for line in ("", *clean(wish["shown"]).splitlines()[:40]):
-            click.echo(f"  {line}", err=True)
-    click.confirm("\nAllow it, as it is now?", abort=True, err=True)
-    call("POST", "/trust", workflow=name, project=here(), digests=[wish["digest"] for wish in wishes])
+def _end_of_agent(outcome: dict[str, Any], as_json: bool) -> None:
+    """Of one agent there is an answer, or an error."""
+    if outcome.get("event") != "done":
+        click.echo(clean(f"error: {outcome.get('message', 'the daemon ended')}"), err=True)
+        sys.exit(1)
+    if not as_json:
+        click.echo(clean(outcome["text"]))
+    sys.exit(0 if outcome["state"] == "done" else 1)
+
+
+def _which(workflow: str | None, rest: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The only workflow of the project when none is named; then what follows is for it."""
+    if workflow is not None and not workflow.startswith("-"):
+        return workflow, rest
+    known = [found["name"] for found in call("GET", "/workflows", project=here())]
+    if len(known) != 1:
+        raise BadInput("say which workflow", hint=f"workflows here: {', '.join(known) or 'none: agent-worker init'}")
+    return known[0], rest if workflow is None else (workflow, *rest)
 
 
 def _split(rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
@@ -159,7 +184,7 @@ def _split(rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
 
 
 def _wanted(workflow: str, message: str | None, given: list[str], *, tag: str, trust: bool) -> dict[str, Any]:
-    name = os.path.abspath(workflow) if workflow.endswith((".yaml", ".yml")) else workflow
+    name = named(workflow)
     params = read_params(name, given) if given else {}
     wanted: dict[str, Any] = {"workflow": name, "tag": tag, "params": params, "message": message, "project": here()}
     return wanted | ({"trust": True} if trust else {})

@@ -26,19 +26,22 @@ from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker import processes
 from agent_worker.compose import Settings, open_engine
-from agent_worker.daemon.discovery import open_private
+from agent_worker.daemon.discovery import authority, open_private
+from agent_worker.daemon.entries import Entries
 from agent_worker.daemon.guardpost import App, Guardpost, Message, Receive, Send, Tokens
 from agent_worker.daemon.http import Door, arguments, route, unrouted
 from agent_worker.daemon.openapi import describe
 from agent_worker.daemon.process import Identity
+from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.errors import BadInput
 from agent_worker.imports import taking_turns
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.office import Office
+from agent_worker.service.timekeeping import Timekeeper
 from agent_worker.storage.files import Root
 
 DATABASE = "state.db"
-_HEAVY = ("agent_worker.backends.model_client", "agent_worker.tools.mcp_client")  # the first real run needs them
+_HEAVY = ("agent_worker.backends.model_client", "agent_worker.tools.mcp_client", "agent_worker.daemon.mcp")  # real runs need them
 
 log = logging.getLogger(__name__)
 
@@ -46,28 +49,37 @@ log = logging.getLogger(__name__)
 async def make_app(identity: Identity) -> App:
     """ASGI. Whatever a last daemon left running goes on as soon as this returns."""
     tokens = Tokens(identity.token)
+    entries = Entries(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
     async with AsyncExitStack() as opening:
         database = identity.home / DATABASE
         # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
         os.close(open_private(database, os.O_RDWR | os.O_CREAT))
-        engine = await opening.enter_async_context(
-            open_engine(Settings(database=database, trust=Root.private(identity.home)))
-        )
+        private = Root.private(identity.home)
+        settings = Settings(database=database, trust=private, programs=identity.home / "programs")
+        engine = await opening.enter_async_context(open_engine(settings, door=entries))
+        entries.seat_of = engine.stage.supervisor.seat
         office = Office(engine.stage, closing=identity.stopping)
         opening.push_async_callback(office.close)
         opening.callback(engine.stage.bus.listen(tokens.hear))
-        mcp = Lazy(lambda: _mcp(office))
+        opening.callback(engine.stage.bus.listen(entries.hear))
+        mcp = Lazy(lambda: _mcp(office, entries))
         opening.push_async_callback(mcp.close)
         await office.open_again()
+        Timekeeper(office)
         everything = opening.pop_all()
-    routes = [*_own_routes(identity), *Door(office).routes(OPERATIONS.values()), Route("/mcp", mcp)]
+    routes = [
+        *_own_routes(identity),
+        *page_routes(office, tokens),
+        *Door(office).routes(OPERATIONS.values()),
+        Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
+    ]
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: unrouted},
         lifespan=lambda _: _life(everything),
     )
     app.router.redirect_slashes = False
-    return Guardpost(app, tokens, identity.host, identity.port)
+    return Guardpost(app, tokens, identity.host, identity.port, {"/health": {"GET"}} | STRANGERS)
 
 
 @asynccontextmanager
@@ -116,11 +128,11 @@ def _own_routes(identity: Identity) -> list[BaseRoute]:
 # --- MCP
 
 
-def _mcp(office: Office) -> App:
+def _mcp(office: Office, entries: Entries) -> App:
     with taking_turns:
         from agent_worker.daemon.mcp import make  # takes a second: this runs in a thread
 
-    return make(office)
+    return make(office, entries)
 
 
 class Lazy:

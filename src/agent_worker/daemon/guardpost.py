@@ -38,7 +38,7 @@ _SECRET_NAMES = frozenset({"token", "access_token"})
 CSP_OF_DATA = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 CSP_OF_PAGES = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
-    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types agent-worker"
 )
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),

@@ -48,9 +48,9 @@ INSTRUCTIONS = "agent-worker runs AI agents that work together. Send to alice, @
 Context = ServerRequestContext[Any]
 
 
-def make(office: Office, entries: Entries | None = None) -> App:
+def make(office: Office, entries: Entries | None = None, *, patience: float = PATIENCE) -> App:
     """ASGI, with a lifespan of its own. `entries` are told what programs do with their tokens."""
-    door = _Door(office, entries)
+    door = _Door(office, entries, patience)
     server: Server[Any] = Server(
         "agent-worker",
         version=version("agent-worker"),
@@ -67,8 +67,9 @@ def make(office: Office, entries: Entries | None = None) -> App:
 
 
 class _Door:
-    def __init__(self, office: Office, entries: Entries | None) -> None:
+    def __init__(self, office: Office, entries: Entries | None, patience: float) -> None:
         self._office = office
+        self._patience = patience
         self._entries = entries
         self._under_way: dict[tuple[str, str], asyncio.Task[Result]] = {}  # calls of agents, by run and words
         self._late: set[asyncio.Task[Any]] = set()  # calls that outlive their answer
@@ -128,7 +129,7 @@ class _Door:
         if work is None:  # otherwise it is still being made: this is somebody asking for its result
             work = self._under_way[key] = asyncio.create_task(hands.call(step, call))
         try:
-            result = await asyncio.wait_for(asyncio.shield(work), PATIENCE)
+            result = await asyncio.wait_for(asyncio.shield(work), self._patience)
         except TimeoutError:
             return _said(f"{asked.name} is still at it. Call it again with the same arguments to get its result.")
         except Fenced:
@@ -145,7 +146,7 @@ class _Door:
         self._late.add(work)
         work.add_done_callback(self._late.discard)
         try:
-            value = await asyncio.wait_for(asyncio.shield(work), PATIENCE)
+            value = await asyncio.wait_for(asyncio.shield(work), self._patience)
         except TimeoutError:
             return _said("It is still being worked on. Look again later with channel_read or workflow_status.")
         except AgentWorkerError as error:

@@ -28,6 +28,8 @@ from agent_worker.definitions.script import ScriptEntry
 
 BackendName = Literal["sdk", "claude", "codex", "cursor", "opencode", "gemini", "acp", "mock"]
 _BACKENDS = frozenset(get_args(BackendName))
+_PROGRAMS = _BACKENDS - {"sdk", "mock"}
+Access = Literal["read", "edit", "full"]
 
 _KEY_REFERENCE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
@@ -162,6 +164,7 @@ class AgentSettings(Block):
     schedule: Schedule | None = None
     requires: tuple[Label, ...] = ()
     isolate: Literal["worktree"] | None = None
+    access: Access = "edit"  #: of a program: look, change files beneath its cwd, or whatever the user may do
     command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     script: tuple[ScriptEntry, ...] | None = None  #: None lets the mock answer by itself
 
@@ -174,6 +177,8 @@ class AgentSettings(Block):
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:
             yield Broken(("command",), "is only for backend acp")
+        if backend in _BACKENDS - _PROGRAMS and written.get("access") is not None:
+            yield Broken(("access",), "is only for coding programs", "tools say what an agent may do")
         if backend in _BACKENDS - {"mock"} and written.get("script") is not None:
             yield Broken(("script",), "is only for backend mock")
         prompts = [key for key in ("prompt", "system_prompt") if written.get(key) is not None]

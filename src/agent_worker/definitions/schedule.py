@@ -1,18 +1,18 @@
-"""When an agent wakes by itself: after a time of rest, by a cron line, or once at a moment."""
+"""When an agent or a workflow begins by itself: after a time of rest, by a cron line, or once at a moment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from agent_worker.address import NAME, TAG
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
-from agent_worker.definitions.fields import Text, parse_duration
+from agent_worker.definitions.fields import Name, Text, parse_duration
 
 SHORTEST = 10.0  #: seconds; a shorter rest would be a busy loop that spends money
 
@@ -62,12 +62,10 @@ def _room(text: str) -> str:
     return text
 
 
-class Schedule(Block):
+class Timing(Block):
     wakeup: Annotated[str, AfterValidator(_wakeup)] | None = None
     at: Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)] | None = None
     tz: Annotated[str, AfterValidator(_zone)] | None = None  #: of the cron line or of `at`; UTC when omitted
-    prompt: Text = "You were woken by your schedule. Look for work that waits for you."
-    workspace: Annotated[str, AfterValidator(_room)] | None = None  #: workflow or workflow:tag
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -79,7 +77,7 @@ class Schedule(Block):
 
     @property
     def interval(self) -> float | None:
-        """Seconds of rest before it wakes, counted from the agent's last activity."""
+        """Seconds of rest before it is due, counted from the last activity."""
         return None if self.wakeup is None or _is_cron(self.wakeup) else parse_duration(self.wakeup)
 
     @property
@@ -96,3 +94,19 @@ class Schedule(Block):
         if self.at is None:
             return None
         return (self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)).astimezone(UTC)
+
+
+class Schedule(Timing):
+    """Of an agent."""
+
+    prompt: Text = "You were woken by your schedule. Look for work that waits for you."
+    workspace: Annotated[str, AfterValidator(_room)] | None = None  #: workflow or workflow:tag
+
+
+class WorkflowSchedule(Timing):
+    """Of a workflow: it is run when it is due; one that is kept alive is kicked off again."""
+
+    misplaced: ClassVar[Mapping[str, str]] = {"workspace": "has no place here: the workflow has its own"}
+
+    prompt: Text | None = None  #: said after the kickoff; in one that is kept alive, instead of it
+    params: dict[Name, str] = Field(default_factory=dict)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from agent_worker.definitions.block import Block, Broken, only_one_of
 from agent_worker.definitions.fields import Duration, Line
 
-_ACTIONS = ("say", "call", "fail", "steps")
+_ACTIONS = ("say", "call", "fail", "steps", "again")
 
 
 class Call(Block):
@@ -25,7 +25,7 @@ def _as_list(value: Any) -> Any:
 
 
 class ScriptEntry(Block):
-    """Exactly one of say, call, fail, steps."""
+    """Exactly one of say, call, fail, steps, again."""
 
     say: str | None = None
     call: (
@@ -36,6 +36,7 @@ class ScriptEntry(Block):
     ) = None
     fail: Literal["transient", "overloaded", "permanent", "resource", "crash"] | None = None
     steps: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = None  #: so many steps without a result
+    again: Literal[True] | None = None  #: the script begins anew
     slow: Duration | None = None  #: how long the entry takes
 
     @classmethod

@@ -32,10 +32,11 @@ from agent_worker.definitions.fields import (
     Whole,
 )
 from agent_worker.definitions.placeholders import OUTPUT, SPACES, is_powerful, is_secret, variable_of
-from agent_worker.definitions.schedule import Schedule
+from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 
 _OF_THE_AGENT = "belongs to the agent's own file, not to a member with `ref`"
-_OVERRIDES = ("model", "backend", "max_tokens", "max_steps", "schedule", "limits")
+_OVERRIDES = ("model", "backend", "max_tokens", "max_steps", "schedule", "limits", "isolate")
+ELECTORATE = 50  # a message calls on no more
 _NO_PERSONAL_FILES = "has no place here: an inline agent has no personal files"
 
 
@@ -52,7 +53,7 @@ class RefMember(Block):
 
     misplaced: ClassVar[Mapping[str, str]] = dict.fromkeys(
         {*AgentDefinition.model_fields}
-        - {"model", "backend", "prompt", "max_tokens", "max_steps", "schedule", "limits"},
+        - {"model", "backend", "prompt", "max_tokens", "max_steps", "schedule", "limits", "isolate"},
         _OF_THE_AGENT,
     )
 
@@ -64,6 +65,7 @@ class RefMember(Block):
     max_steps: Whole | None = None
     schedule: Schedule | None = None
     limits: AgentLimits | None = None
+    isolate: Literal["worktree"] | None = None
 
     @property
     def append(self) -> str:
@@ -196,6 +198,7 @@ class WorkflowDefinition(Block):
     params: tuple[Param, ...] = ()
     setup: tuple[SetupStep, ...] = ()
     kickoff: Text | None = None
+    schedule: WorkflowSchedule | None = None  #: when it is run by itself
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}
     guard: GuardSettings = GuardSettings()
     limits: Limits = Limits()
@@ -205,12 +208,24 @@ class WorkflowDefinition(Block):
         agents = written.get("agents")
         members = list(agents) if isinstance(agents, dict) else []
         yield from _twice([("agents", member) for member in members], [member.lower() for member in members])
+        yield from _schedule_rules(written)
         for key in ("workspace", "context"):
             yield from _workspace_rules(key, written.get(key), members)
         for key, field in (("params", "name"), ("params", "short"), ("setup", "as")):
             found = [(index, str(item[field])) for index, item in entries(written.get(key)) if item.get(field)]
             same = [name if field == "short" else variable_of(name) for _, name in found]
             yield from _twice([(key, index, field) for index, _ in found], same)
+
+
+def with_model(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition], model: str) -> WorkflowDefinition:
+    """All who call a model, or play one, call this one. Programs keep theirs."""
+    members: dict[str, RefMember | InlineMember] = {}
+    for name, member in workflow.agents.items():
+        known = canonical(member.ref, agents) if isinstance(member, RefMember) else None
+        backend = member.backend or (agents[known].backend if known else "sdk")
+        changes = {"model": model, "backend": "sdk"} if backend in ("mock", "sdk") else {}
+        members[name] = member.model_copy(update=changes)
+    return workflow.model_copy(update={"agents": members})
 
 
 def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterator[Broken]:
@@ -220,6 +235,26 @@ def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterato
         owner = settings.get(spelling) if isinstance(settings, dict) else None
         if isinstance(owner, str) and owner != "elect" and canonical(owner, members) is None:
             yield Broken((key, spelling), f'"{owner}" is no member', f"elect, or one of {', '.join(members)}")
+        if owner == "elect" and len(members) > ELECTORATE:
+            yield Broken((key, spelling), f"at most {ELECTORATE} members can elect", "name the owner")
+
+
+def _schedule_rules(written: Mapping[str, Any]) -> Iterator[Broken]:
+    """Nobody is there to give what is missing."""
+    schedule = written.get("schedule")
+    if not isinstance(schedule, dict):
+        return
+    if not written.get("kickoff") and not schedule.get("prompt"):
+        yield Broken(("schedule",), "has nothing to say", "add a prompt: here, or a kickoff:")
+    params = schedule.get("params")
+    given = params if isinstance(params, dict) else {}
+    declared = {str(param.get("name")): param for _, param in entries(written.get("params"))}
+    for name, param in declared.items():
+        if param.get("required") is True and name not in given:
+            yield Broken(("schedule",), f"the param {name} is required", f"params: {{ {name}: … }}")
+    for name in given:
+        if name not in declared:
+            yield Broken(("schedule", "params", name), "the workflow has no such param")
 
 
 def _twice(paths: Sequence[tuple[str | int, ...]], names: Sequence[str]) -> Iterator[Broken]:

@@ -6,8 +6,8 @@ import re
 import unicodedata
 from datetime import datetime
 
-from agent_worker.errors import BadInput, NotFound
-from agent_worker.personal.pages import text_of
+from agent_worker.errors import BadInput, NotFound, Stale
+from agent_worker.personal.pages import rewrite, text_of
 from agent_worker.storage.files import Root
 
 FOLDER = "notes"
@@ -47,6 +47,15 @@ def read(root: Root, name: str) -> str:
     if text is None:
         raise NotFound(f"there is no note {name}", hint=f"notes: {', '.join(names(root)[:20]) or 'none yet'}")
     return text
+
+
+def edit(root: Root, name: str, text: str, *, was: str) -> None:
+    """Another text for a note that still says what it was."""
+    if read(root, name) != was:
+        raise Stale(f"{name} was changed meanwhile", hint="look at it again")
+    if not text.strip() or len(text) > LIMIT:
+        raise BadInput(f"a note holds between one character and {LIMIT // 1024} KiB")
+    rewrite(root, f"{FOLDER}/{name}", lambda _: text)
 
 
 def slug(title: str) -> str:

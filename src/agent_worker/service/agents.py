@@ -202,6 +202,7 @@ async def agent_delete(office: Office, name: str, project: str | None = None, fi
     found, file = _own_file(admitted, name)
     id, definition, root = admitted.agents[found], admitted.project.agents[found], Root(admitted.project.root)
     await office.stage.database.write(_cancel_all, id, now=office.now())
+    await office.stage.supervisor.dismiss(id)
     office.stage.registry.remove(id)
     await asyncio.to_thread(root.remove, file)
     if files:

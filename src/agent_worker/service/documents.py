@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import difflib
+import itertools
 from dataclasses import dataclass
 
 from agent_worker.service.office import Office
@@ -9,6 +12,8 @@ from agent_worker.service.operation import operation
 from agent_worker.storage.database import Row
 from agent_worker.workspaces import documents, resources, workspace
 from agent_worker.workspaces.documents import Author, Document, Documents
+
+LONGEST_CHANGE = 5000  #: lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +58,24 @@ async def doc_history(office: Office, at: str, name: str, project: str | None = 
     return [Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows]
 
 
+@operation("GET", "/changes/{name:path}")
+async def doc_change(office: Office, at: str, name: str, n: int, project: str | None = None) -> list[str]:
+    """What one revision changed, as the lines of a unified diff."""
+    room = await _room(office, at, project)
+    before, after = await office.stage.database.read(documents.revised, room["id"], name, n)
+    return await asyncio.to_thread(_difference, before, after)
+
+
 @operation("GET", "/resources/{id}")
 async def resource_get(office: Office, at: str, id: str, project: str | None = None) -> resources.Resource:
     """A resource, whole."""
     room = await _room(office, at, project)
     return await office.stage.database.read(resources.load, room["id"], id)
+
+
+def _difference(before: str, after: str) -> list[str]:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3)
+    return list(itertools.islice(lines, 2, LONGEST_CHANGE))  # the first two name files
 
 
 async def _documents(office: Office, at: str, project: str | None) -> Documents:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from dataclasses import dataclass
 
 from agent_worker import routing, threads
@@ -11,6 +13,7 @@ from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
 from agent_worker.errors import BadInput, NotFound
 from agent_worker.events import Ended, Event
+from agent_worker.mentions import find_mentions
 from agent_worker.routing import Receipt, Speech
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -43,6 +46,26 @@ class Line:
     id: str = ""
     mentions: tuple[str, ...] = ()
     resource: str | None = None
+    run: str | None = None  #: that said it
+    reply_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """Whom a message would call on, if it were sent now."""
+
+    names: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  #: mentioned, but no members
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How often one has called on another in a channel."""
+
+    who: str
+    whom: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +95,35 @@ async def channel_send(
 
 @operation("GET", "/messages", tool="channel_read")
 async def read(
-    office: Office, at: str, project: str | None = None, since: int = 0, limit: int = 100, last: bool = False
+    office: Office,
+    at: str,
+    project: str | None = None,
+    since: int = 0,
+    limit: int = 100,
+    last: bool = False,
+    before: int | None = None,
 ) -> list[Line]:
-    """Read a channel (`@workflow`) or a conversation (`alice`), after `since`; with `last`, the newest ones."""
+    """Read a channel (`@workflow`) or a conversation (`alice`), after `since`; with `last`, the newest ones.
+
+    With `before`, the newest ones before that.
+    """
     admitted = await office.project(project)
-    return await office.stage.database.read(_read, admitted, parse_address(at), since, max(1, min(limit, 1000)), last)
+    pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before)
+    return await office.stage.database.read(_read, admitted, parse_address(at), pick)
+
+
+@operation("POST", "/preview")
+async def preview(office: Office, at: str, message: str, project: str | None = None) -> Wakes:
+    """Whom a message in a channel would wake. Nothing is sent."""
+    admitted = await office.project(project)
+    return await office.stage.database.read(_wakes, admitted, parse_address(at), message)
+
+
+@operation("GET", "/mentions")
+async def mentions_map(office: Office, at: str, project: str | None = None) -> list[Calls]:
+    """Who has called on whom in a channel, and how often."""
+    admitted = await office.project(project)
+    return await office.stage.database.read(_calls, admitted, parse_address(at))
 
 
 @operation("POST", "/ask", tool="agent_ask")
@@ -152,17 +199,52 @@ def _messages(tx: Transaction, admitted: Admitted, at: Address, since: int, limi
     return channel.read(tx, room["id"], since=since, limit=limit)
 
 
-def _read(tx: Transaction, admitted: Admitted, at: Address, since: int, limit: int, last: bool) -> list[Line]:
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    since: int
+    limit: int
+    last: bool
+    before: int | None
+
+
+def _read(tx: Transaction, admitted: Admitted, at: Address, pick: _Pick) -> list[Line]:
     if at.workflow is None:
-        agent = agent_id(admitted, at.agent or "")
-        context = threads.PERSONAL
+        return _conversation(tx, agent_id(admitted, at.agent or ""), threads.PERSONAL, pick)
+    room = workspace.find(tx, project=admitted.id, workflow=at.workflow, tag=at.tag)["id"]
+    if at.agent is not None:
+        return _conversation(tx, agent_id(admitted, at.agent), room, pick)
+    if pick.last:
+        found = channel.last(tx, room, pick.limit, after=pick.since, before=pick.before or 2**62)
     else:
-        room = workspace.find(tx, project=admitted.id, workflow=at.workflow, tag=at.tag)
-        if at.agent is None:
-            found = channel.last(tx, room["id"], limit, after=since) if last else None
-            found = channel.read(tx, room["id"], since=since, limit=limit) if found is None else found
-            return [Line(m.seq, m.sender, m.text, m.at, m.sort, m.id, m.mentions, m.resource) for m in found]
-        agent, context = agent_id(admitted, at.agent), room["id"]
-    newest = threads.recent(tx, agent, context, limit) if last else None
-    talk = threads.since(tx, agent, context, since, limit=limit) if newest is None else newest
-    return [Line(t.seq, t.who, t.text, t.at, t.sort) for t in talk]
+        found = channel.read(tx, room, since=pick.since, limit=pick.limit)
+    return [Line(m.seq, m.sender, m.text, m.at, m.sort, m.id, m.mentions, m.resource, m.run, m.reply_to) for m in found]
+
+
+def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[Line]:
+    if pick.last:
+        talk = threads.before(tx, agent, context, pick.before, pick.limit)
+    else:
+        talk = threads.since(tx, agent, context, pick.since, limit=pick.limit)
+    return [Line(t.seq, t.who, t.text, t.at, t.sort, run=t.run) for t in talk]
+
+
+def _wakes(tx: Transaction, admitted: Admitted, at: Address, text: str) -> Wakes:
+    room = workspace.find(tx, project=admitted.id, workflow=at.workflow or "", tag=at.tag)
+    members = tuple(workspace.seated(tx, room["id"]))
+    if at.agent is not None:
+        return Wakes((at.agent,), members=members)
+    found = find_mentions(text, members, sender="user")
+    return Wakes(found.names, found.unknown, members)
+
+
+def _calls(tx: Transaction, admitted: Admitted, at: Address) -> list[Calls]:
+    room = workspace.find(tx, project=admitted.id, workflow=at.workflow or "", tag=at.tag)
+    counted: Counter[tuple[str, str]] = Counter()
+    for row in tx.all(
+        """select sender, mentions, count(*) as n from message
+            where workspace = :room and mentions <> '[]' group by sender, mentions order by sender, mentions""",
+        room=room["id"],
+    ):
+        for name in json.loads(row["mentions"]):
+            counted[row["sender"], name] += row["n"]
+    return [Calls(who, whom, count) for (who, whom), count in counted.items()]

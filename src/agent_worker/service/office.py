@@ -7,22 +7,25 @@ that were running are opened again, with the members their files name now.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Coroutine
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, find_project, load_project
-from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.errors import AgentWorkerError, BadInput, NotFound
+from agent_worker.definitions.remote import Fetched, Remote, is_remote, parse_remote
+from agent_worker.definitions.workflow import WorkflowDefinition, with_model
+from agent_worker.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Refused
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.workflows import instance as instances
 from agent_worker.workflows.instance import Instance, Stage, Summary
+from agent_worker.workflows.remote import Remotes
 from agent_worker.workspaces import workspace
 
 log = logging.getLogger(__name__)
@@ -51,6 +54,15 @@ class _Finishing:
             self.outcome.set_exception(error)
         else:
             self.outcome.set_result(work.result())
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A workflow, and what it is read from again after a restart."""
+
+    definition: WorkflowDefinition
+    file: str
+    fetched: Fetched | None = None
 
 
 class Office:
@@ -121,8 +133,11 @@ class Office:
     async def _reopen(self, room: Row) -> None:
         root = (await self.stage.database.read(_root_of, room["project"]))["root"]
         admitted = await self.project(root)
-        workflow, _ = self.workflow(admitted, room["file"] or room["workflow"])
-        running = await instances.reopen(self.stage, admitted, workflow, room)
+        found = await self.workflow(admitted, room["file"] or room["workflow"])
+        definition, model = found.definition, json.loads(room["given"]).get(instances.MODEL)
+        if model:
+            definition = with_model(definition, admitted.project.agents, model)
+        running = await instances.reopen(self.stage, admitted, definition, room)
         self._instances[running.id] = running
         if room["ends"] == "quiet":
             self.background(self.finish(running))
@@ -162,16 +177,30 @@ class Office:
         )
         return self._instances[room["id"]]
 
-    def workflow(self, admitted: Admitted, name: str) -> tuple[WorkflowDefinition, str]:
-        """A workflow by its name or by the path of its file, and that path."""
+    def running(self, room: str) -> Instance | None:
+        """By the id of its workspace."""
+        return self._instances.get(room)
+
+    async def workflow(self, admitted: Admitted, name: str) -> Found:
+        """A workflow by its name, by the path of its file, or by where it is fetched from."""
         project = admitted.project
         if name in project.workflows:
-            return project.workflows[name], str(project.workflow_files[name])
+            return Found(project.workflows[name], str(project.workflow_files[name]))
+        if is_remote(name):
+            fetched = await self.remotes().get(workflow_source(name), now=self.stage.clock.now())
+            return await asyncio.to_thread(read_fetched, admitted, fetched)
         if name.endswith((".yaml", ".yml")):
             path = Path(name) if os.path.isabs(name) else project.root / name
-            return project.load_workflow(path), str(path)
+            return Found(project.load_workflow(path), str(path))
+        if broken := [one for one in project.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
+            raise DefinitionError(broken)
         known = ", ".join(project.workflows) or "none yet"
         raise NotFound(f"there is no workflow {name} in {project.root}", hint=f"workflows: {known}")
+
+    def remotes(self) -> Remotes:
+        if self.stage.remotes is None:
+            raise Refused("nothing is fetched here: there is no home to keep it in", hint="use the daemon")
+        return self.stage.remotes
 
     # --- tasks ----------------------------------------------------------------------------------------
 
@@ -185,6 +214,24 @@ class Office:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def workflow_source(text: str) -> Remote:
+    remote = parse_remote(text)
+    if not remote.path.endswith((".yaml", ".yml")):
+        raise BadInput(f"{text} does not lead to a workflow", hint="its path ends in .yaml")
+    return remote
+
+
+def read_fetched(admitted: Admitted, fetched: Fetched) -> Found:
+    """The workflow for the agents of this project."""
+    path = fetched.root / PurePosixPath(fetched.remote.path).name
+    if not path.is_file():
+        raise NotFound(f"there is no {fetched.remote.path} in {fetched.remote.url} at {fetched.commit}")
+    try:
+        return Found(admitted.project.load_workflow(path), fetched.pinned, fetched)
+    except DefinitionError as error:  # whoever reads it knows the source, not where we keep it
+        raise DefinitionError([replace(one, file=str(fetched.remote)) for one in error.problems]) from None
 
 
 def _project_at(directory: str) -> Path:
@@ -212,10 +259,10 @@ def _stamp(root: Path) -> tuple[tuple[str, int, int], ...]:
 
 def _roots_with_work(tx: Transaction) -> list[Row]:
     return tx.all(
-        """select distinct p.root from project p join agent a on a.project = p.id
-            where exists (select 1 from instruction i
-                           where i.agent = a.id and i.state in ('queued', 'running', 'waiting'))
-               or exists (select 1 from schedule s where s.agent = a.id and s.state = 'active')"""
+        """select p.root from project p
+            where exists (select 1 from instruction i join agent a on a.id = i.agent
+                           where a.project = p.id and i.state in ('queued', 'running', 'waiting'))
+               or exists (select 1 from schedule s where s.project = p.id and s.state = 'active')"""
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from agent_worker.errors import NotFound
+from agent_worker.errors import NotFound, Stale
 from agent_worker.personal import memory, notes, todos
 from agent_worker.personal.todos import Todo
 from agent_worker.service.messages import agent_id
@@ -29,11 +29,20 @@ async def memory_show(office: Office, name: str, project: str | None = None) -> 
 
 @operation("PUT", "/agents/{name}/memory")
 async def memory_set(
-    office: Office, name: str, key: str, value: str, file: str = memory.CORE, project: str | None = None
+    office: Office,
+    name: str,
+    key: str,
+    value: str,
+    file: str = memory.CORE,
+    project: str | None = None,
+    was: str | None = None,
 ) -> str:
-    """Let an agent remember something; an empty value archives it."""
+    """Let an agent remember something; an empty value archives it. With `was`, only if it still is that."""
     home = await _home(office, name, project)
     now = office.stage.clock.now()
+    if was is not None:
+        known = await asyncio.to_thread(memory.find, home, key)
+        _same(f"what {name} remembers as {key}", known.value if known else "", was)
     if not value:
         await asyncio.to_thread(memory.forget, home, key, when=now)
         return "archived"
@@ -53,6 +62,14 @@ async def note_show(office: Office, name: str, note: str, project: str | None = 
     return await asyncio.to_thread(notes.read, await _home(office, name, project), note)
 
 
+@operation("PUT", "/agents/{name}/notes/{note}")
+async def note_edit(office: Office, name: str, note: str, text: str, was: str, project: str | None = None) -> str:
+    """Replace a note that still says what it `was`."""
+    home = await _home(office, name, project)
+    await asyncio.to_thread(notes.edit, home, note, text, was=was)
+    return text
+
+
 @operation("GET", "/agents/{name}/todos")
 async def todos_list(office: Office, name: str, project: str | None = None) -> list[Todo]:
     """An agent's todos."""
@@ -68,11 +85,21 @@ async def todo_put(office: Office, name: str, text: str, project: str | None = N
 
 
 @operation("DELETE", "/agents/{name}/todos/{number}")
-async def todo_tick(office: Office, name: str, number: int, project: str | None = None) -> list[Todo]:
-    """Tick off a todo."""
+async def todo_tick(
+    office: Office, name: str, number: int, project: str | None = None, was: str | None = None
+) -> list[Todo]:
+    """Tick off a todo. With `was`, only if that number still says so."""
     home = await _home(office, name, project)
+    if was is not None:
+        there = await asyncio.to_thread(todos.load, home)
+        _same(f"todo {number} of {name}", next((t.text for t in there if t.number == number), ""), was)
     await asyncio.to_thread(todos.finish, home, number)
     return await asyncio.to_thread(todos.load, home)
+
+
+def _same(what: str, now: str, was: str) -> None:
+    if now != was:
+        raise Stale(f"{what} was changed meanwhile: it is now {now[:200]!r}", hint="look at it again")
 
 
 async def _home(office: Office, name: str, project: str | None) -> Root:

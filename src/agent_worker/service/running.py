@@ -16,6 +16,7 @@ from agent_worker import identities, routing
 from agent_worker.address import Address, parse_address
 from agent_worker.agents.roster import Admitted
 from agent_worker.definitions.checks import check_paths_of_workflow, check_placeholders
+from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.loading import located, refuse
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import Source
@@ -75,12 +76,13 @@ async def run(
     params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
     project: str | None = None,
     trust: bool = False,
+    model: ModelName | None = None,
 ) -> Stream:
     """Give work to an agent, a workflow or the agents defined here, and see what happens until it is done.
 
     Events: chunk, tool_call, tool_result, step, message and others; the last one is done or error.
     """
-    return await _play(office, _Wish(message, agent, workflow, agents, tag, params, trust), project)
+    return await _play(office, _Wish(message, agent, workflow, agents, tag, params, trust, model), project)
 
 
 @operation("POST", "/serve")
@@ -94,9 +96,10 @@ async def serve(
     params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
     project: str | None = None,
     trust: bool = False,
+    model: ModelName | None = None,
 ) -> Served:
     """Give work to an agent, a workflow or the agents defined here, and wait for what comes of it."""
-    play = await _play(office, _Wish(message, agent, workflow, agents, tag, params, trust), project)
+    play = await _play(office, _Wish(message, agent, workflow, agents, tag, params, trust, model), project)
     try:
         async for _ in play:
             pass
@@ -114,6 +117,7 @@ class _Wish:
     tag: str
     params: dict[str, str]
     trust: bool  #: approve what the workflow could execute, as it is now
+    model: str | None = None  #: of all members of the workflow that use one
 
 
 async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
@@ -130,6 +134,7 @@ async def _play(office: Office, wish: _Wish, project: str | None) -> _Play:
                 message=wish.message,
                 ends="quiet",
                 trust=wish.trust,
+                model=wish.model,
             )
             return await _follow_team(office, starting)
         case _Wish(message=str(message), agents=dict(agents), agent=None, workflow=None):

@@ -1,73 +1,158 @@
-"""Schedules, as a person sets them. One in an agent's file is set again whenever that file changes."""
+"""Schedules of agents and workflows, as a person sets them.
+
+What a person sets counts more than what a file says, and stays until the person clears it; then the file counts again.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from agent_worker.address import canonical, parse_address
 from agent_worker.agents import schedule
+from agent_worker.agents.roster import Admitted
 from agent_worker.agents.schedule import Timer
-from agent_worker.definitions.schedule import Schedule
-from agent_worker.errors import BadInput
+from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
+from agent_worker.errors import BadInput, NotFound, Refused
 from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
+from agent_worker.storage.database import Row
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    agent: str
+    target: str  #: alice, or @workflow
     wakeup: str
     prompt: str
     workspace: str
-    due_at: int | None
-    fired_at: int | None
+    due_at: int | None  #: next
+    fired_at: int | None  #: last
+    set_by: str = "file"  #: file | person
+    tz: str = ""
+    params: dict[str, str] = field(default_factory=dict)
 
 
 @operation("GET", "/schedules")
 async def schedules_list(office: Office, project: str | None = None) -> list[Scheduled]:
     """All schedules of a project, with when each is due next and was last."""
     admitted = await office.project(project)
-    rows = await office.stage.database.read(schedule.of_project, admitted.id)
-    found = []
-    for row in rows:
-        spec = Schedule.model_validate_json(row["spec"])
-        when = spec.wakeup or f"at {spec.at.isoformat() if spec.at else ''}"
-        found.append(Scheduled(row["name"], when, row["prompt"], row["workspace"], row["due_at"], row["fired_at"]))
-    return found
+    return [_scheduled(row) for row in await office.stage.database.read(schedule.of_project, admitted.id)]
 
 
-@operation("PUT", "/schedules/{name}")
+@operation("GET", "/schedules/{target}")
+async def schedule_get(office: Office, target: str, project: str | None = None) -> Scheduled:
+    """The schedule of an agent, or of a @workflow."""
+    admitted = await office.project(project)
+    id = _id(admitted, target)
+    for row in await office.stage.database.read(schedule.of_project, admitted.id):
+        if row["id"] == id:
+            return _scheduled(row)
+    raise NotFound(f"{target} has no schedule", hint=f"agent-worker schedule set {target} 5m")
+
+
+@operation("PUT", "/schedules/{target}")
 async def schedule_set(
     office: Office,
-    name: str,
+    target: str,
     wakeup: str | None = None,
     at: str | None = None,
     tz: str | None = None,
     prompt: str | None = None,
     workspace: str | None = None,
+    params: dict[str, str] | None = None,
     project: str | None = None,
-) -> list[Scheduled]:
-    """Wake an agent by an interval (5m), a cron line (0 9 * * 1-5) or once (at)."""
+) -> Scheduled:
+    """Wake an agent, or run a @workflow, by an interval (5m), a cron line (0 9 * * 1-5) or once (at)."""
     admitted = await office.project(project)
-    given = {"wakeup": wakeup, "at": at, "tz": tz, "prompt": prompt, "workspace": workspace}
+    agent, workflow = _target(admitted, target)
+    given = {"wakeup": wakeup, "at": at, "tz": tz, "prompt": prompt, "workspace": workspace, "params": params}
+    wanted = _checked(WorkflowSchedule if workflow else Schedule, {k: v for k, v in given.items() if v is not None})
+    if workflow:
+        await _check_workflow(office, admitted, workflow, wanted)
+    timer = Timer(admitted.id, wanted, agent=agent, workflow=workflow, set_by="person")
+    await office.stage.database.write(schedule.keep, timer, now=office.stage.clock.now())
+    if office.stage.roster.ticker:
+        office.stage.roster.ticker.look_again()
+    return await schedule_get(office, target, project)
+
+
+@operation("DELETE", "/schedules/{target}")
+async def schedule_clear(office: Office, target: str, project: str | None = None) -> bool:
+    """End what a person has set. True if there was something; what the file says counts again."""
+    admitted = await office.project(project)
+    agent, workflow = _target(admitted, target)
+    id, written = schedule.id_of(admitted.id, agent, workflow), _in_file(admitted, agent, workflow)
+    was = await office.stage.database.write(schedule.clear, id, set_by="person")
+    if not was and written:
+        raise Refused(f"the schedule of {target} is in its file", hint="remove it there: the lines under schedule:")
+    if written:
+        timer = Timer(admitted.id, written, agent=agent, workflow=workflow)
+        await office.stage.database.write(schedule.keep, timer, now=office.stage.clock.now())
+    return was
+
+
+def _in_file(admitted: Admitted, agent: str | None, workflow: str) -> Schedule | WorkflowSchedule | None:
+    if agent is not None:
+        return next(admitted.definition(name).schedule for name, id in admitted.agents.items() if id == agent)
+    name, _, tag = workflow.partition(":")
+    return admitted.project.workflows[name].schedule if tag == "main" else None
+
+
+def _scheduled(row: Row) -> Scheduled:
+    spec = schedule.spec_of(row)
+    return Scheduled(
+        target=row["name"] or f"@{row['workflow'].removesuffix(':main')}",
+        wakeup=spec.wakeup or f"at {spec.at.isoformat() if spec.at else ''}",
+        prompt=row["prompt"],
+        workspace=row["workspace"],
+        due_at=row["due_at"],
+        fired_at=row["fired_at"],
+        set_by=row["set_by"],
+        tz=spec.tz or "",
+        params=spec.params if isinstance(spec, WorkflowSchedule) else {},
+    )
+
+
+def _id(admitted: Admitted, target: str) -> str:
+    return schedule.id_of(admitted.id, *_target(admitted, target))
+
+
+def _target(admitted: Admitted, target: str) -> tuple[str | None, str]:
+    """An agent's id, or workflow:tag."""
+    address = parse_address(target)
+    if address.workflow is None:
+        return agent_id(admitted, target), ""
+    if address.agent is not None:
+        raise BadInput(f"{target} is a member", hint=f"set it for {address.agent}, with --workspace {address.workflow}")
+    name = canonical(address.workflow, admitted.project.workflows)
+    if name is None:
+        known = ", ".join(f"@{name}" for name in admitted.project.workflows) or "none"
+        raise NotFound(f"there is no workflow {address.workflow}", hint=f"workflows: {known}")
+    return None, f"{name}:{address.tag}"
+
+
+async def _check_workflow(
+    office: Office, admitted: Admitted, workflow: str, wanted: Schedule | WorkflowSchedule
+) -> None:
+    """Nobody will be there to give what is missing."""
+    definition = (await office.workflow(admitted, workflow.partition(":")[0])).definition
+    params = wanted.params if isinstance(wanted, WorkflowSchedule) else {}
+    known = {param.name: param for param in definition.params}
+    wrong = [name for name in params if name not in known]
+    missing = [name for name, param in known.items() if param.required and name not in params]
+    if wrong or missing:
+        told = f"has no parameter {wrong[0]}" if wrong else f"needs the parameter {missing[0]}"
+        raise BadInput(f"{definition.name} {told}", hint=f"it takes: {', '.join(known) or 'none'}")
+    if not definition.kickoff and not wanted.prompt:
+        raise BadInput(f"{definition.name} has no kickoff, so nobody would be called", hint="add --prompt '@…'")
+
+
+def _checked(kind: type[Schedule] | type[WorkflowSchedule], given: dict[str, object]) -> Schedule | WorkflowSchedule:
     try:
-        wanted = Schedule.model_validate({key: value for key, value in given.items() if value is not None})
+        return kind.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise BadInput(f"{where}: {first['msg']}".lstrip(": "), hint="such as 5m or '0 9 * * 1-5'") from None
-    agent = agent_id(admitted, name)
-    timer = Timer(f"s_{agent}", admitted.id, agent, wanted)
-    await office.stage.database.write(schedule.keep, timer, now=office.stage.clock.now())
-    if office.stage.roster.ticker:
-        office.stage.roster.ticker.look_again()
-    return [s for s in await schedules_list(office, project) if s.agent.lower() == name.lower()]
-
-
-@operation("DELETE", "/schedules/{name}")
-async def schedule_clear(office: Office, name: str, project: str | None = None) -> bool:
-    """End a schedule. True if there was one."""
-    admitted = await office.project(project)
-    return await office.stage.database.write(schedule.clear, f"s_{agent_id(admitted, name)}")

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agent_worker.agents.roster import Admitted
-from agent_worker.service.office import Office
+from agent_worker.service.office import Found, Office
 from agent_worker.service.operation import operation
 from agent_worker.trust.powers import Power, powers_of
 
@@ -25,10 +25,8 @@ class Wish:
 async def trust_list(office: Office, project: str | None = None, workflow: str | None = None) -> list[Wish]:
     """What a project, or one of its workflows, would do that was not approved."""
     admitted = await office.project(project)
-    waiting = await asyncio.to_thread(
-        office.stage.gate.unapproved, admitted.project.root, _powers(office, admitted, workflow)
-    )
-    return [Wish(one.power.what, one.shown(), one.power.digest, one.before is not None) for one in waiting]
+    found = await office.workflow(admitted, workflow) if workflow else None
+    return await wishes(office, admitted, found)
 
 
 @operation("POST", "/trust")
@@ -43,7 +41,19 @@ async def trust_give(
 async def approve(
     office: Office, admitted: Admitted, workflow: str | None = None, digests: list[str] | None = None
 ) -> int:
-    wanted = [p for p in _powers(office, admitted, workflow) if digests is None or p.digest in digests]
+    found = await office.workflow(admitted, workflow) if workflow else None
+    return await approve_all(office, admitted, found, digests)
+
+
+async def wishes(office: Office, admitted: Admitted, found: Found | None) -> list[Wish]:
+    powers = await asyncio.to_thread(_powers, admitted, found)
+    waiting = await asyncio.to_thread(office.stage.gate.unapproved, admitted.project.root, powers)
+    return [Wish(one.power.what, one.shown(), one.power.digest, one.before is not None) for one in waiting]
+
+
+async def approve_all(office: Office, admitted: Admitted, found: Found | None, digests: list[str] | None) -> int:
+    powers = await asyncio.to_thread(_powers, admitted, found)
+    wanted = [power for power in powers if digests is None or power.digest in digests]
     root = admitted.project.root
     waiting = await asyncio.to_thread(office.stage.gate.unapproved, root, wanted)
     if waiting:
@@ -52,5 +62,7 @@ async def approve(
     return len(waiting)
 
 
-def _powers(office: Office, admitted: Admitted, workflow: str | None) -> tuple[Power, ...]:
-    return powers_of(admitted.project, office.workflow(admitted, workflow)[0] if workflow else None)
+def _powers(admitted: Admitted, found: Found | None) -> tuple[Power, ...]:
+    if found is None:
+        return powers_of(admitted.project)
+    return powers_of(admitted.project, found.definition, found.fetched)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_worker.agents import rescue
-from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.service.office import Office
+from agent_worker.definitions.fields import ModelName
+from agent_worker.definitions.workflow import with_model
+from agent_worker.service.office import Found, Office
 from agent_worker.service.operation import operation
 from agent_worker.service.trust import approve
 from agent_worker.storage.database import Row, Transaction
@@ -33,6 +34,8 @@ class Running:
     messages: int
     directory: str
     members: list[Member] = field(default_factory=list)
+    document_owner: str = ""  #: the one member who writes documents; '' when everybody does
+    coordinator: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ async def workflows_list(office: Office, project: str | None = None, file: str |
     """The workflows of a project, and one in a file elsewhere if it is named."""
     admitted = await office.project(project)
     names = [*admitted.project.workflows, *([file] if file else [])]
-    return [_workflow(*office.workflow(admitted, name)) for name in names]
+    return [_workflow(await office.workflow(admitted, name)) for name in names]
 
 
 @operation("GET", "/instances")
@@ -76,9 +79,10 @@ async def workflow_start(
     params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
     message: str | None = None,
     trust: bool = False,
+    model: ModelName | None = None,
 ) -> Running:
-    """Start a workflow and keep it alive until it is stopped."""
-    running = await begin(office, workflow, project, tag=tag, params=params, message=message, trust=trust)
+    """Start a workflow and keep it alive until it is stopped. `model` takes the place of its members' models."""
+    running = await begin(office, workflow, project, tag=tag, params=params, message=message, trust=trust, model=model)
     return await office.stage.database.read(_running_by_id, running.id)
 
 
@@ -127,19 +131,30 @@ async def begin(
     message: str | None = None,
     ends: str = "stop",
     trust: bool = False,
+    model: str | None = None,
 ) -> Instance:
-    """`trust` approves all that the workflow could execute, as it is now."""
+    """`trust` approves all that the workflow could execute, as it is now; `model` is used by all who use one."""
     admitted = await office.project(project)
     if trust:
         await approve(office, admitted, workflow)
-    definition, file = office.workflow(admitted, workflow)
-    wanted = Start(definition, tag=tag, params=params or {}, message=message, file=file, ends=ends)
+    found = await office.workflow(admitted, workflow)
+    wanted = Start(
+        found.definition if model is None else with_model(found.definition, admitted.project.agents, model),
+        tag=tag,
+        params=params or {},
+        message=message,
+        file=found.file,
+        ends=ends,
+        fetched=found.fetched,
+        model=model or "",
+    )
     return await office.start(admitted, wanted)
 
 
-def _workflow(definition: WorkflowDefinition, file: str) -> Workflow:
-    params = [param.model_dump(mode="json") for param in definition.params]
-    return Workflow(definition.name, file, list(definition.agents), params)
+def _workflow(found: Found) -> Workflow:
+    params = [param.model_dump(mode="json") for param in found.definition.params]
+    file = str(found.fetched.remote) if found.fetched else found.file
+    return Workflow(found.definition.name, file, list(found.definition.agents), params)
 
 
 def _instances(tx: Transaction, project: str) -> list[Running]:
@@ -157,4 +172,5 @@ def _running(tx: Transaction, row: Row) -> Running:
     ]
     name = row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}"
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
-    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members)
+    offices = row["document_owner"], row["coordinator"]
+    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *offices)

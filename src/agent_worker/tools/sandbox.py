@@ -29,8 +29,8 @@ CONTROL_NAMES = (
     *(".git", ".envrc", ".vscode", ".idea", ".agents", ".workflows"),
     *(".claude", ".mcp.json", ".cursor", ".codex", ".opencode", "opencode.json", ".gemini"),
 )
-#: Ours, so approved by content before they count. No stand-in: we ourselves would stumble over it.
-PROJECT_FILES = ("moniro.yaml", ".agents.yaml")
+#: Ours: approved by content before they count, or written by us alone. No stand-in: we would stumble over it.
+PROJECT_FILES = ("moniro.yaml", ".agents.yaml", ".workspace")
 SHELL_PROFILES = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"),
     *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish"),

@@ -23,6 +23,7 @@ MAIN = "SKILL.md"
 FILE_CAP = 64 * 1024
 DESCRIPTION_CAP = 500  #: characters
 SKILLS = 200
+LEVELS = 3  #: folders above a skill: those that were imported lie in owner/repo/
 FILES = 100  #: named with a skill
 
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*$(?:\r?\n)?", re.DOTALL | re.MULTILINE)
@@ -69,22 +70,28 @@ def revealed(text: str) -> str:
     return "".join(f"⟦{_name(c)}⟧" if _is_hidden(c) else c for c in text)
 
 
-def _skills_in(directory: Root) -> Iterator[Skill]:
+def _skills_in(directory: Root, above: str = "", level: int = 1) -> Iterator[Skill]:
+    """Those right here first; then those in folders that are none themselves, named by the way to them."""
     try:
         entries = directory.list()
     except (AgentWorkerError, OSError):
         return
-    for entry in entries:
-        folder = directory.beneath(entry.name)
+    deeper: list[tuple[Root, str]] = []
+    for entry in (entry for entry in entries if entry.is_directory):
+        folder, name = directory.beneath(entry.name), f"{above}{entry.name}"
         try:
-            if entry.is_directory and folder.exists(MAIN):
-                yield Skill(entry.name, _description(folder), folder)
+            if folder.exists(MAIN):
+                yield Skill(name, _description(folder), folder)
+            else:
+                deeper.append((folder, f"{name}/"))
         except AgentWorkerError as error:
-            yield Skill(entry.name, f"(cannot be used: {error.message})", folder)
+            yield Skill(name, f"(cannot be used: {error.message})", folder)
+    for folder, name in deeper if level < LEVELS else ():
+        yield from _skills_in(folder, name, level + 1)
 
 
 def _description(folder: Root) -> str:
-    front = _FRONT.match(_text(folder, MAIN))
+    front = _FRONT.match(text_of(folder, MAIN))
     written = _front_matter(front[1]).get("description") if front else None
     text = " ".join(revealed(written).split()) if isinstance(written, str) else ""
     return text[:DESCRIPTION_CAP] or "(no description)"
@@ -104,13 +111,14 @@ def _read(directories: Sequence[Path], name: str, file: str) -> str:
     skill = next((skill for skill in find_skills(directories) if skill.name == name), None)
     if skill is None:
         raise NotFound(f"there is no skill {name!r}", hint="see skill_list")
-    text = revealed(_text(skill.root, file))
+    text = revealed(text_of(skill.root, file))
     if file != MAIN or not (others := [path for path in _files(skill.root) if path != MAIN]):
         return text
     return f"{text}\n\n[other files of this skill: {', '.join(others)}]"
 
 
-def _text(folder: Root, file: str) -> str:
+def text_of(folder: Root, file: str) -> str:
+    """A file of a skill. Raises Refused or BadInput when it is no text, or too long."""
     text = folder.read_text(file, limit=FILE_CAP)
     if "\0" in text:
         raise Refused(f"{file} is not a text file")

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from agent_worker import instructions
-from agent_worker.storage.database import Transaction
+from agent_worker import instructions, routing
+from agent_worker.clock import micros
+from agent_worker.errors import Refused
+from agent_worker.storage.database import Row, Transaction
 from agent_worker.tools.tool import Desk, tool
 from agent_worker.workspaces import workspace
-from agent_worker.workspaces.documents import DEFAULT, Author, Document, Documents
+from agent_worker.workspaces.documents import DEFAULT, Author, Document, Documents, checked_name
 
 
 @tool
 def team_members(tx: Transaction, desk: Desk) -> str:
     """Who is in this workspace, what each is doing, and what each says about it."""
     assert desk.seat.workspace
-    lines = []
-    for row in workspace.members(tx, desk.seat.workspace):
-        state = "paused" if row["paused"] else row["state"]
-        status = f": {row['status']}" if row["status"] else ""
-        lines.append(f"@{row['name']}{' (you)' if row['agent'] == desk.seat.agent else ''} {state}{status}")
-    return "\n".join(lines)
+    room = workspace.get(tx, desk.seat.workspace)
+    return "\n".join(_member(desk, room, row) for row in workspace.members(tx, desk.seat.workspace))
+
+
+def _member(desk: Desk, room: Row, row: Row) -> str:
+    is_it = {
+        "you": row["agent"] == desk.seat.agent,
+        "coordinator": row["name"] == room["coordinator"],
+        "owns the documents": row["name"] == room["document_owner"],
+    }
+    known = ", ".join(what for what, holds in is_it.items() if holds)
+    state = "paused" if row["paused"] else row["state"]
+    status = f": {row['status']}" if row["status"] else ""
+    return f"@{row['name']}{f' ({known})' if known else ''} {state}{status}"
 
 
 @tool(repeatable=True)
@@ -55,6 +65,32 @@ async def team_doc_append(desk: Desk, text: str, name: str = DEFAULT) -> str:
     """Add text to the end of a document; it begins with this text if it does not exist."""
     documents = await _documents(desk)
     return await _written(desk, await documents.append(name, text, by=_author(desk)))
+
+
+@tool
+def team_doc_suggest(tx: Transaction, desk: Desk, suggestion: str, document: str = DEFAULT) -> str:
+    """Tell the owner of the documents what you would write in one of them. The owner is called on and decides."""
+    seat, now = desk.seat, micros(desk.clock.now())
+    assert seat.workspace
+    owner = workspace.get(tx, seat.workspace)["document_owner"]
+    if owner in ("", seat.name):
+        raise Refused(
+            "nobody owns the documents here" if not owner else "you own the documents",
+            hint="write it yourself: team_doc_append, team_doc_write",
+        )
+    routing.check_size(suggestion)
+    speech = routing.Speech(
+        workspace=seat.workspace,
+        sender=seat.name,
+        text=f"@{owner} I suggest for {checked_name(document)}:\n{suggestion}",
+        calls=(owner,),  # whoever the suggestion names
+        root=seat.root,
+        hop=seat.hop + 1,
+        run=seat.run,
+    )
+    receipt = routing.say(tx, speech, now=now)
+    instructions.note_produced(tx, seat.run)
+    return f"Suggested to {owner} as #{receipt.seq}."
 
 
 async def _documents(desk: Desk) -> Documents:

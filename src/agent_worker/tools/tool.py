@@ -25,6 +25,8 @@ from agent_worker.guard.library import Library
 from agent_worker.storage.database import Database
 from agent_worker.storage.files import Root
 
+_LARGEST = 2**63
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -149,9 +151,19 @@ def _checked_by(arguments: type[BaseModel]) -> Check:
             checked = arguments.model_validate(given)
         except ValidationError as error:
             raise BadInput(f"{arguments.__name__}: {_sentence(error)}", hint=_signature(arguments)) from None
-        return {name: getattr(checked, name) for name in type(checked).model_fields}
+        values = {name: getattr(checked, name) for name in type(checked).model_fields}
+        if too_large := [name for name, value in values.items() if not _fits(value)]:
+            raise BadInput(f"{arguments.__name__}: {', '.join(too_large)}: this number is too large")
+        return values
 
     return check
+
+
+def _fits(value: Any) -> bool:
+    """Does the database take it, as far as numbers go?"""
+    if isinstance(value, list):
+        return all(map(_fits, value))
+    return not isinstance(value, int) or -_LARGEST <= value < _LARGEST
 
 
 def _sentence(error: ValidationError) -> str:

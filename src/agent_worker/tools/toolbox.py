@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.errors import BadInput
-from agent_worker.tools import channel, me, person, recall, resources, task, team
+from agent_worker.tools import channel, decisions, me, person, recall, resources, task, team
 from agent_worker.tools.python_functions import python_tool
 from agent_worker.tools.skills import skill_tools
 from agent_worker.tools.tool import Tool
@@ -26,6 +26,11 @@ TEAM: tuple[Tool, ...] = (
     team.team_doc_create,
     team.team_doc_write,
     team.team_doc_append,
+    team.team_doc_suggest,
+    decisions.team_proposal_create,
+    decisions.team_vote,
+    decisions.team_proposal_status,
+    decisions.team_proposal_cancel,
     resources.resource_create,
     resources.resource_read,
 )

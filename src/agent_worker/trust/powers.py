@@ -19,12 +19,13 @@ from agent_worker.address import canonical
 from agent_worker.definitions.agent import AgentDefinition, McpServer, Provider, Tool
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.project import Project
+from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content
 from agent_worker.trust.shown import in_ascii, one_line, revealed
 
 Kind = Literal[
-    "setup", "variables", "environment", "endpoint", "mcp", "python", "shell", "skills", "program", "settings"
+    "source", "setup", "variables", "environment", "endpoint", "mcp", "python", "shell", "skills", "program", "settings"
 ]
 
 #: What the programs read from a project by themselves and obey: hooks, servers, addresses, permissions, plugins.
@@ -32,7 +33,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "claude": (".mcp.json", ".claude/settings.json", ".claude/settings.local.json"),
     "codex": (".codex/config.toml", ".codex/hooks.json"),
     "cursor": (".cursor/mcp.json", ".cursor/cli.json", ".cursor/hooks.json"),
-    "gemini": (".gemini/settings.json", ".gemini/.env", ".gemini/extensions"),
+    "gemini": (".gemini/settings.json", ".gemini/.env", ".gemini/extensions", ".gemini/policies"),
     "opencode": (
         "opencode.json",
         "opencode.jsonc",
@@ -41,6 +42,11 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }
 SETTINGS["acp"] = tuple(name for names in SETTINGS.values() for name in names)  # it may be any of them
 
+_MAY = {
+    "read": "reads files and changes none",
+    "edit": "reads and changes files",
+    "full": "runs any command and changes any file with all your rights, without asking,",
+}
 _SHELL_WORD = re.compile(r"[^\s;&|<>()$`\"'=]{1,1000}")
 _SCRIPTS = {".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua"}
 
@@ -62,9 +68,16 @@ class Power:
         return self.kind, self.who, self.name
 
 
-def powers_of(project: Project, workflow: WorkflowDefinition | None = None) -> tuple[Power, ...]:
-    """Of one workflow and its members; without one, of everything in the project."""
+def powers_of(
+    project: Project, workflow: WorkflowDefinition | None = None, fetched: Fetched | None = None
+) -> tuple[Power, ...]:
+    """Of one workflow and its members; without one, of everything in the project.
+
+    Of one that was fetched every word needs a yes: somebody else may change them.
+    """
     found: list[Power] = []
+    if workflow is not None and fetched is not None:
+        found.append(_source(workflow, fetched))
     if workflow is None:
         for agent in project.agents.values():
             found += powers_of_agent(agent, project.root)
@@ -90,6 +103,12 @@ def _of_workflow(workflow: WorkflowDefinition, project: Project) -> Iterator[Pow
             yield from powers_of_agent(member.as_agent(name), project.root, who=who)
         elif (known := canonical(member.ref, project.agents)) is not None:
             yield from powers_of_agent(member.applied_to(project.agents[known]), project.root)
+
+
+def _source(workflow: WorkflowDefinition, fetched: Fetched) -> Power:
+    content = folder_content(fetched.root, ".")
+    what = f"{workflow.name} comes from {in_ascii(fetched.remote.unversioned)} at commit {fetched.commit}"
+    return _power("source", workflow.name, fetched.remote.unversioned, what, content, fetched.commit)
 
 
 def _setup(workflow: WorkflowDefinition, root: Path) -> Power:
@@ -157,10 +176,10 @@ def _mcp(name: str, server: McpServer, agent: AgentDefinition, who: str, root: P
 
 def _program(agent: AgentDefinition, who: str, root: Path) -> Power:
     program = f": {one_line(shlex.join(agent.command))}" if agent.command else f" {agent.backend}"
-    isolated = " of a worktree of its own" if agent.isolate else ""
-    what = f"{who} runs the program{program}, which reads, writes and runs by its own rules{_in(agent)}{isolated}"
+    does = _MAY[agent.access] if agent.backend != "acp" else "reads, writes and runs by its own rules"
+    what = f"{who} runs the program{program}, which {does}{_in(agent)}"
     content = _command(agent.command or (agent.backend,), agent, root)
-    return _power("program", who, agent.backend, what, content, [agent.command, agent.cwd, agent.isolate])
+    return _power("program", who, agent.backend, what, content, [agent.command, agent.cwd, agent.access])
 
 
 def _settings(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agent_worker import attention, routing, threads
-from agent_worker.address import check_tag
-from agent_worker.agents import rescue
+from agent_worker.address import canonical, check_tag
+from agent_worker.agents import rescue, schedule
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.roster import Admitted, Roster
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.clock import Clock, from_micros, micros
-from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
+from agent_worker.decisions import deciding
+from agent_worker.decisions.ending import SYSTEM, cancel_all
+from agent_worker.decisions.wish import Said, Voter, Wish
+from agent_worker.decisions.words import ending
+from agent_worker.definitions.remote import Fetched
+from agent_worker.definitions.workflow import Param, RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.errors import BadInput
 from agent_worker.events import Bus
 from agent_worker.failpoints import failpoint
@@ -27,12 +32,20 @@ from agent_worker.storage.files import Root
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.workflows import archive
+from agent_worker.workflows.checkouts import Checkouts
+from agent_worker.workflows.copies import FOLDER, Copy
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
 from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet, held_up
+from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.setup import run_setup
-from agent_worker.workspaces import channel, documents, workspace
+from agent_worker.workspaces import channel, documents, minutes, proposals, workspace
 from agent_worker.workspaces.documents import Documents
 from agent_worker.workspaces.workspace import Room
+
+ELECT = "elect"  # instead of the name of a document owner
+
+
+MODEL = "workflow.model"  #: among the values of an instance: the model its members were given
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,7 @@ class Stage:
     mirror: Mirror
     gate: Gate
     moment: float = MOMENT  #: how long a team must have been idle to be quiet
+    remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,7 @@ class Summary:
     failures: tuple[str, ...]
     tokens: int
     usd: float
+    decisions: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -82,6 +97,7 @@ class Instance:
     watch: QuietWatch = field(repr=False)
     inline: tuple[str, ...] = ()  #: agent ids that end with it
     alarm: asyncio.Task[None] | None = field(default=None, repr=False)  #: pauses it when its time is up
+    checkouts: Checkouts | None = field(default=None, repr=False)  #: of members that work in a copy
 
     async def quiet(self) -> str:
         """Wait until nobody has anything to do. Empty, or why work that is left does not go on."""
@@ -91,16 +107,21 @@ class Instance:
         """Work until quiet, then end. Nothing that came in the last moment is left behind."""
         while True:
             await self.quiet()
+            if self.checkouts:
+                await self.checkouts.settle()
             now = micros(self.stage.clock.now())
             if await self.stage.database.write(close_if_quiet, self.id, now=now):
                 return await self._wind_up("")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
         """End now: what is queued or running here is cancelled."""
+        if self.checkouts:
+            await self.checkouts.settle()
         await self.stage.database.write(_cancel_all, self.id, reason, now=micros(self.stage.clock.now()))
         return await self._wind_up(reason)
 
     async def _wind_up(self, reason: str) -> Summary:
+        await minutes.file_pending(self.stage.database, self.stage.clock, self.id)
         summary = await self.stage.database.read(_summarise, self.id, self.started_at, reason)
         self.watch.close()
         if self.alarm:
@@ -109,10 +130,14 @@ class Instance:
         failpoint("detach")
         for agent in self.inline:
             await self.stage.supervisor.dismiss(agent)
+        if self.checkouts:
+            room = await self.stage.database.read(workspace.get, self.id)
+            await self.checkouts.close(remove=not room["bound"])
         self.stage.registry.detach(self.id)
         for target in (Target(self.id, None), *(Target(self.id, agent) for agent in self.members.values())):
             self.stage.mirror.forget(target)
         await self.stage.database.write(_leave_no_trace, self.id)
+        await self.stage.database.write(schedule.clear_room, self.id)
         return summary
 
 
@@ -126,14 +151,16 @@ class Start:
     message: str | None = None  #: said after the kickoff
     file: str = ""  #: where the workflow stands; read again after a restart
     ends: str = "stop"  #: when told to, or when `quiet`
+    fetched: Fetched | None = None  #: where it comes from, when that is elsewhere
+    model: str = ""  #: that its members were given in place of theirs
 
 
 async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     """Set up, open the workspace, seat the members, post the kickoff."""
     check_tag(wanted.tag)
-    powers = partial(powers_of, admitted.project, wanted.workflow)
+    powers = partial(powers_of, admitted.project, wanted.workflow, wanted.fetched)
     await asyncio.to_thread(lambda: stage.gate.require(admitted.project.root, powers()))
-    values = _values(admitted, wanted.workflow, wanted.tag, wanted.params)
+    values = _values(admitted, wanted)
     values |= await run_setup(wanted.workflow.setup, values, root=admitted.project.root)
     instance = await _open(stage, admitted, wanted, values)
     await _kick_off(instance, wanted.workflow, values, wanted.message)
@@ -156,7 +183,9 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
     id = await stage.database.write(workspace.open_room, room, now=micros(stage.clock.now()))
     failpoint("attach")
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
-    members = await stage.roster.seat(admitted, workflow, id, room.name, notes)
+    copies = _copies(admitted, workflow, room)
+    checkouts = {name: copy.files for name, copy in copies.items()}
+    members = await stage.roster.seat(admitted, workflow, id, room.name, notes, checkouts)
     await stage.database.write(workspace.seat_members, id, members)
     opened = await stage.database.read(workspace.get, id)
     began = opened["started_at"]  # earlier, if its host died since
@@ -167,6 +196,8 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
         await _tidy(stage, id, directory)
         if room.provider == "file":
             _keep_logs(stage, id, directory, members)
+    own = Checkouts(stage.database, stage.bus, stage.clock)
+    await own.open(id, room.name, {members[name]: copy for name, copy in copies.items()}, began=began)
     instance = Instance(
         id=id,
         name=room.name,
@@ -178,6 +209,7 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
         watch=QuietWatch(stage.database, stage.bus, stage.clock, id, moment=stage.moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
         alarm=_set_alarm(stage, id, began, workflow),
+        checkouts=own,
     )
     await stage.supervisor.wake_all()  # what was queued before everybody was seated
     return instance
@@ -200,17 +232,30 @@ def _set_alarm(stage: Stage, id: str, began: int, workflow: WorkflowDefinition) 
 async def _kick_off(
     instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
 ) -> None:
-    said = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
-    for filled in said:
-        speech = routing.Speech(
-            workspace=instance.id, sender="user", text=filled.text.strip("\n"), quoted=filled.inserted
-        )
-        # Once, also when the host dies right now and the instance is gone on with.
-        key = f"kickoff/{instance.id}/{instance.started_at}"
-        await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()), key=key)
+    filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
+    said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
     if message:
-        speech = routing.Speech(workspace=instance.id, sender="user", text=message)
-        await instance.stage.database.write(routing.say, speech, now=micros(instance.stage.clock.now()))
+        said.append((message, ()))
+    settings = workflow.workspace or WorkspaceSettings()
+    elects = settings.document_owner == ELECT and len(instance.members) > 1
+    # Once, also when the host dies right now and the instance is gone on with.
+    key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
+    now = micros(instance.stage.clock.now())
+    await instance.stage.database.write(
+        _begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now
+    )
+
+
+async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str | None, *, key: str) -> None:
+    """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
+    stage = instance.stage
+    if text is None:
+        given = json.loads((await stage.database.read(workspace.get, instance.id))["given"])
+        filled = interpolate_marked(workflow.kickoff or "", given)
+        speech = routing.Speech(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
+    else:
+        speech = routing.Speech(instance.id, "user", text)
+    await stage.database.write(routing.say, speech, now=micros(stage.clock.now()), key=key)
 
 
 async def _make_room(stage: Stage, id: str, room: Room, directory: Path, members: Mapping[str, str]) -> None:
@@ -246,6 +291,7 @@ async def _tidy(stage: Stage, id: str, directory: Path) -> None:
             now=micros(stage.clock.now()),
         )
     await Documents(stage.database, stage.clock, room).file_pending()
+    await minutes.file_pending(stage.database, stage.clock, id)
 
 
 def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str]) -> None:
@@ -255,15 +301,17 @@ def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str
         stage.mirror.watch(Target(id, agent), root, f"history/{name}.jsonl")
 
 
-def _values(admitted: Admitted, workflow: WorkflowDefinition, tag: str, params: Mapping[str, str]) -> dict[str, str]:
-    given = _params(workflow, params)
+def _values(admitted: Admitted, wanted: Start) -> dict[str, str]:
+    workflow, tag = wanted.workflow, wanted.tag
+    given = _params(workflow, wanted.params)
     values = {f"params.{name}": value for name, value in given.items()}
     values |= {f"env.{name}": os.environ.get(name, "") for name in workflow.env}
     values |= {
         "workflow.name": workflow.name,
         "workflow.tag": tag,
         "workflow.instance": tag,
-        "source.dir": str(admitted.project.root),
+        "source.dir": str(wanted.fetched.root if wanted.fetched else admitted.project.root),
+        MODEL: wanted.model,
         "context.channel": f"@{workflow.name}" if tag == "main" else f"@{workflow.name}:{tag}",
         "context.document": documents.DEFAULT,
     }
@@ -283,14 +331,25 @@ def _params(workflow: WorkflowDefinition, given: Mapping[str, str]) -> dict[str,
             f"{workflow.name} needs the parameter {', '.join(missing)}",
             hint=f"agent-worker run {workflow.name} -- --{missing[0]} …",
         )
-    defaults = {p.name: _text(p.default) for p in workflow.params}
-    return defaults | dict(given)
+    return {param.name: _param_text(param, given.get(param.name)) for param in workflow.params}
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _param_text(param: Param, given: str | None) -> str:
+    if given is None:
+        unset: object = False if param.type == "boolean" else ""
+        value = unset if param.default is None else param.default
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        match param.type:
+            case "integer":
+                int(given)
+            case "number":
+                float(given)
+            case "boolean" if given not in ("true", "false"):
+                raise ValueError
+    except ValueError:
+        raise BadInput(f"the parameter {param.name} must be a {param.type}, and is {given[:80]!r}") from None
+    return given
 
 
 def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]) -> Room:
@@ -311,10 +370,44 @@ def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Ma
         documents=settings.document_store,
         directory=directory,
         bound=settings.bind is not None,
+        document_owner=_named_owner(workflow, settings),
     )
 
 
+def _copies(admitted: Admitted, workflow: WorkflowDefinition, room: Room) -> dict[str, Copy]:
+    """Of the members that are to have a checkout of their own, by name."""
+    root, base = admitted.project.root, admitted.project.definition.workspace.base
+    place = Path(room.directory) if room.directory else Root(root).location(f"{base}/{room.workflow}/{room.tag}")
+    return {
+        name: Copy(name, root, place / FOLDER)
+        for name, member in workflow.agents.items()
+        if (member.isolate or (isinstance(member, RefMember) and admitted.project.agents[member.ref].isolate))
+    }
+
+
+def _named_owner(workflow: WorkflowDefinition, settings: WorkspaceSettings) -> str:
+    """The member that the file says owns the documents; one agent alone needs none."""
+    if settings.document_owner in (None, ELECT) or len(workflow.agents) == 1:
+        return ""
+    return canonical(settings.document_owner or "", workflow.agents) or ""
+
+
 # --- transactions -------------------------------------------------------------------------------------
+
+
+def _begin(tx: Transaction, room: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
+    """Say how it starts; where an owner of the documents is to be elected, that comes first."""
+    if routing.accepted(tx, key):
+        return
+    row = workspace.get(tx, room)
+    if candidates and not row["document_owner"]:
+        question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
+        wish = Wish(question, type="election", options=candidates, role="document_owner", fallback=candidates[0])
+        deciding.propose(tx, row, wish, by=Voter(SYSTEM), then=said, now=now)
+    else:
+        for text, quoted in said:
+            routing.say(tx, routing.Speech(workspace=room, sender="user", text=text, quoted=quoted), now=now)
+    routing.accept(tx, key, room, now=now)
 
 
 def _cancel_all(tx: Transaction, room: str, reason: str, *, now: int) -> None:
@@ -322,6 +415,7 @@ def _cancel_all(tx: Transaction, room: str, reason: str, *, now: int) -> None:
         "select id from instruction where workspace = :room and state in ('queued', 'running', 'waiting')", room=room
     ):
         rescue.cancel(tx, row["id"], reason=reason, now=now)
+    cancel_all(tx, room, reason, now=now)
     workspace.close_room(tx, room, reason=reason, now=now)
 
 
@@ -359,6 +453,7 @@ def _summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
         failures=tuple(bad),
         tokens=tokens,
         usd=cost / 1e6,
+        decisions=tuple(f"{p.question} {ending(p)}" for p in proposals.ended_since(tx, room, since)),
     )
 
 

@@ -1,4 +1,4 @@
-"""When is a team quiet? When nothing is queued, running or waiting in its workspace, and has not been for a moment.
+"""When is a team quiet? When nothing is queued, running, waiting or put to the vote, and has not been for a moment.
 
 Decided by events, never by polling: each thing that happens there begins the moment anew.
 """
@@ -9,13 +9,14 @@ import asyncio
 
 from agent_worker import instructions
 from agent_worker.clock import Clock
-from agent_worker.events import AgentChanged, Bus, Delta, Ended, Event, WorkspaceChanged
+from agent_worker.decisions.ending import cancel_all
+from agent_worker.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
 from agent_worker.storage.database import Database, Transaction
-from agent_worker.workspaces import workspace
+from agent_worker.workspaces import proposals, workspace
 
 MOMENT = 0.2  # seconds
 
-_MAY_END_WORK = (Ended, WorkspaceChanged)
+_MAY_END_WORK = (Ended, Decided, WorkspaceChanged)
 
 
 class QuietWatch:
@@ -62,7 +63,13 @@ class QuietWatch:
 
 
 def _look(tx: Transaction, room: str) -> tuple[int, str]:
-    return instructions.going_on(tx, room), held_up(tx, room)
+    return _under_way(tx, room), held_up(tx, room)
+
+
+def _under_way(tx: Transaction, room: str) -> int:
+    """Work, and questions that are open: each ends by itself, by time if by nothing else."""
+    asked = 0 if workspace.get(tx, room)["paused"] else len(proposals.open_in(tx, room))
+    return instructions.going_on(tx, room) + asked
 
 
 def held_up(tx: Transaction, room: str) -> str:
@@ -74,7 +81,8 @@ def held_up(tx: Transaction, room: str) -> str:
 
 def close_if_quiet(tx: Transaction, room: str, *, now: int) -> bool:
     """End the instance in the very transaction that finds it idle: what came a moment ago is not lost."""
-    if instructions.going_on(tx, room):
+    if _under_way(tx, room):
         return False
+    cancel_all(tx, room, "the workflow ended", now=now)
     workspace.close_room(tx, room, now=now)
     return True

@@ -3,6 +3,7 @@
 A write is first committed as a revision and then put into its file, so that a crash in between is made good at
 the next start and a tool call made twice is one revision. Writing takes the revision that was read; a person's
 edit in between is never overwritten: theirs stays in place, ours is kept beside it, and the conflict is told.
+Where one member owns the documents, the others only suggest; a person always writes.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from weakref import WeakValueDictionary
 
 from agent_worker import attention
 from agent_worker.clock import Clock, micros
-from agent_worker.errors import BadInput, NotFound, Stale
+from agent_worker.errors import BadInput, NotFound, Refused, Stale
 from agent_worker.events import DocumentChanged
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
-from agent_worker.storage.paths import names_in
+from agent_worker.storage.paths import names_in, same_document
 from agent_worker.storage.swap import Conflict, content_hash
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,15 @@ class Author:
     name: str
     key: str = ""
 
+    @property
+    def is_agent(self) -> bool:
+        return self.name not in ("user", "system")
+
+
+def is_filed(room: Row) -> bool:
+    """Are its documents files?"""
+    return bool(room["documents"] == "file" and room["directory"])
+
 
 class Documents:
     """The documents of one workspace."""
@@ -55,12 +65,12 @@ class Documents:
         self._database = database
         self._clock = clock
         self._room = room
-        filed = room["documents"] == "file" and room["directory"]
-        self._root = Root(Path(room["directory"])).beneath(FOLDER) if filed else None
+        self._root = Root(Path(room["directory"])).beneath(FOLDER) if is_filed(room) else None
 
     async def read(self, name: str = DEFAULT) -> Document:
-        name = _checked(name)
+        name = checked_name(name)
         async with self._alone(name):
+            name = await self._called(name)
             await self._catch_up_if_possible(name)
             found = await self._look(name)
         if found is None:
@@ -76,10 +86,12 @@ class Documents:
 
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
         """Replace the text that had the revision `base`; None is for a document that does not exist yet."""
-        name = _checked(name)
+        name = checked_name(name)
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
+            name = await self._called(name)
+            await self._database.read(_let_write, self._room["id"], name, by)
             await self._catch_up(name)
             now = await self._look(name)
             if (now.revision if now else None) != base:
@@ -88,15 +100,15 @@ class Documents:
 
     async def append(self, name: str, text: str, *, by: Author) -> Document:
         """Add to the end, whatever stands there; a missing document begins with this."""
-        name = _checked(name)
+        name = checked_name(name)
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
+            name = await self._called(name)
+            await self._database.read(_let_write, self._room["id"], name, by)
             await self._catch_up(name)
             now = await self._look(name)
-            before = now.text if now else ""
-            gap = "" if not before or before.endswith("\n") else "\n"
-            return await self._put(name, f"{before}{gap}{text}", now, by)
+            return await self._put(name, _joined(now, text), now, by)
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
@@ -106,7 +118,14 @@ class Documents:
 
     def _alone(self, name: str) -> asyncio.Lock:
         """Writers in this process take turns; against all others there is the compare-and-swap."""
-        return self._writing.setdefault((self._room["id"], name), asyncio.Lock())
+        return self._writing.setdefault((self._room["id"], same_document(name)), asyncio.Lock())
+
+    async def _called(self, name: str) -> str:
+        """What it is called already, however its letters are cased."""
+        if self._root is not None:
+            return name  # the folder knows
+        wanted = same_document(name)
+        return next((known for known in await self.names() if same_document(known) == wanted), name)
 
     async def _look(self, name: str) -> Document | None:
         if self._root is None:
@@ -176,7 +195,27 @@ class Documents:
 # --- transactions -------------------------------------------------------------------------------------
 
 
+def _let_write(tx: Transaction, room: str, name: str, by: Author) -> None:
+    """Refuses an agent that does not own the documents."""
+    row = tx.one("select document_owner from workspace where id = :room", room=room)
+    owner = row["document_owner"] if row else ""
+    if owner and by.is_agent and by.name != owner:
+        raise Refused(
+            f"{owner} owns the documents of this workspace: only {owner} writes {name}",
+            hint=f"tell {owner} what to write: team_doc_suggest",
+        )
+
+
+def append_stored(tx: Transaction, room: Row, name: str, text: str, by: Author, *, at: int) -> None:
+    """Add to a document that is kept in the database, as part of a larger change."""
+    last = _last(tx, room["id"], name)
+    now = Document(name, last["text"], last["revision"]) if last else None
+    whole = _joined(now, text)
+    _revise(tx, room, Document(name, whole, content_hash(whole)), now, by, at=at)
+
+
 def _revise(tx: Transaction, room: Row, new: Document, now: Document | None, by: Author, *, at: int) -> Row:
+    _let_write(tx, room["id"], new.name, by)  # looked at before; it may have changed since
     last = _last(tx, room["id"], new.name)
     if last and not last["filed"] and last["revision"] != (now.revision if now else None):
         raise _stale(new.name, Document(new.name, last["text"], last["revision"]))
@@ -258,6 +297,18 @@ def revisions(tx: Transaction, room: str, name: str) -> list[Row]:
     )
 
 
+def revised(tx: Transaction, room: str, name: str, n: int) -> tuple[str, str]:
+    """The texts before and after one revision."""
+    after = tx.one(_REVISION, room=room, name=name, n=n)
+    if after is None:
+        raise NotFound(f"{name} has no revision {n}", hint=f"agent-worker doc read {name}")
+    before = tx.one(_REVISION, room=room, name=name, n=n - 1)
+    return (before["text"] if before else ""), after["text"]
+
+
+_REVISION = "select text from document where workspace = :room and name = :name and n = :n"
+
+
 def changed_since(tx: Transaction, room: str, at: int) -> list[str]:
     rows = tx.all(
         "select distinct name from document where workspace = :room and at >= :at order by name", room=room, at=at
@@ -268,7 +319,7 @@ def changed_since(tx: Transaction, room: str, at: int) -> list[str]:
 # --- names --------------------------------------------------------------------------------------------
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
     if not name:
         raise BadInput("a document needs a name", hint=f"such as {DEFAULT} or plans/release.md")
     return "/".join(names_in(name))
@@ -284,6 +335,12 @@ def _names_beneath(root: Root, folder: str = "") -> list[str]:
         path = f"{folder}/{entry.name}" if folder else entry.name
         found += _names_beneath(root, path) if entry.is_directory else [path]
     return found
+
+
+def _joined(now: Document | None, text: str) -> str:
+    before = now.text if now else ""
+    gap = "" if not before or before.endswith("\n") else "\n"
+    return f"{before}{gap}{text}"
 
 
 def _stale(name: str, now: Document | None) -> Stale:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ class Room:
     file: str = ""  #: the workflow's file
     given: str = "{}"  #: JSON: the values it was started with
     ends: str = "stop"  #: when told to, or when `quiet`
+    document_owner: str = ""  #: the one member who writes documents, when the file names one
 
     @property
     def name(self) -> str:
@@ -51,6 +53,9 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
             """update workspace
                   set state = 'running', ended_at = null, directory = :directory, provider = :provider,
                       documents = :documents, file = :file, given = :given, ends = :ends,
+                      document_owner = case when :owner <> '' then :owner when owner_named = 1 then ''
+                                            else document_owner end,
+                      owner_named = :named,
                       paused = case when state = 'left' then paused else '' end,
                       started_at = case when state = 'left' then started_at else :now end
                 where id = :id""",
@@ -62,6 +67,8 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
             file=room.file,
             given=room.given,
             ends=room.ends,
+            owner=room.document_owner,
+            named=int(room.document_owner != ""),
         )
         tx.run("update member set fruitless = 0 where workspace = :id", id=id)
     else:
@@ -70,9 +77,11 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
         id = new_id("w")
         tx.run(
             """insert into workspace(id, project, workflow, tag, provider, documents, directory, bound, file, given,
-                                     ends, state, started_at)
+                                     ends, document_owner, owner_named, state, started_at)
                values (:id, :project, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
-                       :ends, 'running', :now)""",
+                       :ends, :owner, :named, 'running', :now)""",
+            owner=room.document_owner,
+            named=int(room.document_owner != ""),
             file=room.file,
             given=room.given,
             ends=room.ends,
@@ -106,6 +115,19 @@ def seat_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> 
             workspace=workspace,
             agent=agent,
             name=name,
+        )
+    _vacate(tx, workspace, alone=len(agents) == 1)
+
+
+def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
+    """Who is gone holds no office, and who is alone has nobody to keep from writing."""
+    for office in ("document_owner", "coordinator"):
+        tx.run(
+            f"""update workspace set {office} = ''
+                 where id = :workspace and {office} <> '' and (:alone = 1 or not exists (
+                   select 1 from member m where m.workspace = workspace.id and m.name = workspace.{office}))""",
+            workspace=workspace,
+            alone=int(alone),
         )
 
 
@@ -203,6 +225,8 @@ _OF_A_ROOM = (
     "delivery",
     "resource",
     "document",
+    "vote",
+    "proposal",
     "member",
     "instruction",
     "run",
@@ -244,6 +268,29 @@ def resume(tx: Transaction, workspace: str) -> None:
     tx.run("update workspace set paused = '' where id = :workspace", workspace=workspace)
     tx.run("update member set fruitless = 0 where workspace = :workspace", workspace=workspace)
     tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
+
+
+def set_document_owner(tx: Transaction, workspace: str, name: str) -> None:
+    """From now on only this member writes documents; people always may."""
+    tx.run("update workspace set document_owner = :name where id = :workspace", workspace=workspace, name=name)
+
+
+def set_coordinator(tx: Transaction, workspace: str, name: str) -> None:
+    tx.run("update workspace set coordinator = :name where id = :workspace", workspace=workspace, name=name)
+
+
+def grant(tx: Transaction, workspace: str, limits: Mapping[str, float]) -> None:
+    """Limits of this instance that stand above those of its file: `turns`, `usd`."""
+    changed = {**granted(tx, workspace), **limits}
+    tx.run(
+        "update workspace set granted = :limits where id = :workspace", workspace=workspace, limits=json.dumps(changed)
+    )
+
+
+def granted(tx: Transaction, workspace: str) -> dict[str, float]:
+    row = tx.one("select granted from workspace where id = :workspace", workspace=workspace)
+    found: dict[str, float] = json.loads(row["granted"]) if row else {}
+    return found
 
 
 def set_status(tx: Transaction, workspace: str, agent: str, status: str) -> None:

@@ -6,12 +6,16 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent_worker.tools.tool import Call
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Entry:
     url: str  #: of our MCP endpoint
-    token: str
+    token: str = field(repr=False)
     listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)  #: a call waits for a person: lay the work aside
+    unanswered: tuple[int, Call] | None = None  #: that call, with its step
 
 
 class ToolDoor(Protocol):

@@ -109,9 +109,10 @@ def _voters(motion: Answer, option: str) -> str:
 def _runs(record: Record) -> Html | None:
     if not record.runs:
         return None
-    names = ("agent", "state", "began", "steps", "tokens", "cost", "model")
-    head = h("tr", [h("th", name) for name in names])
-    return join(h("h2", "Runs"), h("table", h("thead", head), h("tbody", map(_run, record.runs))))
+    figures = [h("th", name, class_="number") for name in ("steps", "tokens", "cost")]
+    head = h("tr", [h("th", name) for name in ("agent", "state", "began")], figures, h("th", "model"))
+    oldest_first = reversed(record.runs)
+    return join(h("h2", "Runs"), h("table", h("thead", head), h("tbody", map(_run, oldest_first))))
 
 
 def _run(run: Answer) -> Html:

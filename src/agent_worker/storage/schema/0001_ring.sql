@@ -310,6 +310,7 @@ create table schedule (
   workspace text not null default '',       -- address; '' is personal
   prompt text not null default '',
   spec text not null,                       -- JSON: as written
+  room text not null default '',            -- the workspace it ends with, when a workflow gave it to a member
   set_by text not null default 'file',      -- file | person: what a person set is not changed by a file
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,

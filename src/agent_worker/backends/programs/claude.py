@@ -1,0 +1,183 @@
+"""Claude Code: its command line, its files, its stream.
+
+Nothing of the user's or the project's settings is loaded: no hooks, no servers but ours, no CLAUDE.md, no permissions.
+It never asks: what its `access` does not allow is denied, and it is told so. Tried with 2.1.325.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from agent_worker.backends.backend import Usage
+from agent_worker.backends.programs.failures import by_status
+from agent_worker.backends.programs.one_shot import Job, Printing
+from agent_worker.backends.programs.program import SERVER, TOKEN, Account, Program
+from agent_worker.backends.programs.reading import amount, block, blocks, count, text
+from agent_worker.backends.programs.runner import Launch
+from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
+from agent_worker.errors import BackendFailure, Crashed, Exhausted, Permanent
+
+INSTALL = "npm install -g @anthropic-ai/claude-code"
+_OURS = f"mcp__{SERVER}__"
+_RETRIES = 2  # ours follow, where they can be seen
+_PATIENCE = 120_000  # milliseconds to the first byte of an answer
+_READS = ("Read", "Glob", "Grep")
+_EDITS = ("Edit", "Write", "NotebookEdit")
+_ALL = (*_READS, *_EDITS, "Bash", "BashOutput", "KillShell", "WebFetch", "WebSearch", "Task", "TodoWrite", "Skill")
+_QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_MAX_RETRIES": str(_RETRIES),
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+    "API_TIMEOUT_MS": str(_PATIENCE),
+}
+
+
+class Claude(Printing):
+    def launch(self, job: Job) -> Launch:
+        program, account = job.program, job.program.account("anthropic")
+        argv = [
+            program.binary("claude", install=INSTALL),
+            *("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
+            *("--mcp-config", job.file("mcp.json", _servers(job)), "--strict-mcp-config", "--setting-sources", ""),
+            *("--append-system-prompt-file", job.file("system.md", job.system)),
+            *("--permission-mode", "dontAsk", *_permissions(program)),
+        ]
+        if program.model:
+            argv += ["--model", model_name(program.model)]
+        if program.max_turns:
+            argv += ["--max-turns", str(program.max_turns)]
+        if job.session.id:
+            argv += ["--resume", job.session.id]
+        env = job.environment() | _QUIET | _identity(program, account)
+        secrets = (job.entry.token, account.key if account else "")
+        return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
+
+    def parser(self, job: Job) -> ClaudeStream:
+        return ClaudeStream(charged=job.session.charged)
+
+
+def model_name(written: str) -> str:
+    """`sonnet`, `claude-sonnet-4-5`, `anthropic/…`: whatever it is called, without its provider."""
+    for prefix in ("anthropic/", "anthropic:"):
+        written = written.removeprefix(prefix)
+    return written
+
+
+def _servers(job: Job) -> str:
+    ours = {
+        "type": "http",
+        "url": job.entry.url,
+        "alwaysLoad": True,  # otherwise it hides them behind a search
+        "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"},
+    }
+    return json.dumps({"mcpServers": {SERVER: ours}})
+
+
+def _permissions(program: Program) -> list[str]:
+    beneath = f"(/{program.cwd.resolve()}/**)"
+    match program.access:
+        case "read":
+            return ["--tools", *_READS, "--allowedTools", f"mcp__{SERVER}", f"Read{beneath}"]
+        case "edit":
+            allowed = (f"mcp__{SERVER}", f"Read{beneath}", f"Edit{beneath}")
+            return ["--tools", *_READS, *_EDITS, "--allowedTools", *allowed]
+        case "full":
+            return ["--allowedTools", f"mcp__{SERVER}", *_ALL]
+
+
+def _identity(program: Program, account: Account | None) -> dict[str, str]:
+    """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
+    if account is None:
+        own = program.premises.environ.get("CLAUDE_CONFIG_DIR")
+        return {"CLAUDE_CONFIG_DIR": own} if own else {}
+    where = {"ANTHROPIC_BASE_URL": account.base_url.removesuffix("/v1")} if account.base_url else {}
+    return {"ANTHROPIC_API_KEY": account.key, "CLAUDE_CONFIG_DIR": str(program.home())} | where
+
+
+class ClaudeStream:
+    def __init__(self, *, charged: float = 0.0) -> None:
+        self._charged = charged
+        self._counted: dict[str, Usage] = {}  # by message: one is told in several lines, each with its usage
+
+    def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
+        match event.get("type"):
+            case "system":
+                yield from self._system(event)
+            case "stream_event" if event.get("parent_tool_use_id") is None:
+                delta = block(block(event, "event"), "delta")
+                if delta.get("type") == "text_delta" and text(delta, "text"):
+                    yield Said(text(delta, "text"), partial=True)
+            case "assistant" if not event.get("is_api_error_message"):
+                yield from self._assistant(event)
+            case "user":
+                yield from _results(event)
+            case "result":
+                yield from self._result(event)
+
+    def died(self, code: int, told: str) -> BackendFailure:
+        return Crashed(f"claude ended without a result (exit {code}){told and f': {told}'}")
+
+    def _system(self, event: Mapping[str, Any]) -> Iterator[Signal]:
+        match event.get("subtype"):
+            case "init":
+                yield Started(text(event, "session_id"))
+                failed = [each for each in blocks(event, "mcp_servers") if each.get("status") == "failed"]
+                if any(each.get("name") == SERVER for each in failed):
+                    yield Over(failure=Permanent("claude could not reach our tools", hint="agent-worker daemon logs"))
+            case "api_retry":
+                yield Retrying(f"{event.get('error_status') or 'no answer'} {text(event, 'error')}")
+
+    def _assistant(self, event: Mapping[str, Any]) -> Iterator[Signal]:
+        message = block(event, "message")
+        self._counted[text(message, "id")] = _usage(block(message, "usage"))
+        yield Spent(_sum(self._counted.values()))
+        for part in blocks(message, "content"):
+            if part.get("type") == "text" and event.get("parent_tool_use_id") is None and text(part, "text"):
+                yield Said(text(part, "text"))
+            elif part.get("type") == "tool_use" and not text(part, "name").startswith(_OURS):
+                yield Calling(text(part, "id"), text(part, "name"), json.dumps(part.get("input"), ensure_ascii=False))
+
+    def _result(self, event: Mapping[str, Any]) -> Iterator[Signal]:
+        usage, total = _usage(block(event, "usage")), amount(event, "total_cost_usd")
+        if usage.tokens:
+            # The costs are those of the whole session, the tokens those of this run.
+            usd = None if total is None else max(0.0, total - self._charged)
+            yield Spent(Usage(usage.input, usage.cached, usage.output, usd))
+        yield Over(text(event, "result"), _failure(event))
+
+
+def _results(event: Mapping[str, Any]) -> Iterator[Signal]:
+    for part in blocks(block(event, "message"), "content"):
+        if part.get("type") == "tool_result":
+            shown = text(part, "content") or "\n".join(text(each, "text") for each in blocks(part, "content"))
+            yield Returned(text(part, "tool_use_id"), shown, ok=not part.get("is_error"))
+
+
+def _failure(event: Mapping[str, Any]) -> BackendFailure | None:
+    told = text(event, "result") or text(event, "subtype") or "it failed"
+    match event.get("subtype"), event.get("terminal_reason"):
+        case ("error_max_turns", _):
+            return Exhausted("claude: it has taken all its turns (max_steps)", hint="say «continue» to go on")
+        case ("error_max_budget_usd", _):
+            return Exhausted("claude: its budget is spent", hint="say «continue» to go on")
+        case (_, "prompt_too_long"):
+            return Exhausted(f"claude: {told}", hint="the conversation is too large for its model")
+        case ("success", _) if not event.get("is_error"):
+            return None
+        case (_, "api_error"):
+            return by_status("claude", count(event, "api_error_status") or None, told)
+    return Crashed(f"claude: {told}")
+
+
+def _usage(written: Mapping[str, Any]) -> Usage:
+    cached = count(written, "cache_read_input_tokens")
+    fresh = count(written, "input_tokens") + count(written, "cache_creation_input_tokens")
+    return Usage(input=fresh + cached, cached=cached, output=count(written, "output_tokens"))
+
+
+def _sum(usages: Iterable[Usage]) -> Usage:
+    each = list(usages)
+    return Usage(sum(u.input for u in each), sum(u.cached for u in each), sum(u.output for u in each))

@@ -1,0 +1,189 @@
+"""Codex: its command line, its files, its stream.
+
+Nothing of the user's or the project's settings is loaded: no servers but ours, no rules, no AGENTS.md. What it may do
+is held by its own sandbox. It tells no costs, and no status of a failed request but in words. Tried with 0.166.0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_worker.backends.backend import Usage
+from agent_worker.backends.programs.failures import by_status
+from agent_worker.backends.programs.one_shot import Job, Printing
+from agent_worker.backends.programs.program import SERVER, TOKEN, Account, Program
+from agent_worker.backends.programs.reading import block, count, text
+from agent_worker.backends.programs.runner import Launch
+from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
+from agent_worker.errors import BackendFailure, Crashed, Exhausted
+
+INSTALL = "npm install -g @openai/codex"
+_KEY = "AGENT_WORKER_MODEL_KEY"
+_SANDBOX = {"read": "read-only", "edit": "workspace-write", "full": "danger-full-access"}
+_CALLS = frozenset({"command_execution", "file_change", "web_search", "mcp_tool_call"})
+_STATUS = re.compile(r"\b(?:status|HTTP|code)\D{0,3}([45]\d\d)\b")
+_IDLE = 120_000  # milliseconds without anything from the model
+#: No news from home, nothing fetched, nothing left running, and an end to its waiting for the network.
+_QUIET = {
+    "project_doc_max_bytes": "0",
+    "analytics.enabled": "false",
+    "features.plugins": "false",
+    "features.apps": "false",
+    "features.hooks": "false",
+    "features.daemon_auto_start": "false",
+    "features.skill_search": "false",
+    "features.skip_host_skill_discovery": "true",
+    "skills.include_instructions": "false",
+    "skills.bundled.enabled": "false",
+    "sandbox_workspace_write.exclude_slash_tmp": "true",  # it has a place of its own
+    "check_for_update_on_startup": "false",
+    "features.unbounded_connection_retries": "false",
+}
+
+
+class Codex(Printing):
+    def launch(self, job: Job) -> Launch:
+        program, account = job.program, job.program.account("openai")
+        settings = _QUIET | {
+            "model_instructions_file": _quoted(job.file("system.md", job.system or "You are an agent.")),
+            f"mcp_servers.{SERVER}": _table(_server(job)),
+            **_provider(account),
+        }
+        argv = [native(program.binary("codex", install=INSTALL)), "exec"]
+        if job.session.id:
+            argv += ["resume", job.session.id]
+        argv += ["--json", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules"]
+        argv += ["-c", f"sandbox_mode={_quoted(_SANDBOX[program.access])}"]
+        if program.model:
+            argv += ["-m", model_name(program.model)]
+        for name, value in settings.items():
+            argv += ["-c", f"{name}={value}"]
+        argv.append("-")
+        env = job.environment() | _identity(program, account)
+        secrets = (job.entry.token, account.key if account else "")
+        return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
+
+    def parser(self, job: Job) -> CodexStream:
+        return CodexStream()
+
+
+def model_name(written: str) -> str:
+    for prefix in ("openai/", "openai:"):
+        written = written.removeprefix(prefix)
+    return written
+
+
+def native(found: str) -> str:
+    """The program itself, where npm has put a script before it: the script would outlive us, or be outlived."""
+    script = Path(os.path.realpath(found))
+    if script.suffix == ".js":
+        package = script.parent.parent
+        for beside in (package.parent, package / "node_modules" / "@openai", package):
+            for binary in beside.glob("*codex-*/vendor/*/bin/codex"):
+                return str(binary)
+    return found
+
+
+def _server(job: Job) -> dict[str, str]:
+    return {
+        "url": _quoted(job.entry.url),
+        "bearer_token_env_var": _quoted(TOKEN),
+        "default_tools_approval_mode": _quoted("approve"),
+        "required": "true",
+        "tool_timeout_sec": "60",
+    }
+
+
+def _provider(account: Account | None) -> dict[str, str]:
+    """Its own retries low: ours follow, where they can be seen."""
+    if account is None:
+        return {}
+    ours = {
+        "name": _quoted("model"),
+        "base_url": _quoted(account.base_url or "https://api.openai.com/v1"),
+        "env_key": _quoted(_KEY),
+        "wire_api": _quoted("responses"),
+        "request_max_retries": "1",
+        "stream_max_retries": "2",
+        "stream_idle_timeout_ms": str(_IDLE),
+    }
+    return {"model_provider": _quoted("ours"), "model_providers.ours": _table(ours)}
+
+
+def _identity(program: Program, account: Account | None) -> dict[str, str]:
+    """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
+    if account is None:
+        own = program.premises.environ.get("CODEX_HOME")
+        return {"CODEX_HOME": own} if own else {}
+    return {_KEY: account.key, "CODEX_HOME": str(program.home())}
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value)  # a basic string of TOML escapes the same way
+
+
+def _table(values: Mapping[str, str]) -> str:
+    return f"{{{', '.join(f'{name} = {value}' for name, value in values.items())}}}"
+
+
+class CodexStream:
+    def __init__(self) -> None:
+        self._last = ""  # what its model said last is its answer
+
+    def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
+        match event.get("type"):
+            case "thread.started":
+                yield Started(text(event, "thread_id"))
+            case "item.started":
+                yield from _begun(block(event, "item"))
+            case "item.completed":
+                yield from self._done(block(event, "item"))
+            case "error":
+                yield Retrying(text(event, "message"))
+            case "turn.completed":
+                yield Spent(_usage(block(event, "usage")))
+                yield Over(self._last)
+            case "turn.failed":
+                yield Over(failure=_failure(text(block(event, "error"), "message")))
+
+    def died(self, code: int, told: str) -> BackendFailure:
+        return Crashed(f"codex ended without a result (exit {code}){told and f': {told}'}")
+
+    def _done(self, item: Mapping[str, Any]) -> Iterator[Signal]:
+        if item.get("type") == "agent_message":
+            self._last = text(item, "text")
+            yield Said(self._last)
+        elif _is_own_call(item):
+            failed = item.get("status") in ("failed", "declined") or count(item, "exit_code") != 0
+            yield Returned(text(item, "id"), text(item, "aggregated_output"), ok=not failed)
+
+
+def _begun(item: Mapping[str, Any]) -> Iterator[Signal]:
+    if _is_own_call(item):
+        kept = {name: item[name] for name in ("command", "changes", "query", "arguments") if item.get(name)}
+        yield Calling(text(item, "id"), text(item, "type"), json.dumps(kept, ensure_ascii=False))
+
+
+def _is_own_call(item: Mapping[str, Any]) -> bool:
+    return item.get("type") in _CALLS and item.get("server") != SERVER
+
+
+def _failure(message: str) -> BackendFailure:
+    """It keeps the status to itself, but for its words."""
+    if "context_length_exceeded" in message or "ran out of room in the model's context window" in message:
+        return Exhausted(f"codex: {message}"[:500], hint="the conversation is too large for its model")
+    found = _STATUS.search(message)
+    return by_status("codex", int(found[1]) if found else None, message)
+
+
+def _usage(written: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input=count(written, "input_tokens"),
+        cached=count(written, "cached_input_tokens"),
+        output=count(written, "output_tokens"),
+    )

@@ -1,0 +1,223 @@
+"""A backend that starts a program for each run, lets it work by itself, and takes its last word for the answer.
+
+One run is one step: nothing in it can be preempted. What the program said its session is called is stored at once, so
+that after a crash the next run goes on with it. A program that never asked for our tools has worked blindly: that is
+a failure, whatever it says. Above: the loop. Below: runner.py, and a `Cli` per program that knows its words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from agent_worker.backends.backend import Finished, Hands, Outcome, Reply, Suspended, Turn, Usage
+from agent_worker.backends.programs import sessions
+from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.program import TOKEN, Program
+from agent_worker.backends.programs.runner import Clocks, Launch, Parser, run_program
+from agent_worker.backends.programs.sessions import Session
+from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
+from agent_worker.errors import BackendFailure, Crashed, Permanent
+from agent_worker.tools.tool import Call, Result
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One start of a program."""
+
+    program: Program
+    entry: Entry
+    folder: Path  #: private, and gone when it ends
+    system: str
+    prompt: str
+    session: Session
+
+    def file(self, name: str, text: str) -> str:
+        """Write a file for the program's eyes; its path."""
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8", errors="replace")
+        return str(path)
+
+    def environment(self) -> dict[str, str]:
+        """What it knows of ours, the token of its run, and a place for temporary files that goes with it."""
+        scratch = self.folder / "tmp"
+        scratch.mkdir(exist_ok=True)
+        return self.program.environment() | {TOKEN: self.entry.token, "TMPDIR": str(scratch)}
+
+
+class Cli(Protocol):
+    """How one program is started and talked with."""
+
+    def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
+        """Its signals, the last of which is `Over`. Raises BackendFailure when there is no such end."""
+        ...
+
+
+class Printing(ABC):
+    """A program that gets its prompt once and then prints lines."""
+
+    @abstractmethod
+    def launch(self, job: Job) -> Launch: ...
+
+    @abstractmethod
+    def parser(self, job: Job) -> Parser: ...
+
+    def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
+        return run_program(job.program.backend, self.launch(job), self.parser(job), clocks)
+
+
+class OneShot:
+    def __init__(self, cli: Cli, program: Program, clocks: Clocks | None = None) -> None:
+        self._cli = cli
+        self._program = program
+        self._clocks = clocks or Clocks.of(program.silence)
+
+    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+        entry = self._program.enter(turn.run)
+        book = _Log(hands, len(turn.past), sessions.session_of(turn.past, self._program.backend))
+        try:
+            text = await _unless_asked(entry, self._talk(turn, entry, book))
+        except _Asked:
+            assert entry.unanswered is not None
+            step, call = entry.unanswered
+            await hands.keep(step, book.so_far(call))
+            raise Suspended from None
+        except BackendFailure:
+            if book.usage.tokens:
+                await hands.keep(book.step, book.so_far())
+            raise
+        yield Finished(book.step, replace(book.so_far(), text=text, more=False).storable)
+
+    async def close(self) -> None:
+        pass
+
+    async def _talk(self, turn: Turn, entry: Entry, book: _Log) -> str:
+        if book.session.id:
+            try:
+                return await self._once(turn, entry, book)
+            except _Forgotten as error:
+                log.info("%s does not know %s any more: %s", self._program.backend, book.session.id, error.failure)
+                book.session = Session(self._program.backend)
+        return await self._once(turn, entry, book)
+
+    async def _once(self, turn: Turn, entry: Entry, book: _Log) -> str:
+        prompt = await sessions.opening(turn, book.hands, resumes=bool(book.session.id))
+        with tempfile.TemporaryDirectory(prefix="agent-worker-") as folder:  # made for nobody but us
+            job = Job(self._program, entry, Path(folder), turn.system, prompt, book.session)
+            try:
+                async with aclosing(self._cli.run(job, self._clocks)) as signals:
+                    async for signal in signals:
+                        await self._connected(entry, signal)
+                        if isinstance(signal, Over):
+                            return _last_word(signal)
+                        await book.take(signal)
+            except BackendFailure as failure:
+                if job.session.id and not book.started:
+                    raise _Forgotten(failure) from None
+                raise
+        raise Crashed(f"{self._program.backend} stopped without an answer")
+
+    async def _connected(self, entry: Entry, signal: Signal) -> None:
+        """By the time its model works, it must have asked what our tools are."""
+        works = isinstance(signal, Said | Calling | Returned) or (isinstance(signal, Over) and signal.failure is None)
+        if not works or entry.listed.is_set():
+            return
+        try:
+            async with asyncio.timeout(self._clocks.tools):
+                await entry.listed.wait()
+        except TimeoutError:
+            raise Permanent(
+                f"{self._program.backend} worked without our tools: it never asked for them with the token of its run",
+                hint="agent-worker backends",
+            ) from None
+
+
+class _Forgotten(Exception):
+    """The program does not know the session any more."""
+
+    def __init__(self, failure: BackendFailure) -> None:
+        self.failure = failure
+
+
+class _Asked(Exception):
+    """A call waits for a person."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """What the program has told in this run, stored and shown as it comes."""
+
+    hands: Hands
+    step: int
+    session: Session
+    usage: Usage = field(default_factory=Usage)
+    started: bool = False
+    _halves: bool = False  # pieces of the text that is being written were shown
+    _calls: dict[str, Call] = field(default_factory=dict)
+
+    async def take(self, signal: Signal) -> None:
+        match signal:
+            case Started(session):
+                await self._keep(session)
+            case Said(text, partial):
+                if partial or not self._halves:
+                    self.hands.say(text)
+                self._halves = partial
+            case Calling(id, tool, arguments):
+                call = self._calls[id] = Call(id, tool, _arguments(arguments))
+                self.hands.show(call)
+            case Returned(id, text, ok):
+                if call_made := self._calls.pop(id, None):
+                    self.hands.show(call_made, Result(text, ok))
+            case Retrying(reason):
+                log.info("%s tries again by itself: %s", self.session.program, reason)
+            case Spent(usage):
+                self.usage = usage
+
+    async def _keep(self, id: str) -> None:
+        self.started = True
+        if id and id != self.session.id:
+            self.session = Session(self.session.program, id)
+            await self.hands.keep(self.step, self.session.kept())
+            self.step += 1
+
+    def so_far(self, call: Call | None = None) -> Reply:
+        return self.session.kept(usage=self.usage, call=call)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        given = None
+    return given if isinstance(given, dict) else {"input": text}
+
+
+def _last_word(over: Over) -> str:
+    if over.failure is not None:
+        raise over.failure
+    return over.text
+
+
+async def _unless_asked(entry: Entry, work: Coroutine[Any, Any, str]) -> str:
+    """Ends the work, and with it the program, when a call of it has to wait for a person."""
+    working, asked = asyncio.create_task(work), asyncio.create_task(entry.waiting.wait())
+    try:
+        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise _Asked
+        return working.result()
+    finally:
+        asked.cancel()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)

@@ -1,0 +1,98 @@
+"""One agent's coding program: what its definition says, and what this host gives it to work with.
+
+Everything that starts a program goes by these values: where it is, whose account it uses, what it may see of our
+environment. Knows no command line of any program (claude.py, codex.py …).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_worker.backends.programs.door import Entry, ToolDoor
+from agent_worker.backends.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
+from agent_worker.definitions.agent import Access
+from agent_worker.errors import Permanent
+from agent_worker.processes import safe_environment
+
+SERVER = "team"  #: what our tools are called among a program's servers
+TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
+
+
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """What a host gives to all its programs."""
+
+    door: ToolDoor | None = None  #: None where there is no daemon
+    state: Path | None = None  #: what lasts from run to run is kept beneath it
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    approval: Approval = NOTHING_APPROVED
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose money the program spends, when it does not use its own login."""
+
+    key: str = field(repr=False)
+    base_url: str = ""  #: empty is the provider's own
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    backend: str  #: claude, codex …
+    owner: str  #: the agent, unlike any other on this host
+    root: Path  #: of the project: no program is ever taken from there
+    cwd: Path
+    premises: Premises
+    model: str = ""
+    command: tuple[str, ...] = ()  #: of `acp`
+    access: Access = "edit"
+    silence: float = 600.0  #: seconds
+    max_turns: int | None = None
+    variables: tuple[str, ...] = ()  #: that its definition names
+    endpoint: Endpoint = AS_NAMED
+
+    def enter(self, run: str) -> Entry:
+        """The way to our tools for this run."""
+        if self.premises.door is None:
+            raise Permanent(f"{self.backend} reaches our tools through the daemon", hint="agent-worker ask …")
+        return self.premises.door.open(run)
+
+    def binary(self, *names: str, install: str = "") -> str:
+        """Its absolute path, looked for anew at each run; never in the project."""
+        for name in names:
+            if found := shutil.which(name, path=self.environment()["PATH"]):
+                return os.path.abspath(found)
+        raise Permanent(f"{names[0]} is not installed", hint=install)
+
+    def environment(self) -> dict[str, str]:
+        """What it may know of ours: a base set without secrets, and what its definition names."""
+        env = safe_environment(self.variables, self.premises.environ)
+        outside = [entry for entry in env["PATH"].split(os.pathsep) if not self._is_inside(entry)]
+        return env | {"PATH": os.pathsep.join(outside)}
+
+    def account(self, provider: str) -> Account | None:
+        """What its definition says, else the provider's key of our environment; None: its own login."""
+        known, environ, written = PROVIDERS[provider], self.premises.environ, self.endpoint
+        if not written.base_url and not written.api_key:
+            key = next((environ[name] for name in known.variables if environ.get(name)), "")
+            return Account(key, environ.get(known.base_variable, "")) if key else None
+        found = route(f"{provider}/any", written, env=environ, approval=written.approval or self.premises.approval)
+        return Account(found.key, found.base_url if written.base_url else "")
+
+    def home(self) -> Path:
+        """Its own folder that lasts from run to run: private, and not in the project."""
+        assert self.premises.state is not None
+        folder = self.premises.state / self.backend / re.sub(r"[^A-Za-z0-9_-]", "-", self.owner)
+        for each in (self.premises.state, folder.parent, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def _is_inside(self, entry: str) -> bool:
+        return any(
+            Path(os.path.realpath(entry)).is_relative_to(os.path.realpath(each)) for each in (self.root, self.cwd)
+        )

@@ -1,0 +1,67 @@
+"""What is remembered of a program's conversation, so that a later run of the same work goes on with it.
+
+The session id is kept as a step of its own the moment the program says it. A call that waited for a person is kept
+the same way, and its answer opens the next prompt. Knows no process and no protocol.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
+from agent_worker.tools.tool import Call
+
+INTERRUPTED = (
+    "You were interrupted while you worked on this. Go on from where you were. Whatever you had begun outside this "
+    "conversation (a command, an edit, a message) may or may not have happened: look before you do it again."
+)
+LOST = (
+    "Somebody worked on this before you and was interrupted. What was begun (a command, an edit, a message) may or may "
+    "not have happened: look before you do it again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    program: str
+    id: str = ""  #: empty before the program has told it
+    charged: float = 0.0  #: dollars paid for it so far: some programs count a session's costs from its beginning
+
+    def kept(self, *, usage: Usage | None = None, call: Call | None = None) -> Reply:
+        """A step that is not the last one, with the session to go on with."""
+        usage = usage or Usage()
+        raw = json.dumps({"program": self.program, "session": self.id, "usd": self.charged + (usage.usd or 0.0)})
+        return Reply(calls=(call,) if call else (), usage=usage, raw=raw, more=True)
+
+
+def session_of(past: Sequence[PastStep], program: str) -> Session:
+    """The last one this program told of."""
+    for step in reversed(past):
+        try:
+            known = json.loads(step.reply.raw or "null")
+        except ValueError:
+            continue  # of another backend
+        if isinstance(known, dict) and known.get("program") == program:
+            return Session(program, str(known["session"]), float(known["usd"]))
+    return Session(program)
+
+
+async def opening(turn: Turn, hands: Hands, *, resumes: bool) -> str:
+    """What the program is told first. Raises Suspended while a person has still not answered."""
+    parts = []
+    if turn.past:
+        parts.append(INTERRUPTED if resumes else LOST)
+        parts += await _answers(turn.past, hands)
+    return "\n\n".join([*parts, turn.prompt])
+
+
+async def _answers(past: Sequence[PastStep], hands: Hands) -> list[str]:
+    """To calls that ended the last run, because a person had to be asked."""
+    number, told = len(past) - 1, []
+    for call in past[number].reply.calls:
+        result = await hands.call(number, call)  # the same id: it is not asked again
+        words = json.dumps(call.arguments, ensure_ascii=False)
+        told.append(f"Your call {call.tool}({words}) has its answer:\n{result.text}")
+    return told

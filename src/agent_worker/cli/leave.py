@@ -1,0 +1,60 @@
+"""Asking the person's leave for what they have not approved, and naming a workflow so that the daemon finds it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from agent_worker.cli.call import call, here
+from agent_worker.cli.output import clean
+from agent_worker.definitions.remote import is_remote
+from agent_worker.errors import Untrusted
+
+T = TypeVar("T")
+SHOWN = 200  #: lines of one thing
+
+
+def named(workflow: str) -> str:
+    """A file by its full path, as the daemon is elsewhere; a name or a place to fetch from as it is."""
+    is_file = workflow.endswith((".yaml", ".yml")) and not is_remote(workflow)
+    return os.path.abspath(workflow) if is_file else workflow
+
+
+def with_leave(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """On a terminal the person is asked about what they have not approved, and it is tried once more."""
+    try:
+        yield from work()
+    except Untrusted:
+        if not can_ask():
+            raise
+        wishes = call("GET", "/trust", workflow=named(workflow), project=here())
+        click.echo("This project would do what you have not approved:", err=True)
+        confirm(wishes)
+        digests = [wish["digest"] for wish in wishes]
+        call("POST", "/trust", workflow=named(workflow), project=here(), digests=digests)
+        yield from work()
+
+
+def can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(wishes: Sequence[dict[str, Any]]) -> None:
+    """Show each, or what changed in it, and ask. No ends the command."""
+    tell_wishes(wishes)
+    click.confirm("\nAllow it, as it is now?", abort=True, err=True)
+
+
+def tell_wishes(wishes: Sequence[dict[str, Any]]) -> None:
+    for wish in wishes:
+        if wish["changed"]:
+            click.echo(f"\n  changed: {clean(wish['what'])}", err=True)
+        lines = clean(wish["shown"]).splitlines()
+        for line in ("", *lines[:SHOWN]):
+            click.echo(f"  {line}", err=True)
+        if len(lines) > SHOWN:
+            click.echo(f"  … {len(lines) - SHOWN} more lines are not shown here", err=True)

@@ -1,0 +1,47 @@
+"""`remote`: workflows fetched from elsewhere, each locked at a commit until it is updated."""
+
+from __future__ import annotations
+
+import click
+
+from agent_worker.cli.call import call, here
+from agent_worker.cli.leave import can_ask, confirm, tell_wishes
+from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
+from agent_worker.errors import Untrusted
+
+
+@click.group()
+def remote() -> None:
+    """Workflows that were fetched from elsewhere."""
+
+
+@remote.command("list")
+@as_json_option
+def list_(as_json: bool) -> None:
+    """What was fetched, each with the commit that is used until you update it."""
+    found = call("GET", "/remotes")
+    if as_json:
+        return tell_json(found)
+    rows = [(lock["source"], lock["commit"], lock["at"]) for lock in found]
+    tell_table(("source", "commit", "since"), rows, empty="nothing was fetched")
+
+
+@remote.command()
+@click.argument("source")
+@click.option("--trust", is_flag=True, help="Use what it is now, without asking.")
+@as_json_option
+def update(source: str, trust: bool, as_json: bool) -> None:
+    """See what changed at SOURCE since you approved it, and use that from now on."""
+    newer = call("POST", "/remotes/look", source=source, project=here())
+    if newer["commit"] == newer["locked"] and not newer["wishes"]:
+        return tell_json(newer) if as_json else click.echo(f"{clean(source)} has not changed")
+    if trust:
+        tell_wishes(newer["wishes"])
+    elif can_ask():
+        confirm(newer["wishes"])
+    else:
+        what = "\n".join(f"  {wish['what']}" for wish in newer["wishes"])
+        raise Untrusted(f"{source} has changed:\n{what}", hint=f"agent-worker remote update {source} --trust")
+    digests = [wish["digest"] for wish in newer["wishes"]]
+    lock = call("POST", "/remotes/update", source=source, commit=newer["commit"], digests=digests, project=here())
+    tell_json(lock) if as_json else click.echo(f"{clean(lock['source'])} is now {lock['commit']}")

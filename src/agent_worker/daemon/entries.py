@@ -1,0 +1,44 @@
+"""Our side of the door for programs: who holds which token, and what we know of how they use it.
+
+Above: mcp.py tells what came in by a token. Below: the guardpost's tokens. A program's entry ends with its run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent_worker.backends.programs.door import Entry
+from agent_worker.daemon.guardpost import Tokens
+from agent_worker.errors import Fenced
+from agent_worker.events import Ended, Event, Retrying
+from agent_worker.tools.tool import Call, Seat
+
+
+class Entries:
+    def __init__(self, tokens: Tokens, url: str) -> None:
+        self._tokens = tokens
+        self._url = url
+        self._entries: dict[str, Entry] = {}  # by run
+        #: The seat of a run that is under way here. Set when there is an engine.
+        self.seat_of: Callable[[str], Seat | None] = lambda run: None
+
+    def open(self, run: str) -> Entry:
+        seat = self.seat_of(run)
+        if seat is None:
+            raise Fenced(f"run {run} is over")
+        entry = self._entries[run] = Entry(self._url, self._tokens.issue(seat))
+        return entry
+
+    def listed(self, run: str) -> None:
+        if entry := self._entries.get(run):
+            entry.listed.set()
+
+    def lay_aside(self, run: str, step: int, call: Call) -> None:
+        """This call waits for a person: its program is to be ended until the answer is there."""
+        if entry := self._entries.get(run):
+            entry.unanswered = (step, call)
+            entry.waiting.set()
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, Ended | Retrying):
+            self._entries.pop(event.run, None)

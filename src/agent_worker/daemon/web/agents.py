@@ -1,0 +1,370 @@
+"""One agent: who it is, what it keeps, what it was told, what it has to do and what it did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from agent_worker.daemon.web.frame import (
+    View,
+    button,
+    count,
+    dot,
+    empty,
+    face,
+    form,
+    link,
+    money,
+    panel,
+    seconds,
+    section,
+    shown_name,
+    source,
+    state_word,
+    when,
+)
+from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.daemon.web.prose import prose
+from agent_worker.errors import NotFound
+from agent_worker.personal.memory import Entry
+from agent_worker.personal.todos import Todo
+from agent_worker.service import agents, messages, personal, runs, schedules
+from agent_worker.service.agents import LANES, AgentDetail, Work
+from agent_worker.service.messages import Line
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.service.personal import Remembered
+from agent_worker.service.runs import Run
+from agent_worker.service.schedules import Scheduled
+
+TALK = 60  #: lines of the conversation that are shown
+RUNS = 20
+_EVENTS = "agent,queued,started,ended,retry,tool_result"
+
+
+@operation("GET", "/page/agent")
+async def agent(office: Office, name: str, project: str | None = None) -> View:
+    found = await agents.agent_info(office, name, project)
+    name = found.agent.name
+    talk = await messages.read(office, name, project, limit=TALK, last=True)
+    done = await runs.runs_list(office, project, name, limit=RUNS)
+    timers = [each for each in await schedules.schedules_list(office, project) if each.target == name]
+    return View(
+        name,
+        h(
+            "div",
+            panel(
+                _bar(found, project),
+                src=source("agent", name=name, project=project),
+                part="bar",
+                on=_EVENTS,
+                label=f"State of {name}",
+            ),
+            h(
+                "div",
+                panel(
+                    await asyncio.to_thread(_conversation, talk, name, project),
+                    src=source("agent", name=name, project=project),
+                    on="queued,ended",
+                    label=f"Conversation with {name}",
+                    class_="talk",
+                ),
+                _write(name, project),
+                class_="middle",
+            ),
+            h(
+                "aside",
+                panel(
+                    section("Queue", _queue(found.queue)),
+                    section("Schedule", _timers(timers)),
+                    section("Runs", _runs(done, project)),
+                    src=source("agent", name=name, project=project),
+                    part="work",
+                    on=_EVENTS,
+                ),
+                await _own(office, found, project),
+                aria_label=f"About {name}",
+            ),
+            class_="room agent",
+        ),
+    )
+
+
+@operation("GET", "/page/note")
+async def note(office: Office, name: str, note: str, project: str | None = None) -> View:
+    """One note, to read and to edit."""
+    text = await personal.note_show(office, name, note, project)
+    return View(
+        note,
+        h(
+            "div",
+            h("div", prose(text), class_="prose"),
+            h(
+                "details",
+                h("summary", "Edit"),
+                form(
+                    f"PUT /agents/{quote(name)}/notes/{quote(note, safe='')}",
+                    h("textarea", text, name="text", rows=10, aria_label=f"Text of {note}", class_="code"),
+                    button("Save"),
+                    label=f"Edit {note}",
+                    was=text,
+                    project=project,
+                ),
+            ),
+        ),
+    )
+
+
+# --- at the top, in the middle ------------------------------------------------------------------------
+
+
+def _bar(found: AgentDetail, project: str | None) -> Html:
+    who = found.agent
+    act = {"paused": "resume", "stopped": "start", "error": "start"}.get(who.state, "pause")
+    return h(
+        "header",
+        h("h1", face(who.name), who.name),
+        state_word(who.state),
+        h("span", who.reason, class_="why") if who.reason else None,
+        h("span", who.model or who.backend, class_="less"),
+        h("span", f"{money(who.usd_today)} today", class_="less"),
+        form(
+            f"POST /agents/{quote(who.name)}/{act}",
+            button(act.capitalize(), class_="quiet"),
+            label=f"{act} {who.name}",
+            class_="inline",
+            project=project,
+        ),
+        class_="bar",
+    )
+
+
+def _conversation(talk: Sequence[Line], name: str, project: str | None) -> Html:
+    if not talk:
+        return empty(f"You have not talked to {name} yet.")
+    rows = [
+        h(
+            "li",
+            face(line.who),
+            h(
+                "div",
+                h(
+                    "p",
+                    h("span", shown_name(line.who), class_="who"),
+                    h("a", when(line.at, day=True), href=link("run", line.run, project=project))
+                    if line.run
+                    else when(line.at, day=True),
+                    class_="head",
+                ),
+                h("div", prose(line.text), class_="prose"),
+                class_="said",
+            ),
+            class_=f"msg {line.sort}",
+            data_key=f"talk-{line.seq}",
+            tabindex=-1,
+        )
+        for line in talk
+    ]
+    return h("ol", rows, class_="rows", aria_label=f"Conversation with {name}")
+
+
+def _write(name: str, project: str | None) -> Html:
+    return form(
+        "POST /send",
+        h(
+            "textarea",
+            name="message",
+            rows=2,
+            required=True,
+            placeholder=f"Write to {name}",
+            aria_label=f"Message to {name}",
+        ),
+        h("p", f"Wakes {name}.", class_="wakes calls"),
+        button("Send"),
+        label=f"Write to {name}",
+        class_="compose",
+        to=name,
+        project=project,
+    )
+
+
+# --- what it has to do, what it did -------------------------------------------------------------------
+
+
+def _queue(queue: Sequence[Work]) -> Html:
+    if not queue:
+        return empty("Nothing to do.")
+
+    def entry(work: Work) -> Html:
+        return h(
+            "li",
+            dot(work.state),
+            h("span", shown_name(work.sender), class_="less"),
+            h("span", work.text[:160]),
+            class_="work",
+        )
+
+    lanes = [(lane, [w for w in queue if w.lane == lane]) for lane in LANES]
+    return h("div", [[h("h3", lane), h("ul", map(entry, works))] for lane, works in lanes if works], class_="queue")
+
+
+def _timers(timers: Sequence[Scheduled]) -> Html:
+    if not timers:
+        return empty("Wakes only when called.")
+    return h(
+        "ul",
+        [
+            h(
+                "li",
+                h("code", timer.wakeup),
+                f" {timer.prompt} ",
+                h("span", "next ", when(timer.due_at, day=True), class_="less") if timer.due_at else None,
+            )
+            for timer in timers
+        ],
+    )
+
+
+def _runs(done: Sequence[Run], project: str | None) -> Html:
+    if not done:
+        return empty("None yet.")
+
+    def entry(run: Run) -> Html:
+        took = seconds(run.ended_at - run.started_at) if run.ended_at else "now"
+        place = f"@{run.workspace}" if run.workspace else "direct"
+        return h(
+            "li",
+            dot(run.state),
+            h("a", when(run.started_at, day=True), " ", place, href=link("run", run.id, project=project)),
+            h("span", f"{took} · {count(run.tokens)} tokens · {money(run.usd)}", class_="less"),
+            h("p", run.reason, class_="why") if run.reason else None,
+            data_entry=True,
+        )
+
+    return h("ul", map(entry, done), class_="list runs")
+
+
+# --- what it keeps ------------------------------------------------------------------------------------
+
+
+async def _own(office: Office, found: AgentDetail, project: str | None) -> Html:
+    name = found.agent.name
+    try:
+        remembered = await personal.memory_show(office, name, project)
+        todos = await personal.todos_list(office, name, project)
+        notes = await personal.notes_list(office, name, project)
+    except NotFound:  # a quick agent has no files
+        return section("Soul", _soul(found.soul))
+    return panel(
+        section("Soul", _soul(found.soul)),
+        section("Todos", _todos(todos, name, project)),
+        section("Memory", _memory(remembered, name, project)),
+        section("Notes", _notes(notes, name, project)),
+        src=source("agent", name=name, project=project),
+        part="own",
+        on="ended",
+        label=f"What {name} keeps",
+    )
+
+
+def _soul(soul: dict[str, Any]) -> Html:
+    if not soul:
+        return empty("None written.")
+    return h("dl", [[h("dt", key), h("dd", _plain(value))] for key, value in soul.items() if value], class_="soul")
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _todos(todos: Sequence[Todo], name: str, project: str | None) -> Html:
+    def entry(todo: Todo) -> Html:
+        if todo.done:
+            return h("li", h("s", todo.text), class_="done")
+        tick = form(
+            f"DELETE /agents/{quote(name)}/todos/{todo.number}",
+            h("button", "✓", type="submit", class_="tick", aria_label=f"Tick off: {todo.text}"),
+            todo.text,
+            label=f"Todo {todo.number}",
+            class_="inline",
+            was=todo.text,
+            project=project,
+        )
+        return h("li", tick)
+
+    add = form(
+        f"POST /agents/{quote(name)}/todos",
+        h("input", name="text", required=True, maxlength=500, placeholder="Add a todo", aria_label="New todo"),
+        button("Add", class_="quiet"),
+        label="Add a todo",
+        class_="inline",
+        project=project,
+    )
+    return h("div", h("ul", map(entry, todos), class_="todos") if todos else None, add)
+
+
+def _memory(remembered: Remembered, name: str, project: str | None) -> Html:
+    def entry(each: Entry) -> Html:
+        if each.file == "archive":
+            return h("li", h("p", h("b", each.key), " ", each.value), class_="archived")
+        return h(
+            "li",
+            h(
+                "details",
+                h("summary", h("b", each.key), " ", each.value, h("span", each.file, class_="less")),
+                _remember(name, project, each),
+                data_key=f"memory-{each.key}",
+            ),
+            data_key=f"entry-{each.file}-{each.key}",
+        )
+
+    shown: Child = h("ul", [entry(e) for e in remembered.entries], class_="memory") if remembered.entries else None
+    return h(
+        "div",
+        [h("p", text, class_="why") for text in remembered.problems],
+        shown,
+        h("details", h("summary", "Add"), _remember(name, project, None), data_key="memory-add"),
+    )
+
+
+def _remember(name: str, project: str | None, entry: Entry | None) -> Html:
+    do = f"PUT /agents/{quote(name)}/memory"
+    if entry is None:
+        return form(
+            do,
+            h("input", name="key", required=True, aria_label="Key", placeholder="key"),
+            h("textarea", name="value", required=True, rows=2, aria_label="Value"),
+            button("Remember"),
+            label="Remember something",
+            project=project,
+        )
+    return form(
+        do,
+        h("textarea", entry.value, name="value", rows=3, aria_label=f"Value of {entry.key}", data_empty=True),
+        button("Save"),
+        h("p", "An empty value archives it.", class_="less"),
+        label=f"Edit {entry.key}",
+        key=entry.key,
+        was=entry.value,
+        file=entry.file,
+        project=project,
+    )
+
+
+def _notes(notes: Sequence[str], name: str, project: str | None) -> Html:
+    if not notes:
+        return empty("None yet.")
+    return h(
+        "div",
+        [
+            h(
+                "details",
+                h("summary", each),
+                data_load=source("note", name=name, note=each, project=project),
+                data_key=f"note-{each}",
+            )
+            for each in notes
+        ],
+    )

@@ -1,0 +1,163 @@
+"""Pictures as inline SVG: spend by day, the timeline of a run, a prompt by its sections, who wakes whom.
+
+Lengths along the time axis are percentages, so that a picture is as wide as its place and its words keep their shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from agent_worker.daemon.web.frame import count, money, shown_name
+from agent_worker.daemon.web.markup import Html, h
+from agent_worker.service.messages import Calls
+
+
+def spend_chart(by_day: Mapping[str, float], today: date, *, days: int = 30) -> Html:
+    """A bar for each day."""
+    shown = [today - timedelta(days=n) for n in reversed(range(days))]
+    values = [by_day.get(day.isoformat(), 0.0) for day in shown]
+    most = max(values) or 1.0
+    width = 100 / days
+    bars = [
+        h(
+            "rect",
+            h("title", f"{day:%d %b}: {money(value)}"),
+            x=f"{n * width + width * 0.15:.2f}%",
+            y=f"{96 - 84 * value / most:.2f}%",
+            width=f"{width * 0.7:.2f}%",
+            height=f"{max(84 * value / most, 1):.2f}%",
+            class_="bar" if value else "bar none",
+        )
+        for n, (day, value) in enumerate(zip(shown, values, strict=True))
+    ]
+    total = sum(values)
+    return h(
+        "figure",
+        h("svg", bars, class_="spend", role="img", aria_label=f"{money(total)} spent in {days} days"),
+        h(
+            "figcaption",
+            h("span", f"{shown[0]:%d %b}"),
+            h("span", f"{money(total)} in {days} days", class_="total"),
+            h("span", "today"),
+        ),
+        class_="chart",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that took time."""
+
+    kind: str  #: wait | model | tool | bad
+    begin: int  #: microseconds
+    end: int
+    label: str
+
+
+def timeline(spans: Sequence[Span]) -> Html:
+    first, last = min(s.begin for s in spans), max(s.end for s in spans)
+    whole = max(last - first, 1)
+
+    def drawn(span: Span) -> Html:
+        row = {"wait": 0, "model": 1}.get(span.kind, 2)
+        return h(
+            "rect",
+            h("title", span.label),
+            x=f"{100 * (span.begin - first) / whole:.3f}%",
+            y=4 + 22 * row,
+            width=f"{max(100 * (span.end - span.begin) / whole, 0.4):.3f}%",
+            height=16,
+            rx=2,
+            class_=f"span {span.kind}",
+        )
+
+    said = "; ".join(s.label for s in spans[:40])
+    return h(
+        "figure",
+        h("ul", [h("li", name) for name in ("waiting", "model", "tools")], class_="axis", aria_hidden="true"),
+        h(
+            "svg",
+            [h("line", x1="0", x2="100%", y1=12 + 22 * n, y2=12 + 22 * n, class_="rule") for n in range(3)],
+            [drawn(span) for span in spans],
+            class_="timeline",
+            height=72,
+            role="img",
+            aria_label=f"Timeline: {said}",
+        ),
+        class_="chart lanes",
+    )
+
+
+def stacked_bar(sections: Sequence[tuple[str, int]]) -> Html:
+    """What a prompt was made of, by size."""
+    whole = sum(size for _, size in sections) or 1
+    pieces, x = [], 0.0
+    for number, (name, size) in enumerate(sections):
+        share = 100 * size / whole
+        pieces.append(
+            h(
+                "rect",
+                h("title", f"{name}: {count(size)} tokens"),
+                x=f"{x:.3f}%",
+                y=0,
+                width=f"{max(share - 0.25, 0.2):.3f}%",
+                height=26,
+                class_=f"piece tone{number % 6}",
+            )
+        )
+        x += share
+    said = ", ".join(f"{name} {count(size)}" for name, size in sections)
+    return h(
+        "svg", pieces, class_="stacked", height=26, role="img", aria_label=f"Tokens of the prompt by section: {said}"
+    )
+
+
+def mentions_graph(calls: Sequence[Calls]) -> Html:
+    """Members on a circle, an arc for each pair, thicker the more often."""
+    names = list(dict.fromkeys([c.who for c in calls] + [c.whom for c in calls]))
+    most = max(c.count for c in calls)
+    place = {name: _on_circle(n, len(names)) for n, name in enumerate(names)}
+    arcs = [_arc(place[c.who], place[c.whom], c, most) for c in calls]
+    nodes = [
+        h(
+            "g",
+            h("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=21),
+            h("text", shown_name(name)[:10], x=f"{x:.1f}", y=f"{y + 4:.1f}", text_anchor="middle"),
+            class_="node you" if name == "user" else "node",
+        )
+        for name, (x, y) in place.items()
+    ]
+    said = "; ".join(f"{c.who} wakes {c.whom} {c.count} times" for c in calls)
+    return h("svg", arcs, nodes, class_="graph", viewBox="0 0 460 320", role="img", aria_label=said)
+
+
+def _on_circle(n: int, of: int) -> tuple[float, float]:
+    angle = 2 * math.pi * n / of - math.pi / 2
+    return 230 + 165 * math.cos(angle), 160 + 118 * math.sin(angle)
+
+
+def _arc(one: tuple[float, float], other: tuple[float, float], calls: Calls, most: int) -> Html:
+    """Bent to its left, so that there and back do not lie on each other."""
+    (x1, y1), (x2, y2) = one, other
+    length = math.hypot(x2 - x1, y2 - y1) or 1.0
+    dx, dy = (x2 - x1) / length, (y2 - y1) / length
+    x1, y1, x2, y2 = x1 + 23 * dx, y1 + 23 * dy, x2 - 29 * dx, y2 - 29 * dy
+    bend = 22.0
+    mx, my = (x1 + x2) / 2 - bend * dy, (y1 + y2) / 2 + bend * dx
+    turn = math.degrees(math.atan2(y2 - my, x2 - mx))
+    return h(
+        "g",
+        h("title", f"{calls.who} → {calls.whom}: {calls.count}"),
+        h(
+            "path",
+            d=f"M{x1:.1f} {y1:.1f} Q{mx:.1f} {my:.1f} {x2:.1f} {y2:.1f}",
+            stroke_width=f"{1 + 3 * calls.count / most:.1f}",
+            class_="arc",
+        ),
+        h("path", d="M6 0L-3 -4.5L-3 4.5Z", transform=f"translate({x2:.1f} {y2:.1f}) rotate({turn:.1f})", class_="tip"),
+        h("text", count(calls.count), x=f"{(mx + (x1 + x2) / 2) / 2:.1f}", y=f"{(my + (y1 + y2) / 2) / 2 + 4:.1f}"),
+        class_="call",
+    )

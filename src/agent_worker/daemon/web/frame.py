@@ -1,0 +1,136 @@
+"""What every view is made of: the view itself, panels that renew themselves, and small things seen everywhere.
+
+A panel names the address it came from and the events that make it old; the page asks again when one of them happens.
+A form names the operation it does. So the page's own code knows neither domain nor views.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from agent_worker.daemon.web.markup import Child, Html, h
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    title: str
+    html: str
+
+
+def source(path: str, **arguments: Any) -> str:
+    """Where a piece of the page comes from."""
+    given = {name: value for name, value in arguments.items() if value not in (None, "")}
+    return f"/page/{path}?{urlencode(given)}"
+
+
+def link(kind: str, name: str = "", /, *, project: str | None, **more: str) -> str:
+    """Where a view stands in the address of the page."""
+    given = {key: value for key, value in {"in": project or "", **more}.items() if value}
+    place = f"#/{kind}" + (f"/{quote(name, safe=':')}" if name else "")
+    return place + (f"?{urlencode(given, safe='/:')}" if given else "")
+
+
+def panel(*content: Child, src: str, on: str, of: str = "", part: str = "", label: str = "", class_: str = "") -> Html:
+    """`on`: kinds of events; `of`: only those of this workspace; `part`: which one, if its source holds several."""
+    return h(
+        "section",
+        *content,
+        class_=f"panel {class_}".strip(),
+        data_src=src,
+        data_on=on,
+        data_of=of or None,
+        data_part=part or None,
+        aria_label=label or None,
+    )
+
+
+def form(do: str, *content: Child, label: str, class_: str = "", then: str = "", **fixed: str | None) -> Html:
+    """Does an operation with what is in its fields. `then` is where to go after it."""
+    hidden = [h("input", type="hidden", name=name, value=value) for name, value in fixed.items() if value is not None]
+    return h(
+        "form",
+        hidden,
+        *content,
+        h("p", class_="told", role="status"),
+        class_=class_ or None,
+        data_do=do,
+        data_then=then or None,
+        aria_label=label,
+    )
+
+
+def button(text: str, *, class_: str = "", **attributes: str | bool | None) -> Html:
+    return h("button", text, type="submit", class_=class_ or None, **attributes)
+
+
+def section(title: str, *content: Child, class_: str = "") -> Html:
+    return h("section", h("h2", title), *content, class_=f"part {class_}".strip())
+
+
+def empty(text: str) -> Html:
+    return h("p", text, class_="empty")
+
+
+_STATES = {
+    **dict.fromkeys(("running", "active"), "busy"),
+    **dict.fromkeys(("idle", "done"), "good"),
+    **dict.fromkeys(("paused", "waiting", "incomplete", "yielded", "queued", "left"), "slow"),
+    **dict.fromkeys(("error", "failed", "dead", "lost"), "bad"),
+}
+
+
+def dot(state: str, *, of: str = "") -> Html:
+    """A room that runs is at rest; an agent that runs is at work."""
+    return h("span", class_=f"dot {_STATES.get(state, 'off')} {of}".rstrip(), role="img", aria_label=state, title=state)
+
+
+def state_word(state: str, *, of: str = "") -> Html:
+    return h("span", dot(state, of=of), h("span", state, aria_hidden="true"), class_="state")
+
+
+def face(name: str) -> Html:
+    """The first letter, where a picture would be."""
+    mine = " you" if name == "user" else ""
+    return h("span", (shown_name(name) or "?")[0].upper(), class_=f"face{mine}", aria_hidden="true")
+
+
+def shown_name(name: str) -> str:
+    return "you" if name == "user" else name
+
+
+def when(micros: int | None, *, day: bool = False) -> Html | None:
+    """A moment; the page shows it in the time of the person."""
+    if not micros:
+        return None
+    moment = datetime.fromtimestamp(micros / 1e6, UTC)
+    text = moment.strftime("%d %b %H:%M" if day else "%H:%M")
+    return h("time", text, datetime=moment.isoformat(timespec="milliseconds"), data_day=day)
+
+
+def money(usd: float) -> str:
+    if not usd:
+        return "$0"
+    return f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}"
+
+
+def count(number: int) -> str:
+    """Large numbers short: 12.4k."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number / size:.1f}".removesuffix(".0") + unit
+    return str(number)
+
+
+def seconds(micros: int) -> str:
+    if micros < 1_000_000:
+        return f"{max(micros, 0) // 1000} ms"
+    if micros < 120_000_000:
+        return f"{micros / 1e6:.1f} s"
+    return f"{micros / 60e6:.0f} min"
+
+
+def plural(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

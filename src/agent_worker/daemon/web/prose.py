@@ -1,0 +1,134 @@
+"""What people and agents wrote, as HTML that can do nothing: Markdown without raw HTML, then a sanitiser behind it.
+
+Two layers, because either may have a hole: the Markdown parser escapes all HTML it is given, and what it makes is
+cleaned to a short list of tags. No images (a picture is a request that leaves the machine), no ids and names (they
+could stand in for our own), no address but http, https and mailto.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+from agent_worker.daemon.web.markup import Html, h
+
+LONGEST = 200_000  #: characters that are rendered; more is shown as it is
+LONGEST_CODE = 20_000  #: that are coloured
+
+_TAGS = {
+    *("p", "br", "hr", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *("em", "strong", "s", "code", "pre", "a", "span", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_CLASSED = {tag: {"class"} for tag in ("span", "code", "th", "td")}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, **_CLASSED}
+_LIVELY = re.compile(r"(?P<url>https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]])|(?<![\w@])@(?P<name>[\w-]+)")
+
+
+@lru_cache(maxsize=4096)
+def prose(text: str, mentions: tuple[str, ...] = ()) -> Html:
+    """Markdown. The names in `mentions` are marked where they are called."""
+    if len(text) > LONGEST:
+        return h("pre", text)
+    return clean(_parser().render(text, {"mentions": {name.lower() for name in mentions}}))
+
+
+def code(text: str, name: str) -> Html:
+    """A file's text, coloured by what its name says it is."""
+    ending = name.rpartition(".")[2] if "." in name else ""
+    return h("pre", h("code", clean(_coloured(text, ending, "") or _plain(text))))
+
+
+def clean(made: str) -> Html:
+    """The second layer: only what is on the list is left, whatever came."""
+    return Html(
+        nh3.clean(
+            made,
+            tags=_TAGS,
+            clean_content_tags={"script", "style"},
+            attributes=_ATTRIBUTES,
+            link_rel="noopener noreferrer nofollow",
+            url_schemes={"http", "https", "mailto"},
+            url_relative="deny",
+            set_tag_attribute_values={"a": {"target": "_blank"}},
+        )
+    )
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("js-default", {"breaks": True, "highlight": _coloured})
+    parser.disable("image")
+    parser.core.ruler.push("lively", _enliven)
+    return parser
+
+
+def _plain(text: str) -> str:
+    return str(h("span", text))
+
+
+def _coloured(text: str, language: str, _: str) -> str:
+    """'' lets the parser escape it itself."""
+    from pygments import highlight  # type: ignore[import-untyped]  # slow to import, and most messages hold no code
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+    if not language or len(text) > LONGEST_CODE:
+        return ""
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        return ""
+    return str(highlight(text, lexer, HtmlFormatter(nowrap=True)))
+
+
+def _enliven(state: StateCore) -> None:
+    """Bare addresses become links, and calls on members are marked. Not in code and not in links."""
+    names: set[str] = state.env.get("mentions", set())
+    for block in state.tokens:
+        if block.type in ("th_open", "td_open"):  # a style would not pass; that figures stand to the right shall
+            block.attrs = {"class": "number"} if "right" in str(block.attrs.pop("style", "")) else {}
+        if block.type == "inline" and block.children:
+            block.children = list(_lively(block.children, names))
+
+
+def _lively(tokens: Sequence[Token], names: set[str]) -> Iterator[Token]:
+    in_link = 0
+    for token in tokens:
+        in_link += token.nesting if token.type in ("link_open", "link_close") else 0
+        if token.type != "text" or in_link:
+            yield token
+        else:
+            yield from _split(token.content, names)
+
+
+def _split(text: str, names: set[str]) -> Iterator[Token]:
+    done = 0
+    for found in _LIVELY.finditer(text):
+        url, name = found["url"], found["name"]
+        if name is not None and name.lower() not in names and not (name.lower() == "all" and names):
+            continue
+        yield _text(text[done : found.start()])
+        if url:
+            yield from _wrapped("link", "a", url, {"href": url})
+        else:
+            yield from _wrapped("mention", "span", found.group(), {"class": "mention"})
+        done = found.end()
+    yield _text(text[done:])
+
+
+def _wrapped(kind: str, tag: str, text: str, attributes: dict[str, Any]) -> Iterator[Token]:
+    yield Token(f"{kind}_open", tag, 1, attrs=attributes)
+    yield _text(text)
+    yield Token(f"{kind}_close", tag, -1)
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)

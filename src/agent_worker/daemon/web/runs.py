@@ -1,0 +1,227 @@
+"""One run: its time as a picture, what it saw, what it did step by step, what it cost, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agent_worker.daemon.web.charts import Span, stacked_bar, timeline
+from agent_worker.daemon.web.frame import (
+    View,
+    count,
+    dot,
+    empty,
+    link,
+    money,
+    panel,
+    seconds,
+    section,
+    shown_name,
+    source,
+    state_word,
+    when,
+)
+from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.daemon.web.prose import code, prose
+from agent_worker.service import runs
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.service.runs import Explained, Run, Step
+
+
+@operation("GET", "/page/run")
+async def run(office: Office, run: str, project: str | None = None) -> View:
+    found = await runs.explain(office, run)
+    content = await asyncio.to_thread(_view, found, project, office.now())
+    return View(
+        f"{found.run.agent}’s run",
+        panel(
+            *content,
+            src=source("run", run=run, project=project),
+            on="step,tool_call,tool_result,ended,retry",
+            class_="plain run",
+        ),
+    )
+
+
+def _view(found: Explained, project: str | None, now: int) -> list[Child]:
+    spans = list(spans_of(found, now))
+    return [
+        _bar(found, project),
+        section("Asked", h("p", _asked(found), class_="less"), _folded(found.instruction)),
+        section("Time", timeline(spans)),
+        section("What did it see?", _manifest(found.sections)),
+        section("Steps", _steps(found)),
+        section("Said at its end", h("div", prose(found.text), class_="prose")) if _is_new(found) else None,
+        section("Attempts", _attempts(found, project)) if len(found.attempts) > 1 else None,
+    ]
+
+
+def _bar(found: Explained, project: str | None) -> Html:
+    about = found.run
+    took = (about.ended_at - about.started_at) if about.ended_at else None
+    room = link("room", about.workspace, project=project)
+    place = h("a", f"@{about.workspace}", href=room) if about.workspace else None
+    facts = (
+        when(about.started_at, day=True),
+        seconds(took) if took is not None else "at work now",
+        f"{about.steps} steps",
+        f"{count(about.tokens)} tokens",
+        money(about.usd),
+        about.model or about.backend,
+    )
+    return h(
+        "header",
+        h("h1", h("a", f"{about.agent}’s run", href=link("agent", about.agent, project=project))),
+        state_word(about.state),
+        place,
+        h("p", [h("span", fact) for fact in facts if fact], class_="figures"),
+        h("p", about.reason, class_="why") if about.reason else None,
+        class_="bar",
+    )
+
+
+def _is_new(found: Explained) -> bool:
+    """Mostly the last step has said it."""
+    return bool(found.text) and not (found.steps and found.steps[-1].text.strip() == found.text.strip())
+
+
+def _folded(text: str) -> Html:
+    long = len(text) > 600 or text.count("\n") > 10
+    more = h("button", "Show all", type="button", class_="more", aria_expanded="false") if long else None
+    return h("div", h("div", prose(text), class_="prose long" if long else "prose"), more)
+
+
+def _asked(found: Explained) -> str:
+    how = {"dm": "directly", "channel": "by a mention", "workspace": "in the workspace", "schedule": "by a schedule"}
+    return f"by {shown_name(found.sender)}, {how.get(found.source, found.source)}" if found.sender else ""
+
+
+# --- time ---------------------------------------------------------------------------------------------
+
+
+def spans_of(found: Explained, now: int) -> Iterator[Span]:
+    """Waiting in the queue, then the model and the tools in turn."""
+    begun, ended = found.run.started_at, found.run.ended_at or now
+    first = found.attempts[0].id == found.run.id if found.attempts else True
+    if first and found.queued_at and found.queued_at < begun:
+        yield Span("wait", found.queued_at, begun, f"waited {seconds(begun - found.queued_at)}")
+    at = begun
+    for step in found.steps:
+        answered = max(step.at, at)
+        yield Span("model", at, answered, f"step {step.n + 1}: model, {seconds(answered - at)}")
+        at = answered
+        for call in step.calls:
+            done = call["done_at"] or ended
+            kind = "tool" if call["ok"] else "bad"
+            yield Span(kind, call["at"], done, f"{call['tool']}, {seconds(done - call['at'])}")
+            at = max(at, done)
+    if ended > at or not found.steps:
+        failed = found.run.state in ("failed", "lost", "dead")
+        yield Span("bad" if failed else "model", at, max(ended, at), f"{found.run.state}, {seconds(ended - at)}")
+
+
+# --- what it saw --------------------------------------------------------------------------------------
+
+
+def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
+    if not sections:
+        return empty("Nothing is recorded: it ended before it was asked.")
+    sizes = [(str(each["name"]), int(each["tokens"])) for each in sections]
+    whole = sum(size for _, size in sizes)
+    rows = [
+        h(
+            "tr",
+            h("td", h("span", class_=f"key tone{n % 6}"), each["name"]),
+            h("td", count(each["tokens"]), class_="number"),
+            h("td", f"{100 * each['tokens'] / (whole or 1):.0f} %", class_="number wide"),
+            h("td", each["source"], class_="less wide"),
+            h("td", each["left_out"], class_="why"),
+        )
+        for n, each in enumerate(sections)
+    ]
+    titles = (("section", ""), ("tokens", "number"), ("share", "number wide"), ("from", "wide"), ("left out", ""))
+    head = h("tr", [h("th", title, class_=class_ or None, scope="col") for title, class_ in titles])
+    return h(
+        "div",
+        stacked_bar(sizes),
+        h("p", f"{count(whole)} tokens in {len(sections)} sections", class_="less"),
+        h("table", h("thead", head), h("tbody", rows)),
+        class_="manifest",
+    )
+
+
+# --- what it did --------------------------------------------------------------------------------------
+
+
+def _steps(found: Explained) -> Html:
+    if not found.steps:
+        return empty("None was completed.")
+    return h("ol", [_step(step) for step in found.steps], class_="steps-list")
+
+
+def _step(step: Step) -> Html:
+    return h(
+        "li",
+        h(
+            "p",
+            h("span", f"step {step.n + 1}", class_="who"),
+            when(step.at),
+            h("span", f"{count(step.tokens)} tokens · {money(step.usd)}", class_="less"),
+            class_="head",
+        ),
+        h("div", prose(step.text), class_="prose") if step.text else None,
+        [_call(step, n, call) for n, call in enumerate(step.calls)],
+        data_entry=True,
+    )
+
+
+def _call(step: Step, n: int, call: dict[str, Any]) -> Html:
+    took = seconds(call["done_at"] - call["at"]) if call["done_at"] else "not finished"
+    return h(
+        "details",
+        h(
+            "summary",
+            dot("done" if call["ok"] else "failed"),
+            h("code", call["tool"]),
+            h("span", _short(call["arguments"]), class_="arguments"),
+            h("span", took, class_="less"),
+        ),
+        code(_pretty(call["arguments"]), "arguments.json"),
+        h("pre", call["result"], class_="result") if call["result"] else None,
+        data_key=f"call-{step.n}-{n}",
+        class_="tool",
+    )
+
+
+def _short(arguments: str) -> str:
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        return arguments[:80]
+    if not isinstance(given, dict):
+        return arguments[:80]
+    return ", ".join(f"{key}: {' '.join(str(value).split())[:40]}" for key, value in given.items())[:120]
+
+
+def _pretty(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except ValueError:
+        return arguments
+
+
+def _attempts(found: Explained, project: str | None) -> Html:
+    def entry(n: int, each: Run) -> Html:
+        here = "page" if each.id == found.run.id else None
+        return h(
+            "li",
+            dot(each.state),
+            h("a", f"attempt {n}", href=link("run", each.id, project=project), aria_current=here),
+            h("span", each.state, class_="less"),
+            h("span", each.reason, class_="why") if each.reason else None,
+        )
+
+    return h("ol", [entry(n, each) for n, each in enumerate(found.attempts, start=1)], class_="list")

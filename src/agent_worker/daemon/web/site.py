@@ -1,0 +1,68 @@
+"""The page's doors: its frame and files for anybody, a token for who shows a code, and the views for who has a token.
+
+The frame holds no secret and no data. Views are server-rendered and travel as JSON, so what was stored is never
+served as a page; the page puts them in place (static/place.js). Every argument is checked as for any operation.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
+
+from agent_worker.daemon.guardpost import Tokens
+from agent_worker.daemon.http import Door, Endpoint, arguments, failure, route
+from agent_worker.daemon.web import agents, attention, documents, home, proposals, rooms, runs
+from agent_worker.daemon.web.login import SECONDS, Codes
+from agent_worker.errors import BadInput
+from agent_worker.service.office import Office
+from agent_worker.service.operation import Operation, operations_in
+
+VIEWS: tuple[Operation, ...] = tuple(
+    each for module in (home, rooms, documents, proposals, agents, runs, attention) for each in operations_in(module)
+)
+_KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_SCRIPTS = tuple(f"{name}.js" for name in ("app", "api", "live", "place", "room", "compose", "keys"))
+_FILES = (*_SCRIPTS, "style.css", "icon.svg")
+
+#: What needs no token: path → methods.
+STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}
+
+
+def page_routes(office: Office, tokens: Tokens) -> list[BaseRoute]:
+    codes = Codes(tokens, office.stage.clock)
+
+    async def make_code(request: Request) -> Response:
+        project = (await arguments(request)).get("project")
+        if project is not None:
+            await office.project(str(project))  # so that the page shows the project it was opened from
+        return JSONResponse({"code": codes.make(), "seconds": SECONDS})
+
+    async def login(request: Request) -> Response:
+        code = (await arguments(request)).get("code")
+        if not isinstance(code, str):
+            raise BadInput("show the code", hint="agent-worker web")
+        token = codes.redeem(code)
+        if token is None:
+            return failure(401, "unauthorized", "this code was used, or is too old", "agent-worker web")
+        return JSONResponse({"token": token})
+
+    return [
+        route("GET", "/", _file("index.html")),
+        *(route("GET", f"/page/{name}", _file(name)) for name in _FILES),
+        route("POST", "/page/code", make_code),
+        route("POST", "/page/login", login),
+        *Door(office).routes(VIEWS),
+    ]
+
+
+def _file(name: str) -> Endpoint:
+    content = (resources.files(__package__) / "static" / name).read_bytes()
+    kind = _KINDS[name[name.rindex(".") :]]
+
+    async def answer(request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return answer

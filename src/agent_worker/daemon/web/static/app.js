@@ -1,0 +1,249 @@
+// The page: signing in, which view is shown, and keeping it true. It knows no domain: a view names what it is made from
+// (data-src), what makes it old (data-on), and what its forms do (data-do).
+
+import { Failure, request, signIn, signedIn, whenSignedOut } from "./api.js";
+import { Live } from "./live.js";
+import { become, fill, nodes } from "./place.js";
+import { Room } from "./room.js";
+import { keys } from "./keys.js";
+
+const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
+const SIDE = "/page/side";
+const KINDS = { home: [], room: ["at"], doc: ["at"], agent: ["name"], run: ["run"], attention: [] };
+const SOURCES = { doc: "document" };
+let room = null, title = "agent-worker", shown = 0;
+
+// --- signing in
+
+whenSignedOut(() => {
+  if (door.open) return;
+  document.getElementById("door-why").textContent = title === "agent-worker"
+    ? "This page opens with a code that is good for one minute."
+    : "The daemon was started anew. This page goes on where it was as soon as you sign in again.";
+  door.showModal();
+});
+
+door.querySelector("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const given = new FormData(event.target).get("code").trim();
+  await enter(given.split("#code=").pop());
+  event.target.reset();
+});
+
+async function enter(code) {
+  const told = door.querySelector(".told");
+  told.textContent = "";
+  try {
+    await signIn(code);
+  } catch (error) {
+    whenOut();
+    told.textContent = `${error.message}. ${error.hint ? `Type: ${error.hint}` : ""}`;
+    return;
+  }
+  door.close();
+  begin();
+}
+
+const whenOut = () => { if (!door.open) door.showModal(); };
+door.addEventListener("cancel", (event) => event.preventDefault());  // there is nothing behind it
+
+/** The code is taken out of the address before it is used: neither history nor a reload shows it again. */
+function codeInAddress() {
+  if (!location.hash.startsWith("#code=")) return null;
+  const code = location.hash.slice("#code=".length);
+  history.replaceState(null, "", location.pathname + (sessionStorage.getItem("place") ?? "#/home"));
+  return code;
+}
+
+// --- views
+
+function place() {
+  const [path, query = ""] = location.hash.slice(2).split("?");
+  const [kind, ...names] = path.split("/").map(decodeURIComponent);
+  const known = kind in KINDS ? kind : "home";
+  const given = new URLSearchParams(query);
+  if (given.has("in")) { given.set("project", given.get("in")); given.delete("in"); }
+  KINDS[known].forEach((name, n) => given.set(name, names[n] ?? ""));
+  return { kind: known, source: `/page/${SOURCES[known] ?? known}?${given}` };
+}
+
+async function show() {
+  if (!signedIn()) return;
+  const turn = ++shown;
+  sessionStorage.setItem("place", location.hash);
+  closeMenu();
+  try {
+    const view = await request("GET", place().source);
+    if (turn !== shown) return;
+    fill(main, view.html);
+    title = view.title;
+    room = main.querySelector(".log") ? new Room(main.querySelector(".room")) : null;
+  } catch (error) {
+    if (!(error instanceof Failure) || turn !== shown) return;
+    fill(main, '<div class="plain"><p class="lead"></p><p class="empty"></p></div>');
+    main.querySelector(".lead").textContent = error.message;
+    main.querySelector(".empty").textContent = error.hint;
+  }
+  main.dataset.place = location.hash;
+  mark();
+}
+
+function mark() {
+  const waiting = Number(side.querySelector("[data-waiting]")?.dataset.waiting ?? 0);
+  document.title = `${waiting ? `(${waiting}) ` : ""}${title} · agent-worker`;
+  for (const link of side.querySelectorAll("a[href]")) {
+    const here = link.getAttribute("href").split("&tab=")[0] === location.hash.split("&tab=")[0] || (location.hash === "" && link.hash === "#/home");
+    here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  }
+}
+
+// --- panels
+
+const old = new Set();
+let renewing = null;
+
+/** Not more often than a person can see; everything that became old meanwhile is asked for once. */
+function renew(panel, wait = 120) {
+  old.add(panel);
+  renewing ??= setTimeout(async () => {
+    const due = [...old].filter((each) => each.isConnected);
+    old.clear();
+    const sources = new Set(due.map((each) => each.dataset.src));
+    await Promise.all([...sources].map((src) => renewNow(src, due).catch(() => {})));
+    renewing = null;
+    if (old.size) renew([...old][0]);
+  }, wait);
+}
+
+async function renewNow(src, due) {
+  const fresh = [...nodes((await request("GET", src)).html).querySelectorAll("[data-src]")];
+  for (const panel of due) {
+    const same = panel.dataset.src === src && fresh.find((each) => each.dataset.src === src && each.dataset.part === panel.dataset.part);
+    if (same && panel.isConnected) become(panel, same);
+  }
+  if (src.startsWith(SIDE)) mark();
+}
+
+const panels = () => document.querySelectorAll(".panel[data-src]");
+
+function heard(event) {
+  if (event.event === "gap") return renewAll();
+  room?.heard(event);
+  for (const panel of panels()) {
+    const { on, of } = panel.dataset;
+    if ((on === "*" || on.split(",").includes(event.event)) && (!of || of === event.workspace)) renew(panel);
+  }
+}
+
+function renewAll() {
+  room?.catchUp();
+  for (const panel of panels()) renew(panel);
+}
+
+// --- forms, folds
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.dataset.do) return;
+  event.preventDefault();
+  const told = form.querySelector(".told"), [method, path] = form.dataset.do.split(" ");
+  told.textContent = "";
+  form.toggleAttribute("data-busy", true);
+  try {
+    const answer = await request(method, path, values(form, event.submitter));
+    form.reset();
+    form.querySelectorAll("textarea").forEach((each) => { each.style.height = ""; });
+    if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURI(answer[name]));
+    form.dispatchEvent(new CustomEvent("done", { bubbles: true, detail: answer }));
+    const panel = form.closest(".panel");
+    if (panel) renew(panel, 0);
+    if (side.firstElementChild) renew(side.firstElementChild);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    told.textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
+    form.dispatchEvent(new CustomEvent("failed", { bubbles: true, detail: error }));
+  } finally {
+    form.removeAttribute("data-busy");
+  }
+});
+
+/** Fields as an operation takes them: `params.x` goes into params, a checkbox is true or left out. */
+function values(form, submitter) {
+  const given = {};
+  for (const [name, value] of new FormData(form, submitter)) {
+    const field = form.elements[name];
+    if (value === "" && !field?.required && field?.dataset?.empty === undefined) continue;
+    const plain = field?.type === "checkbox" ? true : value;
+    const [outer, inner] = name.split(".");
+    if (inner) (given[outer] ??= {})[inner] = String(plain);
+    else given[name] = plain;
+  }
+  return given;
+}
+
+document.addEventListener("toggle", async (event) => {
+  const fold = event.target;
+  if (!fold.open || !fold.dataset.load || fold.dataset.loaded !== undefined) return;
+  fold.dataset.loaded = "";
+  try {
+    fold.append(nodes((await request("GET", fold.dataset.load)).html));
+  } catch (error) {
+    delete fold.dataset.loaded;
+    fold.open = false;
+  }
+}, true);
+
+document.addEventListener("click", (event) => {
+  const more = event.target.closest("button.more");
+  if (more) {
+    const open = more.previousElementSibling.classList.toggle("open");
+    more.setAttribute("aria-expanded", open);
+    more.textContent = open ? "Show less" : "Show all";
+  }
+  const copy = event.target.closest("button[data-copy]");
+  if (copy) navigator.clipboard?.writeText(copy.dataset.copy);
+});
+
+// --- the frame
+
+menu.addEventListener("click", () => {
+  const open = side.classList.toggle("open");
+  menu.setAttribute("aria-expanded", open);
+});
+
+function closeMenu() {
+  side.classList.remove("open");
+  menu.setAttribute("aria-expanded", false);
+}
+
+document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+
+let everConnected = false;
+const live = new Live({
+  heard,
+  state(connected) {
+    line.hidden = connected;
+    line.textContent = "Not connected. Trying again…";
+    document.body.dataset.live = connected;
+    if (connected && everConnected) renewAll();
+    everConnected ||= connected;
+  },
+});
+
+async function begin() {
+  live.run();
+  fill(side, (await request("GET", SIDE)).html);
+  if (main.dataset.place === location.hash) renewAll();  // signed in again: what was being written stays
+  else await show();
+}
+
+addEventListener("hashchange", () => {
+  const code = codeInAddress();
+  code ? enter(code) : show();
+});
+keys({ main, side });
+
+const code = codeInAddress();
+if (code) enter(code);
+else if (signedIn()) begin();
+else door.showModal();

@@ -1,0 +1,101 @@
+// The box to write in: completes names of members, and says who would wake, as the daemon itself finds it.
+
+import { request } from "./api.js";
+
+export class Compose {
+  #asked = 0;
+  #timer = null;
+  #at = 0;
+
+  constructor(form, sent) {
+    this.form = form;
+    this.box = form.querySelector("textarea");
+    this.list = form.querySelector(".complete");
+    this.wakes = form.querySelector(".wakes");
+    this.silent = this.wakes.textContent;
+    this.names = JSON.parse(this.box.dataset.members);
+    this.preview = JSON.parse(this.box.dataset.preview);
+    this.box.addEventListener("input", () => this.#typed());
+    this.box.addEventListener("keydown", (event) => this.#key(event));
+    this.box.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
+    this.list.addEventListener("mousedown", (event) => { event.preventDefault(); this.#take(event.target.textContent); });
+    form.addEventListener("done", () => { this.#say(this.silent, false); sent(); });
+  }
+
+  #typed() {
+    this.box.style.height = "";
+    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, 240)}px`;
+    this.#complete();
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#ask(), 120);
+  }
+
+  async #ask() {
+    const text = this.box.value, turn = ++this.#asked;
+    if (!text.includes("@")) return this.#say(this.silent, false);
+    const found = await request("POST", "/preview", { ...this.preview, message: text }).catch(() => null);
+    if (!found || turn !== this.#asked) return;
+    const parts = [];
+    if (found.names.length) parts.push(`Wakes ${found.names.join(", ")}.`);
+    if (found.unknown.length) parts.push(`No member: ${found.unknown.join(", ")}.`);
+    this.#say(parts.join(" ") || this.silent, found.names.length > 0);
+  }
+
+  #say(text, calls) {
+    this.wakes.textContent = text;
+    this.wakes.classList.toggle("calls", calls);
+  }
+
+  // --- names
+
+  #begun() { return this.box.value.slice(0, this.box.selectionStart).match(/(?:^|[^\w@])@([\w-]*)$/)?.[1]; }
+
+  #complete() {
+    const begun = this.#begun();
+    const fit = begun === undefined ? [] : this.names.filter((name) => name.toLowerCase().startsWith(begun.toLowerCase()));
+    if (!fit.length || (fit.length === 1 && fit[0] === begun)) return this.#close();
+    this.#at = 0;
+    this.list.replaceChildren(...fit.map((name, n) => {
+      const option = document.createElement("li");
+      option.textContent = name;
+      option.role = "option";
+      option.id = `complete-${n}`;
+      return option;
+    }));
+    this.list.hidden = false;
+    this.#point();
+  }
+
+  #point() {
+    [...this.list.children].forEach((option, n) => option.setAttribute("aria-selected", n === this.#at));
+    this.box.setAttribute("aria-activedescendant", `complete-${this.#at}`);
+  }
+
+  #close() {
+    this.list.hidden = true;
+    this.box.removeAttribute("aria-activedescendant");
+  }
+
+  #take(name) {
+    const end = this.box.selectionStart, start = end - this.#begun().length;
+    this.box.setRangeText(`${name} `, start, end, "end");
+    this.#close();
+    this.#typed();
+  }
+
+  #key(event) {
+    const open = !this.list.hidden, many = this.list.children.length;
+    if (open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      this.#at = (this.#at + (event.key === "ArrowDown" ? 1 : many - 1)) % many;
+      this.#point();
+    } else if (open && (event.key === "Enter" || event.key === "Tab")) {
+      this.#take(this.list.children[this.#at].textContent);
+    } else if (open && event.key === "Escape") {
+      this.#close();
+      event.stopPropagation();
+    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      this.form.requestSubmit();
+    } else return;
+    event.preventDefault();
+  }
+}

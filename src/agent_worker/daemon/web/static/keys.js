@@ -1,0 +1,88 @@
+// Keys. Letters do nothing while somebody writes.
+
+const KEYS = [
+  ["j k", "next and previous entry"],
+  ["Enter", "open the entry"],
+  ["c", "write a message"],
+  ["/", "find an agent or a workspace"],
+  ["g h", "home"],
+  ["g a", "what waits for you"],
+  ["g w", "the first workspace"],
+  ["g c · g d · g v · g m", "channel, documents, decisions, map of a workspace"],
+  ["G", "the newest message"],
+  ["Esc", "leave a field"],
+  ["?", "this list"],
+];
+const TABS = { c: "channel", d: "documents", v: "decisions", m: "map", t: "team" };
+const ENTRIES = "li.msg, [data-entry]";
+
+export function keys({ main, side }) {
+  const help = document.getElementById("help");
+  help.querySelector("dl").append(...KEYS.flatMap(([key, what]) => [made("dt", key), made("dd", what)]));
+  let afterG = 0;
+
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && writes(event.target)) return event.target.blur();
+    if (writes(event.target) || document.querySelector("dialog[open]")) return;
+    const second = Date.now() - afterG < 1200;
+    afterG = 0;
+    const act = second ? go(event.key) : plain(event);
+    if (act) { event.preventDefault(); act(); }
+  });
+
+  function plain(event) {
+    switch (event.key) {
+      case "j": return () => step(1);
+      case "k": return () => step(-1);
+      case "g": return () => { afterG = Date.now(); };
+      case "G": return () => main.querySelector(".log")?.dispatchEvent(new Event("newest"));
+      case "c": return () => main.querySelector(".compose textarea, form[data-write] textarea")?.focus();
+      case "/": return () => { side.classList.add("open"); side.querySelector("input")?.focus(); };
+      case "?": return () => help.showModal();
+      case "Enter": return event.target.matches?.(ENTRIES) ? () => event.target.querySelector("a[href]")?.click() : null;
+    }
+    return null;
+  }
+
+  function go(key) {
+    if (key === "h") return () => { location.hash = "#/home"; };
+    if (key === "a") return () => { location.hash = "#/attention"; };
+    if (key === "w") return () => side.querySelector('a[href^="#/room/"]')?.click();
+    const tab = TABS[key] && main.querySelector(`.tabs a.${TABS[key]}`);
+    return tab ? () => tab.click() : null;
+  }
+
+  function step(by) {
+    const all = [...main.querySelectorAll(ENTRIES)];
+    if (!all.length) return;
+    const now = all.indexOf(document.activeElement.closest(ENTRIES));
+    const start = main.querySelector(".log") ? all.length : -1;
+    const next = all[Math.min(Math.max((now < 0 ? start : now) + by, 0), all.length - 1)] ?? all[0];
+    next.tabIndex = -1;
+    next.focus({ preventScroll: true });
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  // Finding: the list of everything shows what fits; Enter opens the first.
+  side.addEventListener("input", (event) => {
+    const wanted = event.target.value.toLowerCase();
+    for (const entry of side.querySelectorAll("li[data-name]")) entry.hidden = !entry.dataset.name.includes(wanted);
+  });
+  side.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.target.tagName !== "INPUT") return;
+    event.preventDefault();
+    side.querySelector("li[data-name]:not([hidden]) a")?.click();
+    event.target.value = "";
+    event.target.dispatchEvent(new Event("input", { bubbles: true }));
+    event.target.blur();
+  });
+}
+
+const writes = (element) => element.matches?.("input, textarea, select");
+
+function made(tag, text) {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  return element;
+}

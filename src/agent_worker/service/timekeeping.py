@@ -1,0 +1,83 @@
+"""Starts the workflows whose time has come.
+
+A schedule only marks its workflow as due (agents/schedule.py); here it is run, until quiet, as a person would run it.
+One that still runs from an earlier time is left alone, one that is kept alive is kicked off again. What cannot be
+started is put before the person, who may try again. The mark is taken away afterwards, so a crash in between loses
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from agent_worker import attention
+from agent_worker.agents import schedule
+from agent_worker.definitions.schedule import WorkflowSchedule
+from agent_worker.errors import AgentWorkerError
+from agent_worker.service.office import Office
+from agent_worker.service.workflows import begin
+from agent_worker.storage.database import Row, Transaction
+from agent_worker.workflows.instance import kick_again
+
+log = logging.getLogger(__name__)
+
+
+class Timekeeper:
+    """Listens from when it is made."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._busy = asyncio.Lock()
+        if (ticker := office.stage.roster.ticker) is not None:
+            ticker.listener = self.look
+            ticker.look_again()
+
+    def look(self) -> None:
+        self._office.background(self._start_due())
+
+    async def _start_due(self) -> None:
+        async with self._busy:
+            for row in await self._office.stage.database.read(schedule.workflows_due):
+                try:
+                    await self._start(row)
+                    await self._office.stage.database.write(_settled, row["id"])
+                except (AgentWorkerError, OSError) as error:
+                    log.exception("the workflow %s was not started by its schedule", row["workflow"])
+                    await self._office.stage.database.write(_complain, row, str(error), now=self._office.now())
+                await self._office.stage.database.write(schedule.begun, row)
+
+    async def _start(self, row: Row) -> None:
+        office, wanted = self._office, schedule.spec_of(row)
+        assert isinstance(wanted, WorkflowSchedule)
+        name, _, tag = row["workflow"].partition(":")
+        room = await office.stage.database.read(_running, row["project"], name, tag)
+        if room is None:
+            running = await begin(
+                office, name, row["root"], tag=tag, params=wanted.params, message=wanted.prompt, ends="quiet"
+            )
+            office.background(office.finish(running))
+        elif room["ends"] == "stop" and (instance := office.running(room["id"])) is not None:
+            admitted = await office.project(row["root"])
+            found = await office.workflow(admitted, room["file"] or name)
+            await kick_again(instance, found.definition, wanted.prompt, key=f"{row['id']}@{row['slot']}")
+
+
+def _running(tx: Transaction, project: str, workflow: str, tag: str) -> Row | None:
+    return tx.one(
+        """select id, ends, file from workspace
+            where project = :project and workflow = :workflow and tag = :tag and state in ('running', 'left')""",
+        project=project,
+        workflow=workflow,
+        tag=tag,
+    )
+
+
+def _complain(tx: Transaction, row: Row, reason: str, *, now: int) -> None:
+    name = row["workflow"].removesuffix(":main")
+    text = f"{name} was not started by its schedule: {reason}"
+    attention.ask(tx, "failure", project=row["project"], ref=row["id"], text=text, now=now)
+
+
+def _settled(tx: Transaction, id: str) -> None:
+    attention.close_about(tx, "failure", id)

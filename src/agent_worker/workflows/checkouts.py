@@ -1,0 +1,97 @@
+"""The working copies of one instance: made when it opens, their changes offered as runs end, removed when it ends.
+
+What an agent changed is put into the channel as a resource, and kept in the project's repository under a ref of its
+own, each time a run of it ends with something new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC
+
+from agent_worker.clock import Clock, from_micros, micros
+from agent_worker.errors import AgentWorkerError
+from agent_worker.events import Bus, Ended, Event
+from agent_worker.storage.database import Database, Transaction
+from agent_worker.workflows.copies import REFS, Changes, Copy
+from agent_worker.workspaces import channel, resources
+
+NAMED = 8  # files that are named in the channel
+
+log = logging.getLogger(__name__)
+
+
+class Checkouts:
+    def __init__(self, database: Database, bus: Bus, clock: Clock) -> None:
+        self._database = database
+        self._bus = bus
+        self._clock = clock
+        self._copies: dict[str, Copy] = {}  # by agent id
+        self._told: dict[str, Changes] = {}
+        self._offering: set[asyncio.Task[None]] = set()
+        self._unlisten: Callable[[], None] = lambda: None
+        self._room = self._name = ""
+
+    async def open(self, room: str, place: str, copies: Mapping[str, Copy], *, began: int) -> None:
+        """`place` is the workspace's name, `copies` are by agent id."""
+        stamp = from_micros(began).astimezone(UTC)
+        self._room, self._name = room, f"{place.replace(':', '/')}/{stamp:%Y%m%dT%H%M%S}"
+        self._copies = dict(copies)
+        for copy in copies.values():
+            await copy.prepare()
+        if copies:
+            self._unlisten = self._bus.listen(self._hear)
+
+    async def settle(self) -> None:
+        """Until everything there is to offer is in the channel."""
+        while self._offering:
+            await asyncio.wait(set(self._offering))
+
+    async def close(self, *, remove: bool) -> None:
+        await self.settle()
+        self._unlisten()
+        for copy in self._copies.values() if remove else ():
+            try:
+                await copy.keep(self._ref(copy))
+            except AgentWorkerError as error:  # then it stays where it is: better twice than lost
+                log.warning("the working copy of %s is left in place: %s", copy.agent, error.message)
+                continue
+            await copy.remove()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Ended) and event.workspace == self._room and event.agent in self._copies:
+            task = asyncio.create_task(self._offer(event.agent), name=f"changes of {event.name}")
+            self._offering.add(task)
+            task.add_done_callback(self._offering.discard)
+
+    async def _offer(self, agent: str) -> None:
+        copy = self._copies[agent]
+        try:
+            changes = await copy.changes()
+            if not changes.files or changes == self._told.get(agent):
+                return
+            kept = await copy.keep(self._ref(copy))
+            self._told[agent] = changes
+            now = micros(self._clock.now())
+            await self._database.write(_tell, self._room, _sentence(copy.agent, changes, kept), changes.patch, now=now)
+        except AgentWorkerError as error:
+            log.warning("the changes of %s could not be offered: %s", copy.agent, error.message)
+
+    def _ref(self, copy: Copy) -> str:
+        return f"{self._name}/{copy.agent}"
+
+
+def _sentence(agent: str, changes: Changes, kept: str) -> str:
+    count = len(changes.files)
+    more = f" and {count - NAMED} more" if count > NAMED else ""
+    named = ", ".join(changes.files[:NAMED]) + more
+    take = f"git merge {kept}" if kept.startswith(REFS) else f"git apply {kept}"
+    return f"{agent} changed {count} file{'s' if count > 1 else ''} in its own copy: {named}. To take it over: {take}"
+
+
+def _tell(tx: Transaction, room: str, text: str, patch: str, *, now: int) -> None:
+    resource = resources.store(tx, room, patch).id if patch else None
+    draft = channel.Draft(workspace=room, sender="system", text=text, sort="system", resource=resource)
+    channel.post(tx, draft, now=now)

@@ -1,0 +1,296 @@
+"""One adapter for programs that speak ACP, against a program of ours that speaks it well and badly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agent_worker.backends.backend import Finished, PastStep, Reply, Turn
+from agent_worker.backends.programs.acp import Acp, Plain
+from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.one_shot import OneShot
+from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.runner import Clocks
+from agent_worker.backends.programs.sessions import INTERRUPTED, LOST, Session
+from agent_worker.definitions.agent import Access
+from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.tools.tool import Call, Result
+
+AGENT = Path(__file__).parents[2] / "fakes" / "acp_agent.py"
+TOKEN = "the-token-of-this-run"
+PATIENT = Clocks(start=20, first=20, silence=20, total=20)
+
+
+class OpenDoor:
+    """Whoever comes has asked for our tools already."""
+
+    def __init__(self, *, listed: bool = True) -> None:
+        self.entry = Entry("http://127.0.0.1:9/mcp", TOKEN)
+        if listed:
+            self.entry.listed.set()
+
+    def open(self, run: str) -> Entry:
+        return self.entry
+
+
+@dataclass
+class Record:
+    """Hands that remember."""
+
+    said: list[str] = field(default_factory=list)
+    spoken: asyncio.Event = field(default_factory=asyncio.Event)
+    shown: list[tuple[Call, Result | None]] = field(default_factory=list)
+    kept: list[Reply] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+        self.spoken.set()
+
+    def show(self, call: Call, result: Result | None = None) -> None:
+        self.shown.append((call, result))
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        self.kept.append(reply)
+
+    async def call(self, step: int, call: Call) -> Result:
+        raise AssertionError("our tools are called over MCP")
+
+
+@dataclass
+class Stage:
+    """A place where the program runs."""
+
+    folder: Path
+    hands: Record = field(default_factory=Record)
+
+    @property
+    def notes(self) -> Path:
+        return self.folder / "notes"
+
+    def heard(self, method: str = "") -> list[dict[str, Any]]:
+        """What the program was told."""
+        if not self.notes.exists():
+            return []
+        told = [json.loads(line) for line in self.notes.read_text().splitlines()]
+        return [each for each in told if not method or each.get("method") == method]
+
+    def backend(
+        self, behaviour: Sequence[str], *, clocks: Clocks = PATIENT, door: OpenDoor | None = None, **more: Any
+    ) -> OneShot:
+        premises = Premises(door or OpenDoor(), self.folder / "state", os.environ)
+        command = (sys.executable, str(AGENT), str(self.notes), *behaviour)
+        return OneShot(
+            Acp(Plain()), Program("acp", "alice", self.folder, self.folder, premises, command=command, **more), clocks
+        )
+
+    async def run(self, *behaviour: str, past: tuple[PastStep, ...] = (), prompt: str = "Go.", **more: Any) -> Finished:
+        backend = self.backend(behaviour, **more)
+        turn = Turn(run="r_1", system="You are Alice.", prompt=prompt, past=past)
+        (outcome,) = [each async for each in backend.work(turn, self.hands)]
+        assert isinstance(outcome, Finished)
+        return outcome
+
+    def processes(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if str(self.notes) in process.cmdline():
+                    found.append(process)
+        return found
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+async def test_its_last_words_are_the_answer_and_all_of_it_is_shown(stage: Stage) -> None:
+    done = await stage.run("well")
+    assert done.reply.text == "All is well."
+    assert stage.hands.said == ["Let me see.", "All is ", "well."]
+    (call, _), (_, result) = stage.hands.shown
+    assert (call.tool, call.arguments) == ("ls", {"command": "ls"})
+    assert result == Result("a.txt")
+    assert (done.reply.usage.input, done.reply.usage.cached, done.reply.usage.output) == (107, 7, 20)
+    assert done.reply.usage.usd == 0.25
+
+
+async def test_it_is_told_of_our_tools_and_of_nothing_else_we_could_do(stage: Stage) -> None:
+    await stage.run("fine")
+    (greeting,) = stage.heard("initialize")
+    can = greeting["params"]["clientCapabilities"]
+    assert can["fs"] == {"readTextFile": False, "writeTextFile": False}
+    assert can["terminal"] is False
+    (opened,) = stage.heard("session/new")
+    assert opened["params"]["cwd"] == str(stage.folder)
+    assert opened["params"]["mcpServers"] == [
+        {
+            "type": "http",
+            "name": "team",
+            "url": "http://127.0.0.1:9/mcp",
+            "headers": [{"name": "Authorization", "value": f"Bearer {TOKEN}"}],
+        }
+    ]
+    (asked,) = stage.heard("session/prompt")
+    assert asked["params"]["prompt"] == [{"type": "text", "text": "You are Alice.\n\nGo."}]
+
+
+async def test_what_looks_like_a_command_of_the_program_is_text(stage: Stage) -> None:
+    past = (PastStep(Session("acp", "s-0").kept()),)
+    await stage.run("fine", past=past, prompt="/init")
+    assert not stage.heard("session/prompt")[0]["params"]["prompt"][0]["text"].startswith("/")
+
+
+async def test_its_session_is_kept_as_soon_as_it_is_known(stage: Stage) -> None:
+    with pytest.raises(Crashed):
+        await stage.run("die")
+    assert json.loads(stage.hands.kept[0].raw)["session"] == "s-1"
+
+
+async def test_it_goes_on_with_its_session_and_what_was_said_before_is_not_said_again(stage: Stage) -> None:
+    past = (PastStep(Session("acp", "s-0").kept()),)
+    done = await stage.run("fine", past=past)
+    assert done.reply.text == "Fine."
+    assert stage.hands.said == ["Fine."]
+    assert [each["params"]["sessionId"] for each in stage.heard("session/load")] == ["s-0"]
+    assert INTERRUPTED in stage.heard("session/prompt")[0]["params"]["prompt"][0]["text"]
+
+
+async def test_one_that_cannot_go_on_with_a_session_begins_anew_and_is_told(stage: Stage) -> None:
+    past = (PastStep(Session("acp", "s-0").kept()),)
+    await stage.run("forgetful", past=past)
+    (asked,) = stage.heard("session/prompt")
+    assert LOST in asked["params"]["prompt"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "failure"),
+    [
+        ("error 401", Permanent),
+        ("error 429", Overloaded),
+        ("error 500", Transient),
+        ("error 503", Transient),
+        ("error -32000", Permanent),
+        ("error -32602", Permanent),
+        ("error -32603", Crashed),
+        ("error -32603 rate_limit", Overloaded),
+        ("error -32603 server_error", Transient),
+        ("error -32603 invalid_request", Permanent),
+        ("stop max_tokens", Exhausted),
+        ("stop max_turn_requests", Exhausted),
+        ("stop refusal", Permanent),
+        ("stop cancelled", Crashed),
+        ("old", Permanent),
+        ("toolless", Permanent),
+        ("logged-out", Permanent),
+        ("die", Crashed),
+        ("close", Crashed),
+    ],
+)
+async def test_every_bad_end_is_of_a_class(stage: Stage, behaviour: str, failure: type[BackendFailure]) -> None:
+    with pytest.raises(BackendFailure) as raised:
+        await stage.run(*behaviour.split())
+    assert type(raised.value) is failure
+    assert TOKEN not in raised.value.message
+    assert not stage.processes()
+
+
+async def test_a_program_that_dies_is_quoted(stage: Stage) -> None:
+    with pytest.raises(Crashed, match=r"acp ended without an answer \(exit 3\): out of cheese"):
+        await stage.run("die")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "clocks", "failure", "told"),
+    [
+        ("mute", {"start": 0.3}, Permanent, "said nothing for"),
+        ("hang", {"first": 0.8}, Transient, "no word from its model"),
+        ("stall", {"silence": 0.3}, Transient, "went silent"),
+        ("stall", {"total": 1.0}, Exhausted, "was ended after"),
+    ],
+)
+async def test_R4_each_of_the_four_clocks_ends_it(
+    stage: Stage, behaviour: str, clocks: dict[str, float], failure: type[BackendFailure], told: str
+) -> None:
+    limits = {"start": 20.0, "first": 20.0, "silence": 20.0, "total": 20.0} | clocks
+    with pytest.raises(failure, match=told):
+        await stage.run(behaviour, clocks=Clocks(**limits))
+    assert not stage.processes()
+
+
+async def test_garbage_is_neither_believed_nor_fatal(stage: Stage) -> None:
+    done = await stage.run("garbage")
+    assert done.reply.text == "Still here."
+
+
+async def test_it_gets_no_files_and_no_terminal_of_ours(stage: Stage) -> None:
+    done = await stage.run("files")
+    assert done.reply.text == "-32601 -32601"
+
+
+@pytest.mark.parametrize(
+    ("access", "kind", "where", "answer"),
+    [
+        ("read", "ours", "", "yes"),
+        ("read", "read", "", "yes"),
+        ("read", "edit", "a.txt", "no"),
+        ("read", "execute", "", "no"),
+        ("edit", "edit", "a.txt", "yes"),
+        ("edit", "edit", "../a.txt", "no"),
+        ("edit", "edit", "", "no"),
+        ("edit", "move", "link/a.txt", "no"),
+        ("edit", "execute", "", "no"),
+        ("edit", "other", "", "no"),
+        ("full", "execute", "", "yes"),
+        ("full", "edit", "/etc/passwd", "yes"),
+    ],
+)
+async def test_B7_what_it_asks_leave_for_is_answered_by_its_access(
+    stage: Stage, access: Access, kind: str, where: str, answer: str
+) -> None:
+    (stage.folder / "link").symlink_to("/")
+    done = await stage.run("permission", kind, *([where] if where else []), access=access)
+    assert done.reply.text == answer
+
+
+async def test_a_program_that_never_asked_for_our_tools_has_failed(stage: Stage) -> None:
+    hurried = Clocks(start=20, first=20, silence=20, total=20, tools=0.2)
+    with pytest.raises(Permanent, match="worked without our tools"):
+        await stage.run("fine", door=OpenDoor(listed=False), clocks=hurried)
+    assert not stage.processes()
+
+
+async def test_who_stops_the_run_stops_the_program_and_tells_it_first(stage: Stage) -> None:
+    running = asyncio.create_task(stage.run("cancel"))
+    await stage.hands.spoken.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert stage.heard("session/cancel")
+    assert not stage.processes()
+
+
+async def test_a_model_it_offers_is_chosen_and_another_one_refused(stage: Stage) -> None:
+    await stage.run("fine", model="small")
+    (chosen,) = stage.heard("session/set_config_option")
+    assert (chosen["params"]["configId"], chosen["params"]["value"]) == ("m", "small")
+    with pytest.raises(Permanent, match="does not offer the model huge") as refused:
+        await stage.run("fine", model="huge")
+    assert "large" in refused.value.hint
+
+
+async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    premises = Premises(OpenDoor(), tmp_path, os.environ)
+    backend = OneShot(Acp(Plain()), Program("acp", "a", tmp_path, tmp_path, premises, command=("no-such-agent",)))
+    with pytest.raises(Permanent, match="no-such-agent is not installed"):
+        [_ async for _ in backend.work(Turn(run="r_1", system="", prompt=""), Record())]

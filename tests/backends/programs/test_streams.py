@@ -1,0 +1,253 @@
+"""What claude, codex and cursor print, as they print it, becomes signals; what they never print hurts nobody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_worker.backends.backend import Usage
+from agent_worker.backends.programs import claude, codex
+from agent_worker.backends.programs.claude import ClaudeStream
+from agent_worker.backends.programs.codex import CodexStream
+from agent_worker.backends.programs.cursor import CursorStream
+from agent_worker.backends.programs.runner import Parser
+from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
+from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+
+PARSERS: list[Callable[[], Parser]] = [ClaudeStream, CodexStream, CursorStream]
+
+
+def read(parser: Parser, *events: dict[str, Any]) -> list[Signal]:
+    return [signal for event in events for signal in parser.read(event)]
+
+
+def over(signals: list[Signal]) -> Over:
+    assert isinstance(signals[-1], Over)
+    return signals[-1]
+
+
+# --- claude
+
+INIT = {
+    "type": "system",
+    "subtype": "init",
+    "session_id": "s-1",
+    "mcp_servers": [{"name": "team", "status": "connected"}],
+}
+USAGE = {"input_tokens": 120, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11, "output_tokens": 5}
+
+
+def assistant(*content: dict[str, Any], id: str = "msg_1", **more: Any) -> dict[str, Any]:
+    message = {"id": id, "content": list(content), "usage": USAGE}
+    return {"type": "assistant", "message": message, "parent_tool_use_id": None} | more
+
+
+def result(**more: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "is_error": False, "result": "done", "usage": USAGE} | more
+
+
+def test_claude_is_understood() -> None:
+    delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "He"}}
+    signals = read(
+        ClaudeStream(),
+        INIT,
+        {"type": "stream_event", "event": delta, "parent_tool_use_id": None},
+        assistant({"type": "text", "text": "Hello"}),
+        assistant({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}),
+        {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"}]}},
+        {"type": "system", "subtype": "api_retry", "error_status": 529, "error": "overloaded"},
+        result(total_cost_usd=0.25),
+    )
+    once = Spent(Usage(138, 11, 5))  # the same message in two lines is one message
+    assert signals == [
+        Started("s-1"),
+        Said("He", partial=True),
+        once,
+        Said("Hello"),
+        once,
+        Calling("t1", "Bash", '{"command": "ls"}'),
+        Returned("t1", "a.txt"),
+        Retrying("529 overloaded"),
+        Spent(Usage(138, 11, 5, 0.25)),
+        Over("done"),
+    ]
+
+
+def test_calls_of_our_tools_are_seen_where_they_arrive() -> None:
+    ours = assistant({"type": "tool_use", "id": "t1", "name": "mcp__team__channel_send", "input": {}})
+    assert not [each for each in read(ClaudeStream(), ours) if isinstance(each, Calling)]
+    item = {"id": "i", "type": "mcp_tool_call", "server": "team", "tool": "channel_send", "status": "completed"}
+    assert not read(CodexStream(), {"type": "item.started", "item": item}, {"type": "item.completed", "item": item})
+
+
+def test_what_a_helper_of_claude_says_is_not_its_answer() -> None:
+    said = assistant({"type": "text", "text": "I am a helper"}, parent_tool_use_id="t9")
+    assert not [each for each in read(ClaudeStream(), said) if isinstance(each, Said)]
+
+
+def test_the_costs_of_a_session_are_charged_once() -> None:
+    """After a resume the total is that of the whole session."""
+    signals = read(ClaudeStream(charged=0.5), result(total_cost_usd=0.75))
+    assert signals[0] == Spent(Usage(138, 11, 5, 0.25))
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (result(is_error=True, terminal_reason="api_error", api_error_status=401), Permanent),
+        (result(is_error=True, terminal_reason="api_error", api_error_status=404), Permanent),
+        (result(is_error=True, terminal_reason="api_error", api_error_status=429), Overloaded),
+        (result(is_error=True, terminal_reason="api_error", api_error_status=529), Overloaded),
+        (result(is_error=True, terminal_reason="api_error", api_error_status=500), Transient),
+        (result(is_error=True, terminal_reason="api_error", api_error_status=None), Transient),
+        (result(is_error=True, terminal_reason="prompt_too_long"), Exhausted),
+        (result(is_error=True, subtype="error_max_turns"), Exhausted),
+        (result(is_error=True, subtype="error_during_execution", terminal_reason="aborted_streaming"), Crashed),
+        (result(subtype="something new"), Crashed),
+    ],
+)
+def test_an_end_of_claude_is_classified(event: dict[str, Any], kind: type[BackendFailure]) -> None:
+    assert type(over(read(ClaudeStream(), event)).failure) is kind
+
+
+def test_claude_without_our_tools_is_over_at_once() -> None:
+    lost = INIT | {"mcp_servers": [{"name": "team", "status": "failed"}]}
+    assert isinstance(over(read(ClaudeStream(), lost)).failure, Permanent)
+
+
+# --- codex
+
+
+def test_codex_is_understood() -> None:
+    command = {"id": "i1", "type": "command_execution", "command": "ls"}
+    signals = read(
+        CodexStream(),
+        {"type": "thread.started", "thread_id": "th-1"},
+        {"type": "turn.started"},
+        {"type": "item.completed", "item": {"id": "i0", "type": "error", "message": "Model metadata not found"}},
+        {"type": "item.started", "item": command},
+        {"type": "item.completed", "item": command | {"aggregated_output": "a.txt", "exit_code": 0}},
+        {"type": "error", "message": "Reconnecting... 1/5"},
+        {"type": "item.completed", "item": {"id": "i2", "type": "agent_message", "text": "done"}},
+        {"type": "turn.completed", "usage": {"input_tokens": 240, "cached_input_tokens": 22, "output_tokens": 66}},
+    )
+    assert signals == [
+        Started("th-1"),
+        Calling("i1", "command_execution", '{"command": "ls"}'),
+        Returned("i1", "a.txt"),
+        Retrying("Reconnecting... 1/5"),
+        Said("done"),
+        Spent(Usage(240, 22, 66)),
+        Over("done"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("unexpected status 401 Unauthorized: invalid key, url: http://127.0.0.1:500/v1", Permanent),
+        ("exceeded retry limit, last status: 429 Too Many Requests", Overloaded),
+        ("unexpected status 503 Service Unavailable: nope", Transient),
+        ("We're currently experiencing high demand, which may cause temporary errors.", Transient),
+        ("stream disconnected before completion", Transient),
+        ("Codex ran out of room in the model's context window.", Exhausted),
+        ("", Transient),
+    ],
+)
+def test_an_end_of_codex_is_classified(message: str, kind: type[BackendFailure]) -> None:
+    event = {"type": "turn.failed", "error": {"message": message}}
+    assert type(over(read(CodexStream(), event)).failure) is kind
+
+
+# --- cursor
+
+
+def test_cursor_is_understood() -> None:
+    made = {"shellToolCall": {"args": {"command": "ls"}}}
+    signals = read(
+        CursorStream(),
+        {"type": "system", "subtype": "init", "session_id": "c-1"},
+        {"type": "user", "message": {}},
+        {"type": "thinking", "subtype": "delta", "text": "hm"},
+        {"type": "tool_call", "subtype": "started", "call_id": "a\nb", "tool_call": made},
+        {
+            "type": "tool_call",
+            "subtype": "completed",
+            "call_id": "a\nb",
+            "tool_call": {"shellToolCall": {"args": {}, "result": {"success": {"stdout": "x"}}}},
+        },
+        {"type": "assistant", "message": {"content": [{"type": "text", "text": "done"}]}},
+        {"type": "result", "subtype": "success", "is_error": False, "result": "done"},
+    )
+    assert signals == [
+        Started("c-1"),
+        Calling("a\nb", "shell", '{"command": "ls"}'),
+        Returned("a\nb", '{"success": {"stdout": "x"}}'),
+        Said("done"),
+        Over("done"),
+    ]
+
+
+# --- all
+
+KNOWN = sorted(
+    {"type", "subtype", "message", "content", "id", "usage", "item", "error", "result", "is_error", "event", "delta"}
+    | {"tool_call", "mcp_servers", "session_id", "thread_id", "text", "input", "name", "server", "exit_code", "changes"}
+    | {"total_cost_usd", "input_tokens", "api_error_status", "shellToolCall", "call_id", "arguments", "status"}
+)
+WORDS = st.sampled_from(
+    [
+        *("system", "init", "assistant", "user", "result", "success"),
+        *("stream_event", "tool_use", "tool_result", "text", "item.completed", "item.started"),
+        *("turn.failed", "turn.completed", "command_execution", "agent_message", "tool_call", "started"),
+        *("completed", "api_retry", "api_error", "text_delta", "failed"),
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KNOWN), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+@given(events=st.lists(st.dictionaries(st.sampled_from(KNOWN), JSON | WORDS, max_size=8), max_size=6))
+def test_B8_whatever_is_printed_a_parser_does_not_raise(parser: Callable[[], Parser], events: list[Any]) -> None:
+    for signal in read(parser(), *events):
+        if isinstance(signal, Spent):
+            assert signal.usage.plausible
+        if isinstance(signal, Calling):
+            json.loads(signal.arguments)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_an_end_without_a_last_word_tells_what_was_printed(parser: Callable[[], Parser]) -> None:
+    assert "exit 7): no such file" in parser().died(7, "no such file").message
+
+
+@pytest.mark.parametrize(
+    ("written", "called"),
+    [
+        ("sonnet", "sonnet"),
+        ("opus", "opus"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5"),
+        ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5"),
+        ("anthropic:opus", "opus"),
+        ("some/gateway/model", "some/gateway/model"),
+    ],
+)
+def test_models_of_claude_are_named_as_it_takes_them(written: str, called: str) -> None:
+    assert claude.model_name(written) == called
+
+
+def test_models_of_codex_are_named_as_it_takes_them() -> None:
+    assert [codex.model_name(each) for each in ("gpt-5.5", "openai/gpt-5.5", "openai:o5")] == [
+        "gpt-5.5",
+        "gpt-5.5",
+        "o5",
+    ]

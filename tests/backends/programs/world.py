@@ -1,0 +1,212 @@
+"""A world for real coding programs: a daemon, a project, and a model API on loopback that a test thinks for.
+
+Programs are installed by scripts/test_needs.py; where one is missing its tests skip and say so. One world serves many
+tests, as a daemon takes seconds to start: each test gives the model its mind and writes to an agent of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psutil
+import pytest
+from tests.fakes.model_protocols import Answer, Ask, Json
+from tests.fakes.model_server import ModelServer, Recorded, Step
+from tests.shells.served import eventually
+
+from agent_worker.daemon.client import COMMAND, Client, connect
+from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
+
+TOOLS = Path(__file__).parents[3] / ".tools" / "node_modules"
+PROTOCOL = {"claude": "", "codex": "/v1", "opencode": "/v1", "gemini": ""}  # how each program's base address ends
+PROVIDER = {"claude": "anthropic", "codex": "openai", "opencode": "openai-chat", "gemini": "google"}
+KEY = "sk-test-the-key-of-the-model"
+
+
+def is_installed(program: str) -> bool:
+    return (TOOLS / ".bin" / program).exists()
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    missing = not is_installed(program)
+    return pytest.mark.skipif(missing, reason=f"{program} is not installed: run scripts/test_needs.py where npm is")
+
+
+@dataclass
+class World:
+    home: Path
+    project: Path
+    model: ModelServer
+    environ: dict[str, str] = field(default_factory=dict)
+    client: Client = field(init=False)
+
+    def begin(self) -> None:
+        """Start the daemon."""
+        given = [f"{name}={value}" for name, value in self.environ.items()]
+        command = ("env", "-u", "ANTHROPIC_API_KEY", "-u", "OPENAI_API_KEY", "AGENT_WORKER_PORT=0", *given, *COMMAND)
+        self.client = connect(home=self.home, command=command, patience=40)
+
+    def kill(self) -> None:
+        signal_daemon(self.home, self.client.found, signal.SIGKILL)
+
+    def hire(self, name: str, program: str, mode: str = "think", more: str = "") -> str:
+        """An agent of this name with this program, whose model behaves like this."""
+        url = self.model.url(mode, PROTOCOL[program])
+        (self.project / ".agents" / f"{name}.yaml").write_text(
+            f"backend: {program}\nmodel: fake-model\nprompt: {{ system: You are {name}. }}\n"
+            f"provider: {{ name: {PROVIDER[program]}, base_url: {url}, api_key: $TEST_KEY }}\n{more}"
+        )
+        (self.project / ".workflows" / f"{name}.yaml").write_text(
+            f"agents:\n  {name}: {{ ref: {name} }}\nworkspace: {{ provider: sqlite }}\n"
+        )
+        self.do("POST", "/trust")
+        return name
+
+    def do(self, method: str, path: str, **arguments: Any) -> Any:
+        return self.client.request(method, path, {"project": str(self.project)} | arguments)[1]
+
+    def ask(self, agent: str, message: str = "Do it.") -> Json:
+        answer: Json = self.do("POST", "/ask", agent=agent, message=message)
+        return answer
+
+    def send(self, to: str, message: str = "Do it.") -> Json:
+        receipt: Json = self.do("POST", "/send", to=to, message=message)
+        return receipt
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        state = apsw.Connection(str(self.home / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return list(state.execute(sql, values))
+        finally:
+            state.close()
+
+    def runs(self, agent: str) -> list[tuple[str, str]]:
+        """State and reason of each, in order."""
+        return self.rows(
+            "select r.state, r.reason from run r join agent a on a.id = r.agent where a.name = ? order by r.rowid",
+            agent,
+        )
+
+    def until_run(self, agent: str, holds: Callable[[list[tuple[str, str]]], bool], within: float = 30.0) -> Any:
+        found = eventually(lambda: (runs := self.runs(agent)) and holds(runs) and runs, within=within)
+        assert found, (self.runs(agent), self.log()[-3000:])
+        return found
+
+    def children(self) -> list[psutil.Process]:
+        """The programs that the daemon runs now."""
+        try:
+            return psutil.Process(self.client.found.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def child(self, name: str) -> psutil.Process:
+        def find() -> psutil.Process | None:
+            return next((each for each in self.children() if name in _name(each)), None)
+
+        found = eventually(find)
+        assert found, f"{name} does not run"
+        return psutil.Process(found.pid)
+
+    def asked(self, mode: str = "think") -> list[Recorded]:
+        """What models were asked so far."""
+        return [each for each in self.model.requests if f"/m/{mode}/" in each.path and each.method == "POST"]
+
+    def log(self) -> str:
+        return (self.home / LOG_FILE).read_text()
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.exe()
+    except psutil.Error:
+        return ""
+
+
+@contextmanager
+def model_api() -> Iterator[ModelServer]:
+    """In a thread of its own: the tests that use it wait for other processes."""
+    loop, server = asyncio.new_event_loop(), ModelServer()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@contextmanager
+def world(tmp: Path, **environ: str) -> Iterator[World]:
+    project = tmp / "project"
+    for folder in (".agents", ".workflows"):
+        (project / folder).mkdir(parents=True)
+    with model_api() as model:
+        path = os.pathsep.join([str(TOOLS / ".bin"), os.environ["PATH"]])
+        (tmp / "tmp").mkdir()  # codex puts no helpers beneath what it takes for a temporary directory
+        given = {"PATH": path, "TEST_KEY": KEY, "HOME": str(tmp), "TMPDIR": str(tmp / "tmp"), **environ}
+        made = World(tmp / "home", project, model, given)
+        made.begin()
+        try:
+            yield made
+        finally:
+            made.kill()
+
+
+# --- minds
+
+
+def say(text: str) -> Callable[[Json], Step]:
+    return lambda body: text
+
+
+def use(tool: str, then: str, **arguments: Any) -> Callable[[Json], Step]:
+    """Call a tool of ours first, whatever the program calls it; then say something."""
+
+    def mind(body: Json) -> Step:
+        if has_result(body):
+            return then
+        return Answer("", (call(body, tool, **arguments),))
+
+    return mind
+
+
+def call(body: Json, tool: str, /, *, id: str = "", **arguments: Any) -> Ask:
+    """A call under the name that this program gives the tool."""
+    names = tool_names(body)
+    group, name = next(((g, n) for g, n in names if n.endswith(tool)), ("", f"(no {tool} among {names})"))
+    return Ask(name, arguments, id or f"call_{tool}", namespace=group)
+
+
+def tool_names(body: Json) -> list[tuple[str, str]]:
+    """Group and name of each."""
+    found = []
+    for offered in body.get("tools", []):
+        group = str(offered.get("name", "")) if "tools" in offered else ""
+        members = offered.get("tools") or offered.get("functionDeclarations") or [offered.get("function", offered)]
+        found += [(group, str(each.get("name", ""))) for each in members]
+    return found
+
+
+def has_result(body: Json) -> bool:
+    last = (body.get("messages") or body.get("input") or body.get("contents") or [{}])[-1]
+    if last.get("role") == "tool" or last.get("type") == "function_call_output":
+        return True
+    return any(word in json.dumps(last) for word in ("tool_result", "functionResponse"))
+
+
+def words(body: Json) -> str:
+    """Everything that the model was told, as one text."""
+    return json.dumps(body, ensure_ascii=False)

@@ -1,0 +1,52 @@
+"""Whoever answers whom, a request stays within its limits: rings, everybody to everybody, and graphs of chance (L2)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from agent_worker.clock import TestClock
+from agent_worker.limits import Limits
+from tests.faults.report import LONG, SEED, report
+from tests.teams import open_team
+from tests.test_limits import Chatter
+
+GRAPHS = 200 if LONG else 20
+LARGEST = 50
+
+
+def graph_of(chance: random.Random) -> dict[str, list[str]]:
+    size = chance.choice([2, 3, 5, 8, 13, 21, 34, LARGEST])
+    names = [f"a{n}" for n in range(size)]
+    match chance.choice(["ring", "all", "chance"]):
+        case "ring":
+            return {name: [names[(n + 1) % size]] for n, name in enumerate(names)}
+        case "all":
+            return {name: ["all"] for name in names}
+        case _:
+            most = min(size - 1, 4)
+            return {name: chance.sample([o for o in names if o != name], chance.randint(1, most)) for name in names}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(GRAPHS))
+async def test_L2_a_team_of_any_shape_stays_within_the_limits(tmp_path: Path, number: int) -> None:
+    with report.seeded("L2", SEED + number) as chance:
+        graph = graph_of(chance)
+        async with open_team(tmp_path, *graph, clock=TestClock()) as team:
+            for name, others in graph.items():
+                team.employ(name, Chatter(*others))
+            await team.post("user", f"@{next(iter(graph))} begin")
+            reason = await team.meanwhile(team.quiet())
+            assert "limit reached" in reason
+            messages = await team.messages()
+            assert len([m for m in messages if m.sort == "system"]) == 1, "one notice"
+            assert max(m.hop for m in messages) <= (Limits().hops_per_root or 0)
+            (runs,) = await team.rows("select count(*) as n from run")
+            assert runs["n"] <= (Limits().runs_per_root or 0)
+            states = {row["state"] for row in await team.rows("select distinct state from instruction")}
+            assert states <= {"done", "queued", "incomplete"}, "nothing was dropped"
+            assert [sort for sort, _ in await team.attention()] == ["limit"]
+    report.counts["L2 graphs"] += 1

@@ -1,0 +1,100 @@
+"""A run ends when its work has ended: whatever begins in the last millisecond before quiet is still done (Q9)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.clock import SystemClock
+from agent_worker.decisions import deciding
+from agent_worker.decisions.wish import PERSON, Wish
+from agent_worker.errors import NotRunning
+from agent_worker.limits import Limits
+from agent_worker.tools.tool import Call
+from agent_worker.workflows import instance as workflows
+from agent_worker.workspaces import workspace
+from tests.faults.report import LONG, SEED, report
+from tests.teams import Team, open_team
+
+TRIES = 334 if LONG else 40  # of each kind
+MOMENT = 0.002
+NO_LIMITS = Limits(None, None, None, None, None, None)
+
+LEFT = """
+select (select count(*) from instruction where state in ('queued', 'running', 'waiting'))
+     + (select count(*) from delivery where state in ('queued', 'given'))
+     + (select count(*) from proposal where state = 'open') as n"""
+
+
+class Quick:
+    """Votes where there is something to vote on; says what it is given to say, after a while."""
+
+    def __init__(self, wait: Callable[[], float] = lambda: 0.0, text: str = "") -> None:
+        self._wait, self._text = wait, text
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+        if "[PROPOSAL" in turn.prompt and not steps:
+            return Reply(calls=(Call("c1", "team_vote", {"proposal": 1, "choice": "yes"}),))
+        await asyncio.sleep(self._wait())
+        return Reply(self._text)
+
+
+async def message(team: Team) -> None:
+    await team.post("user", "@bob one more thing")
+
+
+async def proposal(team: Team) -> None:
+    room = await team.read(workspace.get, team.room.id)
+    await team.write(deciding.propose, room, Wish("shall we?"), by=PERSON, now=team.now())
+
+
+async def child(team: Team) -> None:
+    await team.post("user", "@alice pass it on")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("begin", [message, proposal, child], ids=lambda kind: str(kind.__name__))
+async def test_Q9_what_begins_in_the_last_moment_is_done_before_a_run_ends(tmp_path: Path, begin: Any) -> None:
+    """Many runs end while something begins at a random point of the last moment, or just after it."""
+    with report.seeded("Q9", SEED) as chance:
+        async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=MOMENT) as team:
+            accepted = [await _one_try(await _again(team, chance), begin, chance) for _ in range(TRIES)]
+        report.counts[f"Q9 {begin.__name__}"] += TRIES
+    assert accepted.count(True) > TRIES / 10, "the race was run from both sides"
+    assert begin is child or accepted.count(False) > TRIES / 20, "the race was run from both sides"
+
+
+async def _again(team: Team, chance: random.Random) -> Team:
+    if (await team.read(workspace.get, team.room.id))["state"] != "running":
+        definition = team.admitted.project.workflows["review"]
+        team.room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(definition))
+    team.employ("alice", Quick(lambda: chance.random() * 2 * MOMENT, "@bob yours"), limits=NO_LIMITS)
+    team.employ("bob", Quick(), limits=NO_LIMITS)
+    return team
+
+
+async def _one_try(team: Team, begin: Any, chance: random.Random) -> bool:
+    """True if it began in time. Then nothing of it is left when the run has ended."""
+    if begin is child:
+        await begin(team)
+    ending = asyncio.create_task(team.room.run())
+    try:
+        if begin is not child:
+            await asyncio.sleep(chance.random() * 3 * MOMENT)
+            await begin(team)
+    except NotRunning:
+        await ending
+        return False
+    summary = await ending
+    (left,) = await team.rows(LEFT)
+    assert left["n"] == 0
+    assert summary.outcome == "done"
+    if begin is child:
+        assert summary.runs == {"alice": 1, "bob": 1}
+    return True

@@ -1,0 +1,93 @@
+"""A page that is left open: a broken line is picked up again, a new daemon asks for a new code, and nothing is missed."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+from tests.shells.served import Served, eventually, served
+from tests.web.browser import Visit, code_of, needs_chromium, say, start, wait
+
+from agent_worker.daemon.client import COMMAND, connect
+from agent_worker.daemon.discovery import signal_daemon
+
+pytestmark = needs_chromium
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("again"), {"AGENT_WORKER_PORT": str(port)}) as made:
+        start(made)
+        yield made
+
+
+def seqs(guest: Visit) -> list[int]:
+    found: list[int] = guest.page.evaluate("[...document.querySelectorAll('.rows > li')].map((r) => +r.dataset.seq)")
+    return found
+
+
+BREAKABLE = """() => {
+  const real = window.fetch;
+  window.fetch = (url, how) => {
+    if (!String(url).includes("/events")) return real(url, how);
+    if (window.broken) return Promise.reject(new TypeError("the line is down"));
+    window.asked = how.headers["Last-Event-ID"];
+    const cut = new AbortController();
+    window.breakLine = () => { window.broken = true; cut.abort(); };
+    return real(url, { ...how, signal: AbortSignal.any([how.signal, cut.signal]) });
+  };
+}"""
+
+
+def test_a_line_that_broke_is_picked_up_without_a_gap(guest: Visit) -> None:
+    guest.page.add_init_script(f"({BREAKABLE})()")
+    page = guest.open(guest.room())
+    say(guest.daemon, "before the break")
+    page.get_by_text("before the break").wait_for()
+    page.evaluate("breakLine()")
+    page.get_by_text("Not connected").wait_for()
+    for n in range(3):
+        say(guest.daemon, f"during the break, {n}")
+    page.evaluate("() => { window.broken = false }")
+    page.get_by_text("during the break, 2").wait_for()
+    assert page.evaluate("Number(asked)") > 0  # it said where to go on
+    assert seqs(guest) == list(range(1, len(seqs(guest)) + 1))
+
+
+def test_a_new_daemon_asks_for_a_code_and_the_page_goes_on_where_it_was(guest: Visit, port: int) -> None:
+    page = guest.open(guest.room())
+    box = page.get_by_label("Message to @review")
+    box.fill("half a thought")
+    old = guest.daemon.client
+    signal_daemon(guest.daemon.home, old.found, signal.SIGKILL)
+    page.get_by_text("Not connected").wait_for()
+    command = ("env", f"AGENT_WORKER_PORT={port}", *COMMAND)
+    again = connect(home=guest.daemon.home, command=command, patience=40)
+    try:
+        new = Served(again, guest.daemon.home, guest.daemon.project)
+        assert eventually(lambda: say(new, "said while you were away"))
+        page.get_by_text("The daemon was started anew").wait_for()
+        page.get_by_label("Address or code").fill(f"http://{new.here}/#code={code_of(new)}")
+        page.get_by_role("button", name="Open").click()
+        page.get_by_text("said while you were away").wait_for()
+        say(new, "and after")
+        page.get_by_text("and after").wait_for()
+        wait(page, "() => document.getElementById('line').hidden")
+        assert seqs(guest) == list(range(1, len(seqs(guest)) + 1))
+        assert box.input_value() == "half a thought"
+    finally:
+        signal_daemon(guest.daemon.home, again.found, signal.SIGKILL)
+        guest.complaints.clear()  # a line that breaks is told to the console too

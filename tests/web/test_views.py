@@ -1,0 +1,271 @@
+"""The other views: home, agent, run, attention, documents. What can be done there, and that everybody can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shells.served import Served, eventually, served
+from tests.web.browser import PICTURES, WIDTHS, Browser, Visit, needs_chromium, say, script, start, visit, wait
+
+pytestmark = needs_chromium
+
+ALICE = "soul: { role: reviewer, principles: [be kind] }\ntools: [{ name: write_file, approve: true }]\n" + script(
+    {"call": {"tool": "team_doc_create", "with": {"name": "plan.md", "text": "# Plan\n\n- one\n"}}},
+    {"call": {"tool": "team_doc_append", "with": {"name": "plan.md", "text": "- two\n"}}},
+    {"say": "@bob please look"},
+    {"call": {"tool": "write_file", "with": {"path": "made.txt", "text": "hello"}}},
+    {"say": "it is written"},
+    {"call": {"tool": "ask_user", "with": {"question": "Tea or coffee?"}}},
+    {"say": "I will bring it"},
+)
+BOB = script({"fail": "transient"}, {"say": "looked"}, {"say": "I am"})
+DEPLOY = """
+agents: { alice: { ref: alice } }
+workspace: { provider: sqlite }
+params:
+  - { name: target, required: true, description: Where to }
+  - { name: dry, type: boolean }
+setup:
+  - { shell: "echo $PARAMS_TARGET $PARAMS_DRY", as: said }
+kickoff: "to ${{ said }}"
+"""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("views"), alice=ALICE, bob=BOB) as made:
+        (made.project / ".workflows" / "deploy.yaml").write_text(DEPLOY)
+        made.do("POST", "/trust")
+        start(made)
+        say(made, "@alice begin")
+        assert eventually(lambda: "looked" in texts(made))
+        yield made
+
+
+def texts(daemon: Served) -> list[str]:
+    return [line["text"] for line in daemon.ask("GET", daemon.query("/messages?at=@review")).json]
+
+
+# --- home
+
+
+def test_home_shows_agents_workflows_and_failures(guest: Visit) -> None:
+    page = guest.open("#/home")
+    assert page.get_by_role("row", name="alice").count() == 1
+    assert page.locator(".list", has_text="@review").get_by_text("running").count() >= 1
+    assert "transient" in page.locator(".part", has_text="Recent failures").inner_text()
+
+
+def test_a_workflow_is_started_with_a_form_made_from_its_params(guest: Visit) -> None:
+    page = guest.open("#/home")
+    page.get_by_text("Start deploy").first.click()
+    form = page.get_by_role("form", name="Start deploy")
+    form.get_by_role("button", name="Start deploy").click()
+    assert "room" not in page.url  # a required field is empty
+    form.get_by_label("target").fill("the moon; echo no")
+    form.get_by_label("dry").check()
+    consent = form.get_by_label("I approve this")
+    if consent.count():
+        assert "echo $PARAMS_TARGET" in form.inner_text()
+        consent.check()
+    form.get_by_role("button", name="Start deploy").click()
+    page.get_by_text("to the moon; echo no true").wait_for()
+    assert "#/room/deploy" in page.url
+
+
+def test_an_empty_home_explains_the_first_command_and_offers_the_demo(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with served(tmp_path_factory.mktemp("empty")) as daemon:
+        for file in daemon.project.rglob("*.yaml"):
+            file.unlink()
+        with visit(browser, daemon) as guest:
+            page = guest.open("#/home")
+            page.get_by_text("agent-worker init").wait_for()
+            page.get_by_role("button", name="Watch the demo").click()
+            page.get_by_text("please keep the notes").wait_for()
+            assert "ada" in page.locator(".members").inner_text()
+            assert not guest.complaints
+
+
+# --- an agent
+
+
+def test_an_agent_is_shown_with_all_that_is_its_own(guest: Visit) -> None:
+    page = guest.open(guest.place("agent/alice"))
+    about = page.get_by_role("complementary").inner_text()
+    for part in ("Soul", "reviewer", "Todos", "Memory", "Notes", "Queue", "Schedule", "Runs"):
+        assert part in about
+    assert "today" in page.locator(".bar").inner_text()
+
+
+def test_todos_and_memory_are_edited_in_place(guest: Visit) -> None:
+    page = guest.open(guest.place("agent/alice"))
+    page.get_by_label("New todo").fill("sweep the floor")
+    page.get_by_label("New todo").press("Enter")
+    page.get_by_role("button", name="Tick off: sweep the floor").click()
+    page.locator(".todos .done", has_text="sweep the floor").wait_for()
+    part = page.locator(".part", has_text="Memory")
+    part.get_by_text("Add", exact=True).click()
+    part.get_by_label("Key").fill("tea")
+    part.get_by_label("Value", exact=True).fill("green")
+    part.get_by_role("button", name="Remember").click()
+    part.locator(".memory summary", has_text="green").wait_for()
+
+
+def test_an_edit_made_meanwhile_is_not_overwritten(guest: Visit) -> None:
+    daemon = guest.daemon
+    daemon.do("PUT", "/agents/alice/memory", key="colour", value="red")
+    page = guest.open(guest.place("agent/alice"))
+    page.locator(".memory summary", has_text="colour").click()
+    field = page.get_by_label("Value of colour")
+    field.fill("blue")
+    daemon.do("PUT", "/agents/alice/memory", key="colour", value="green")
+    page.get_by_role("form", name="Edit colour").get_by_role("button").click()
+    page.get_by_text("was changed meanwhile: it is now 'green'").wait_for()
+    assert field.input_value() == "blue"  # what was written is not lost
+    notes = daemon.project / ".agents" / "alice" / "notes"
+    notes.mkdir(parents=True, exist_ok=True)
+    (notes / "2026-01-01-day.md").write_text("# Day\n\nfine\n")
+    page.reload()
+    page.get_by_text("2026-01-01-day.md").click()
+    note = page.locator("details", has_text="2026-01-01-day.md")
+    note.get_by_text("Edit", exact=True).click()
+    note.get_by_role("textbox").fill("# Day\n\nbetter\n")
+    (notes / "2026-01-01-day.md").write_text("# Day\n\nby hand\n")
+    note.get_by_role("button", name="Save").click()
+    page.get_by_text("2026-01-01-day.md was changed meanwhile").wait_for()
+    assert "by hand" in (notes / "2026-01-01-day.md").read_text()
+
+
+def test_a_direct_message_is_written_and_answered_there(guest: Visit) -> None:
+    page = guest.open(guest.place("agent/bob"))
+    page.get_by_label("Message to bob").fill("are you there?")
+    page.get_by_role("button", name="Send").click()
+    page.locator(".talk .msg", has_text="are you there?").wait_for()
+    page.locator(".talk .msg", has_text="I am").wait_for()
+
+
+# --- a run
+
+
+def run_of(daemon: Served, agent: str) -> str:
+    """Its first."""
+    return str(daemon.ask("GET", daemon.query(f"/runs?agent={agent}")).json[-1]["id"])
+
+
+def test_a_run_is_a_picture_of_its_time_and_of_what_it_saw(guest: Visit) -> None:
+    page = guest.open(guest.place(f"run/{run_of(guest.daemon, 'alice')}"))
+    time = page.locator("svg.timeline").get_attribute("aria-label") or ""
+    assert "waited" in time
+    assert "step 1: model" in time
+    assert "team_doc_create" in time
+    assert "instruction" in (page.locator("svg.stacked").get_attribute("aria-label") or "")
+    page.locator("summary", has_text="team_doc_append").click()
+    assert "- two" in page.locator("details[open] pre").first.inner_text()
+
+
+def test_failures_and_tries_are_told_with_their_reasons(guest: Visit) -> None:
+    page = guest.open(guest.place(f"run/{run_of(guest.daemon, 'bob')}"))
+    attempts = page.locator(".part", has_text="Attempts")
+    assert "transient" in attempts.inner_text()
+    attempts.get_by_role("link", name="attempt 2").click()
+    page.get_by_text("looked").first.wait_for()
+
+
+# --- documents
+
+
+def test_a_document_has_a_history_of_what_changed(guest: Visit) -> None:
+    page = guest.open(guest.place("doc/review", name="plan.md"))
+    assert page.locator(".doc h1").inner_text() == "Plan"
+    page.locator(".history summary").first.click()
+    assert page.locator(".diff .added").inner_text().strip() == "+- two"
+    page.get_by_text("Edit", exact=True).click()
+    page.get_by_label("Text of plan.md").fill("# Plan\n\n- three\n")
+    page.get_by_role("button", name="Save").click()
+    page.locator(".doc li", has_text="three").wait_for()
+    assert page.locator(".history summary").count() == 3
+
+
+def test_two_who_edit_a_document_do_not_overwrite_each_other(guest: Visit) -> None:
+    daemon = guest.daemon
+    daemon.do("PUT", "/documents/both.md", at="review", text="first")
+    page = guest.open(guest.place("doc/review", name="both.md"))
+    page.get_by_text("Edit", exact=True).click()
+    page.get_by_label("Text of both.md").fill("mine")
+    daemon.do("POST", "/documents/both.md", at="review", text="theirs")
+    page.locator(".doc", has_text="theirs").wait_for()
+    page.get_by_role("button", name="Save").click()
+    page.locator("form .told", has_text="both.md").wait_for()
+    assert page.get_by_label("Text of both.md").input_value() == "mine"
+    assert daemon.ask("GET", daemon.query("/documents/both.md?at=review")).json["text"] == "first\ntheirs"
+
+
+# --- attention
+
+
+def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) -> None:
+    page = guest.open("#/attention")
+    page.get_by_text("Nothing waits for you").wait_for()
+    say(guest.daemon, "@alice write it")
+    item = page.locator(".item", has_text="write_file")
+    item.wait_for()
+    wait(page, "() => document.title.startsWith('(1) ')")
+    item.get_by_role("button", name="Approve").click()
+    item.wait_for(state="detached")
+    assert eventually(lambda: (guest.daemon.project / "made.txt").exists())
+    wait(page, "() => !document.title.startsWith('(')")
+    say(guest.daemon, "@alice and something to drink")
+    question = page.locator(".item", has_text="Tea or coffee?")
+    question.get_by_label("Your answer").fill("tea")
+    question.get_by_role("button", name="Answer").click()
+    question.wait_for(state="detached")
+    guest.go(guest.room())
+    page.get_by_text("I will bring it").wait_for()
+
+
+# --- for everybody
+
+
+def places(guest: Visit) -> dict[str, str]:
+    return {
+        "home": "#/home",
+        "workspace": guest.room(),
+        "team": guest.room(tab="team"),
+        "map": guest.room(tab="map"),
+        "document": guest.place("doc/review", name="plan.md"),
+        "agent": guest.place("agent/alice"),
+        "run": guest.place(f"run/{run_of(guest.daemon, 'alice')}"),
+        "attention": "#/attention",
+    }
+
+
+AUDIT = Path(__file__).with_name("audit.js").read_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_has_a_name_and_can_be_read(browser: Browser, daemon: Served, scheme: Any) -> None:
+    with visit(browser, daemon, color_scheme=scheme, viewport={"width": 1440, "height": 900}) as guest:
+        guest.open()
+        for name, place in places(guest).items():
+            guest.go(place)
+            assert guest.page.evaluate(AUDIT) == [], f"{name}, {scheme}"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_view_fits_its_width(browser: Browser, daemon: Served, width: int) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with visit(browser, daemon, viewport={"width": width, "height": 900}) as guest:
+        page = guest.open()
+        for name, place in places(guest).items():
+            guest.go(place)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            page.screenshot(path=PICTURES / f"{name}-{width}.png")
+        if width < 720:
+            page.get_by_role("button", name="Menu").click()
+            page.locator("#side").get_by_role("link", name="alice").click()
+            page.get_by_role("heading", name="alice").wait_for()
