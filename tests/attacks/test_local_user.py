@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
 import statistics
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,8 @@ from pathlib import Path
 import pytest
 from tests.shells.served import ROUTES, Served, eventually, served
 
+from agent_worker.daemon.client import COMMAND, connect
+from agent_worker.daemon.discovery import signal_daemon
 from agent_worker.daemon.guardpost import Admin, Guardpost, Message, Receive, Send, Tokens
 from agent_worker.daemon.wire import CROWD, STRANGERS
 from agent_worker.tools.tool import Seat
@@ -130,6 +134,44 @@ def test_U9_presence_is_not_validity(daemon: Served, header: str, token: str | N
 def test_U9_only_the_open_path_itself_is_open(daemon: Served, path: str) -> None:
     assert daemon.ask("GET", path, token=None).status in {400, 401}
     assert daemon.ask("POST", "/health", token=None).status == 401
+
+
+def test_U7_a_hostile_listener_on_the_port_of_a_dead_daemon_learns_nothing(tmp_path: Path) -> None:
+    """What else it may try is S4, in tests/daemon/test_client.py."""
+    heard = bytearray()
+    with served(tmp_path) as first:
+        stale, home = first.client.found, first.home
+    with socket.socket() as hostile:
+        hostile.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        assert eventually(lambda: bound(hostile, (stale.host, stale.port)))
+        hostile.listen()
+        threading.Thread(target=overhear, args=(hostile, heard), daemon=True).start()
+        second = connect(home=home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+        try:
+            assert second.found.port != stale.port
+            assert second.request("GET", "/projects")[0] == 200
+        finally:
+            signal_daemon(home, second.found, signal.SIGKILL)
+    assert heard  # it was asked to prove itself
+    for word in (stale.token, second.found.token, "authorization", "bearer"):
+        assert word.lower().encode() not in heard.lower()
+
+
+def bound(listener: socket.socket, address: tuple[str, int]) -> bool:
+    with contextlib.suppress(OSError):
+        listener.bind(address)
+        return True
+    return False
+
+
+def overhear(listener: socket.socket, heard: bytearray) -> None:
+    """Takes whatever is sent, and says that it is the daemon."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                heard += connection.recv(65536)
+                connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"status": "ok"}')
 
 
 # --- tokens of runs
