@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -135,6 +135,13 @@ class Workshop:
             endpoint=self._endpoint(definition),
         )
 
+    def testbench(self, backend: str, model: str, place: Path) -> Backend:
+        """A backend of nobody's, to be tried out: the person asked for it, so it needs no approval."""
+        definition = AgentDefinition.model_validate(
+            {"name": "probe", "backend": backend, "model": model or None, "prompt": {"system": "."}, "access": "read"}
+        )
+        return self._backend(definition, place, place, "probe")
+
     def _more_tools(self, definition: AgentDefinition, root: Path) -> MoreTools | None:
         servers = servers_of(definition, root)
         return partial(self.servers.tools, servers) if servers else None
@@ -179,7 +186,8 @@ async def open_engine(
     await supervisor.start()
     chair = Chair(database, clock, bus)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
-    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment, remotes)
+    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment)
+    stage = replace(stage, remotes=remotes, testbench=workshop.testbench, programs=settings.programs)
     try:
         yield Engine(stage, workshop)
     finally:

@@ -179,8 +179,7 @@ def test_U8_a_shared_directory_is_used_for_nothing_that_can_be_guessed(busy: Bus
     assert ours, "the program has its folder somewhere"
     for path in ours:
         status = path.lstat()
-        assert stat.S_ISDIR(status.st_mode) and status.st_mode & 0o777 == 0o700, path
-        assert status.st_uid == os.getuid()
+        assert (stat.filemode(status.st_mode), status.st_uid) == ("drwx------", os.getuid()), path
     assert [path.name for path in busy.victim.iterdir()] == ["file"]
     assert (busy.victim / "file").read_text() == "untouched"
 

@@ -1,4 +1,4 @@
-"""F: what lies where documents and agents' folders should be, made to lead elsewhere. By HTTP and by an agent's tools."""
+"""F: what lies where documents and agents' folders should be, and leads elsewhere. By HTTP and by an agent's tools."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def door(request: pytest.FixtureRequest, doors: dict[str, Door]) -> Door:
 
 
 @pytest.fixture
-def documents(daemon: Served) -> Iterator[Path]:
+def documents(daemon: Served) -> Path:
     """Their folder, empty."""
     folder = daemon.project / "room" / "documents"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    yield folder
+    return folder
 
 
 @pytest.fixture
@@ -134,7 +134,9 @@ def attempts(door: Door, name: str) -> list[tuple[bool, str]]:
 # --- F3: links
 
 
-@pytest.mark.parametrize("name", ["link.md", "linked/secret.md", "linked/new.md", "dangling.md", "deep/linked/secret.md"])
+@pytest.mark.parametrize(
+    "name", ["link.md", "linked/secret.md", "linked/new.md", "dangling.md", "deep/linked/secret.md"]
+)
 def test_F3_a_link_leads_nowhere(door: Door, documents: Path, outside: Path, name: str) -> None:
     (documents / "deep").mkdir()
     (documents / "link.md").symlink_to(outside / "secret.md")

@@ -1,4 +1,4 @@
-"""D8p at the MCP door: arguments made from each tool's own schema, fitting and not. (By HTTP: tests/shells/test_http.py.)
+"""D8p at the MCP door: arguments made from each tool's own schema, fitting and not. By HTTP: tests/shells/test_http.py.
 
 D9p, fuzzing of the parsers by coverage, is no test here: it is a nightly run of minutes each.
 """

@@ -17,7 +17,7 @@ import pytest
 from tests.shells.served import ROUTES, Served, eventually, served
 
 from agent_worker.daemon.client import COMMAND, connect
-from agent_worker.daemon.discovery import signal_daemon
+from agent_worker.daemon.discovery import Found, make_home, signal_daemon, write_daemon
 from agent_worker.daemon.guardpost import Admin, Guardpost, Message, Receive, Send, Tokens
 from agent_worker.daemon.wire import CROWD, STRANGERS
 from agent_worker.tools.tool import Seat
@@ -136,32 +136,22 @@ def test_U9_only_the_open_path_itself_is_open(daemon: Served, path: str) -> None
     assert daemon.ask("POST", "/health", token=None).status == 401
 
 
-def test_U7_a_hostile_listener_on_the_port_of_a_dead_daemon_learns_nothing(tmp_path: Path) -> None:
-    """What else it may try is S4, in tests/daemon/test_client.py."""
-    heard = bytearray()
-    with served(tmp_path) as first:
-        stale, home = first.client.found, first.home
-    with socket.socket() as hostile:
-        hostile.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        assert eventually(lambda: bound(hostile, (stale.host, stale.port)))
-        hostile.listen()
+def test_U7_a_hostile_listener_on_a_stale_port_learns_nothing(tmp_path: Path) -> None:
+    """The next daemon starts beside it. What else a listener may try is S4, in tests/daemon/test_client.py."""
+    home, heard = make_home(tmp_path / "home"), bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as hostile:
         threading.Thread(target=overhear, args=(hostile, heard), daemon=True).start()
-        second = connect(home=home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+        stale = Found(2**22 + 1, "127.0.0.1", hostile.getsockname()[1], "x" * 43, "d_1", "then", "boot:1")
+        write_daemon(home, stale)
+        client = connect(home=home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
         try:
-            assert second.found.port != stale.port
-            assert second.request("GET", "/projects")[0] == 200
+            assert client.found.port != stale.port
+            assert client.request("GET", "/projects")[0] == 200
         finally:
-            signal_daemon(home, second.found, signal.SIGKILL)
+            signal_daemon(home, client.found, signal.SIGKILL)
     assert heard  # it was asked to prove itself
-    for word in (stale.token, second.found.token, "authorization", "bearer"):
+    for word in (stale.token, client.found.token, "authorization", "bearer"):
         assert word.lower().encode() not in heard.lower()
-
-
-def bound(listener: socket.socket, address: tuple[str, int]) -> bool:
-    with contextlib.suppress(OSError):
-        listener.bind(address)
-        return True
-    return False
 
 
 def overhear(listener: socket.socket, heard: bytearray) -> None:

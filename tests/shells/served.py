@@ -20,6 +20,7 @@ from tests.teams import write_project
 
 from agent_worker.daemon.client import COMMAND, Client, connect
 from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
+from agent_worker.daemon.web.site import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 
 QUIET = "@alice hello\n"  # a kickoff
@@ -29,6 +30,8 @@ ROUTES = sorted(
     {(each.method, re.sub(r"\{\w+(:\w+)?\}", "x", each.path)) for each in OPERATIONS.values()}
     | {("POST", "/shutdown"), ("GET", "/openapi.json"), ("GET", "/nowhere"), ("POST", "/nowhere")}
     | {(method, "/mcp") for method in ("GET", "POST", "DELETE")}
+    | {("GET", each.path) for each in VIEWS}
+    | {("POST", "/page/code")}
 )
 
 

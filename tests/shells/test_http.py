@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 from starlette.requests import Request
 from starlette.responses import Response
-from tests.faults.report import LONG
+from tests.faults import report
 from tests.shells.served import Served, served
 
 from agent_worker import errors
@@ -185,8 +185,8 @@ def steer(case: schemathesis.Case, project: str) -> None:
 
 
 @schema.parametrize()
-@settings(max_examples=900 if LONG else 8, deadline=None, suppress_health_check=list(HealthCheck))
-@pytest.mark.timeout(1800 if LONG else 60)
+@settings(max_examples=900 if report.LONG else 8, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(1800 if report.LONG else 60)
 def test_D8p_whatever_is_asked_it_is_no_mistake_of_ours(daemon: Served, case: schemathesis.Case) -> None:
     steer(case, str(daemon.project))
     headers = {"Authorization": f"Bearer {daemon.client.found.token}"}

@@ -127,24 +127,40 @@ def test_a_member_that_is_given_another_backend_has_that_backends_powers(tmp_pat
 
 
 def test_B4_what_a_program_reads_from_the_project_by_itself_is_a_power(tmp_path: Path) -> None:
-    alice(tmp_path, "cwd: app\n", base="backend: claude\nprompt: {system: You review.}\n")
+    alice(tmp_path, "cwd: app\n", base="backend: cursor\nprompt: {system: You review.}\n")
     write(
         tmp_path,
         {
+            ".cursor/cli.json": "{}",
+            "app/.cursor/hooks.json": '{"hooks": {}}',
+            ".cursor/hooks.json": "{}",
             ".mcp.json": "{}",
-            "app/.claude/settings.json": '{"hooks": {}}',
-            ".claude/settings.json": "{}",
-            ".cursor/mcp.json": "{}",
         },
     )
     names = [power.name for power in found(tmp_path) if power.kind == "settings"]
-    assert names == ["claude app/.claude/settings.json", "claude .mcp.json", "claude .claude/settings.json"]
+    assert names == ["cursor app/.cursor/hooks.json", "cursor .cursor/cli.json", "cursor .cursor/hooks.json"]
+
+
+@pytest.mark.parametrize("backend", ["claude", "codex"])
+def test_B4_what_a_program_does_not_read_needs_no_approval(tmp_path: Path, backend: str) -> None:
+    alice(tmp_path, "", base=f"backend: {backend}\nprompt: {{system: You review.}}\n")
+    write(tmp_path, {".mcp.json": "{}", ".claude/settings.json": "{}", ".codex/config.toml": ""})
+    assert [power.kind for power in found(tmp_path)] == ["program"]
+
+
+def test_what_a_program_may_do_is_said_and_a_change_of_it_asks_again(tmp_path: Path) -> None:
+    told = {}
+    for access in ("read", "edit", "full"):
+        alice(tmp_path, f"access: {access}\n", base="backend: claude\nprompt: {system: You review.}\n")
+        told[access] = only(tmp_path, "program")
+    assert len({power.digest for power in told.values()}) == 3
+    assert "changes none" in told["read"].what
+    assert "with all your rights, without asking" in told["full"].what
 
 
 @pytest.mark.parametrize(
     ("backend", "file"),
     [
-        ("codex", ".codex/config.toml"),
         ("cursor", ".cursor/mcp.json"),
         ("opencode", "opencode.json"),
         ("opencode", ".opencode/plugin/steal.ts"),

@@ -62,7 +62,7 @@ class Visit:
 
     def go(self, place: str) -> Page:
         self.page.evaluate("place => { location.hash = place }", place)
-        wait(self.page, "(hash) => document.getElementById('main').dataset.place === hash", place)
+        wait(self.page, "() => document.getElementById('main').dataset.place === location.hash")
         return self.page
 
     def room(self, name: str = "review", **more: str) -> str:

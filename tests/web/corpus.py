@@ -1,4 +1,4 @@
-"""What people have tried to make a page do (X1–X4): each piece alone, and in the places where text is made into HTML."""
+"""What people have tried to make a page do (X1–X4): each piece alone, and where text is made into HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page that is left open: a broken line is picked up again, a new daemon asks for a new code, and nothing is missed."""
+"""A page that is left open: a broken line is picked up, a new daemon asks for a new code, and nothing is missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workspace view: what is said comes by itself, who would wake is shown, votes count, a long channel stays light."""
+"""The workspace view: what is said comes by itself, who would wake is shown, votes count, a long channel is light."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
 from agent_worker import identities
@@ -17,6 +18,7 @@ from agent_worker.agents import rescue
 from agent_worker.agents.failure import restart_wait, too_many
 from agent_worker.agents.hands import RunHands
 from agent_worker.agents.loop import Floor, Loop
+from agent_worker.backends.programs.probe import Guest
 from agent_worker.errors import DiskFull, Fenced, StorageFault
 from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
 from agent_worker.ids import new_id
@@ -32,6 +34,9 @@ T = TypeVar("T")
 FULL_DISK_WAIT = 1.0  # seconds
 
 
+Working = RunHands | Guest
+
+
 class Supervisor:
     def __init__(self, floor: Floor, *, owner: str | None = None) -> None:
         self.owner = owner or new_id("h")
@@ -39,6 +44,7 @@ class Supervisor:
         self._loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
+        self._guests: dict[str, Guest] = {}  # by run
         self._leaving: set[str] = set()  # agents whose loop shall end and not begin anew
         self._unlisten: Callable[[], None] = lambda: None
         self._stopping = False
@@ -66,9 +72,18 @@ class Supervisor:
             self._tasks[agent] = task
             task.add_done_callback(lambda _: self._tasks.pop(agent, None))
 
-    def hands(self, run: str) -> RunHands | None:
+    def hands(self, run: str) -> Working | None:
         """The hands of a run that is under way here."""
-        return next((loop.hands for loop in self._loops.values() if loop.run == run), None)
+        return self._guests.get(run) or next((loop.hands for loop in self._loops.values() if loop.run == run), None)
+
+    @contextmanager
+    def visited(self, guest: Guest) -> Iterator[None]:
+        """While this lasts there is a run that no agent has: a backend is being tried out."""
+        self._guests[guest.run] = guest
+        try:
+            yield
+        finally:
+            del self._guests[guest.run]
 
     def seat(self, run: str) -> Seat | None:
         hands = self.hands(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import click
@@ -10,8 +9,7 @@ import click
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
-
-PROGRAMS = {"claude": "claude", "codex": "codex", "opencode": "opencode", "gemini": "gemini", "cursor": "cursor-agent"}
+from agent_worker.errors import NotFound
 
 
 @click.command()
@@ -165,13 +163,35 @@ def providers(as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("names", nargs=-1)
+@click.option("--test", "try_out", is_flag=True, help="Prove it with two tiny runs of each; they cost a little.")
+@click.option("-m", "--model", help="The model to test with.")
 @as_json_option
-def backends(as_json: bool) -> None:
-    """Which backends are there."""
-    rows = [("sdk", "built in", "any model API"), ("mock", "built in", "plays a script; no key, no cost")]
-    rows += [
-        (name, shutil.which(program) or "not installed", "coming: not usable yet") for name, program in PROGRAMS.items()
-    ]
+def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
+    """Which backends there are, and what each can do here."""
+    chosen = [each for name in names or (None,) for each in call("GET", "/backends", only=name)]
+    if try_out:
+        chosen = [_tested(each, model) for each in chosen if each["where"] not in ("", "built in")]
+        if not chosen:
+            raise NotFound("none of these programs is installed", hint="agent-worker backends")
     if as_json:
-        return tell_json([{"backend": b, "where": w, "note": n} for b, w, n in rows])
-    tell_table(("backend", "where", ""), rows)
+        return tell_json(chosen)
+    rows = [(b["name"], b["version"], b["where"] or "not installed", b["preempts"], _shown(b)) for b in chosen]
+    tell_table(("backend", "version", "where", "interrupted", ""), rows)
+
+
+def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
+    click.echo(f"testing {backend['name']} …", err=True)
+    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, timeout=1200))
+
+
+def _shown(backend: dict[str, Any]) -> str:
+    tested = backend["tested"]
+    if tested is None:
+        return str(backend["note"] or ("not tested: agent-worker backends --test" if backend["version"] else ""))
+    seen = tested["seen"]
+    if not seen["works"]:
+        return f"does not work: {seen['reason']}"
+    can = [word for word in ("tools", "streams", "resumes", "tokens", "cost") if seen[word]]
+    stale = "" if tested["version"] == backend["version"] else f" (with {tested['version']}: test it again)"
+    return f"{', '.join(can)}; {seen['seconds']} s{stale}"

@@ -7,6 +7,7 @@ import shutil
 import sys
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -88,7 +89,7 @@ def _backend(model: str | None) -> str:
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
     """Check everything; each check says what would fix it."""
-    checks = [_home(), _daemon(fix), _project(), _keys(), _sandbox()]
+    checks = [_home(), _daemon(fix), _project(), _keys(), _sandbox(), *_programs()]
     if as_json:
         tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in checks])
     else:
@@ -152,6 +153,27 @@ def _sandbox() -> Check:
 
     why = why_bash_is_off(unsafe=False)
     return "sandbox", why is None, why or "bash runs sandboxed", "allow user namespaces, or mark bash as unsafe: true"
+
+
+def _programs() -> list[Check]:
+    """The coding programs that are installed, and what came of their last test. The daemon knows; it is not started."""
+    from agent_worker.cli.call import call
+    from agent_worker.daemon.client import find
+
+    if find() is None:
+        return []
+    found = [each for each in call("GET", "/backends") if each["where"] not in ("", "built in")]
+    return [_program(each) for each in found]
+
+
+def _program(backend: dict[str, Any]) -> Check:
+    name, tested = backend["name"], backend["tested"]
+    test = f"agent-worker backends {name} --test"
+    if tested is None:
+        return name, True, f"{backend['version']}, not tested yet: {test}", ""
+    if not tested["seen"]["works"]:
+        return name, False, f"{tested['version']} did not work: {tested['seen']['reason']}", test
+    return name, True, f"{backend['version']}, tested {tested['at']} with {tested['version']}", ""
 
 
 @click.command()

@@ -41,7 +41,11 @@ from agent_worker.service.timekeeping import Timekeeper
 from agent_worker.storage.files import Root
 
 DATABASE = "state.db"
-_HEAVY = ("agent_worker.backends.model_client", "agent_worker.tools.mcp_client", "agent_worker.daemon.mcp")  # real runs need them
+_HEAVY = (
+    "agent_worker.backends.model_client",
+    "agent_worker.tools.mcp_client",
+    "agent_worker.daemon.mcp",
+)  # real runs need them
 
 log = logging.getLogger(__name__)
 

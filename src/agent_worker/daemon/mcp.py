@@ -20,7 +20,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
-from agent_worker.agents.hands import RunHands
+from agent_worker.agents.supervisor import Working
 from agent_worker.backends.backend import Suspended
 from agent_worker.daemon.entries import Entries
 from agent_worker.daemon.guardpost import App, Caller
@@ -153,7 +153,7 @@ class _Door:
             return _said(f"{error.message} ({error.hint})" if error.hint else error.message, ok=False)
         return _said(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
 
-    def _hands(self, seat: Seat) -> RunHands | None:
+    def _hands(self, seat: Seat) -> Working | None:
         return self._office.stage.supervisor.hands(seat.run)
 
 

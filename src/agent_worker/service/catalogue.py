@@ -8,6 +8,7 @@ from types import MappingProxyType
 from agent_worker.service import (
     agents,
     attention,
+    backends,
     demo,
     documents,
     messages,
@@ -37,6 +38,7 @@ _MODULES = (
     personal,
     schedules,
     attention,
+    backends,
     trust,
     remotes,
     skills,

@@ -36,10 +36,11 @@ def team_proposal_create(
     """Put a question to the vote. Every voter is called on, and you are told when it is decided; do not wait for it.
 
     `vote` is your own vote. Types: `decision` (default yes/no), `election` (of a member; `role` makes the winner
-    document_owner or coordinator), `assignment` (the winner gets the question as a task), `approval` (approve/reject;
-    with `turns` or `usd` it sets the team's limits, for which the user must vote too). Voters: all members unless
-    named, `user` is the person. `resolution`: plurality, majority (over half of the votes) or unanimous. `fallback` is
-    the option that takes effect when none is chosen in time. With `veto` the outcome waits for the user.
+    document_owner or coordinator, and everybody votes), `assignment` (the winner gets the question as a task),
+    `approval` (approve/reject; with `turns` or `usd` it sets the team's limits, for which the user must vote too).
+    Voters: all members unless named, `user` is the person. `resolution`: plurality, majority (over half of the votes)
+    or unanimous. `fallback` is the option that takes effect when none is chosen in time. With `veto` the outcome waits
+    for the user.
     """
     seat = desk.seat
     assert seat.workspace

@@ -41,6 +41,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     ),
 }
 SETTINGS["acp"] = tuple(name for names in SETTINGS.values() for name in names)  # it may be any of them
+_DEAF = frozenset({"claude", "codex"})  # started so that they read none of it: tests/backends/programs proves it
 
 _MAY = {
     "read": "reads files and changes none",
@@ -185,7 +186,7 @@ def _program(agent: AgentDefinition, who: str, root: Path) -> Power:
 def _settings(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
     """In the directory the program starts in and above it, up to the project's."""
     here = PurePosixPath(os.path.normpath(agent.cwd))
-    for folder in (here, *here.parents):
+    for folder in (here, *here.parents) if agent.backend not in _DEAF else ():
         for name in SETTINGS.get(agent.backend, ()):
             path = str(folder / name)
             if not os.path.lexists(root / path):

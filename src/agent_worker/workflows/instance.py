@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from agent_worker.agents import rescue, schedule
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.roster import Admitted, Roster
 from agent_worker.agents.supervisor import Supervisor
+from agent_worker.backends.backend import Backend
 from agent_worker.clock import Clock, from_micros, micros
 from agent_worker.decisions import deciding
 from agent_worker.decisions.ending import SYSTEM, cancel_all
@@ -42,6 +43,7 @@ from agent_worker.workspaces import channel, documents, minutes, proposals, work
 from agent_worker.workspaces.documents import Documents
 from agent_worker.workspaces.workspace import Room
 
+Testbench = Callable[[str, str, Path], Backend]  #: backend, model, where it works
 ELECT = "elect"  # instead of the name of a document owner
 
 
@@ -62,6 +64,8 @@ class Stage:
     gate: Gate
     moment: float = MOMENT  #: how long a team must have been idle to be quiet
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
+    testbench: Testbench | None = None  #: makes backends to be tried out
+    programs: Path | None = None  #: where coding programs keep what lasts
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Each start takes them seconds, so what can happen side by side does.
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,11 +23,12 @@ from tests.backends.programs.world import (
     is_installed,
     needs,
     say,
+    tool_names,
     use,
     words,
     world,
 )
-from tests.fakes.model_protocols import Answer, Json, Refusal
+from tests.fakes.model_protocols import Answer, Ask, Json, Refusal
 from tests.fakes.model_server import Fault, Step
 from tests.shells.served import eventually
 
@@ -45,7 +47,8 @@ from agent_worker.tools.tool import Call, Result
 BOTH = ("opencode", "gemini")
 PROGRAMS = [pytest.param(name, marks=needs(name)) for name in BOTH]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("acp-programs")]
+PATIENCE = 90.0  # seconds: on a busy machine they take half a minute to start
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("acp-programs")]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +69,7 @@ def test_the_model_uses_our_tools_and_its_last_word_is_the_answer(there: World, 
     there.do("POST", "/workflows", workflow=agent)
     there.model.mind = use("channel_send", "That is all.", text="Hello from here.")
     there.send(f"@{agent}", f"@{agent} say hello")
-    there.until_run(agent, lambda runs: runs[-1][0] == "done")
+    there.until_run(agent, lambda runs: runs[-1][0] == "done", within=PATIENCE)
     said = there.rows("select m.text from message m join agent a on a.name = m.sender where a.name = ?", agent)
     assert said == [("Hello from here.",)]
     first, second = there.asked()
@@ -89,7 +92,7 @@ def test_B1_B3_B6_what_others_can_see_and_how_a_killed_program_goes_on(there: Wo
 
     there.model.mind = mind
     there.send(agent, "--model evil @file begin the work")
-    assert eventually(lambda: len(there.asked()) == 2, within=40)
+    assert eventually(lambda: len(there.asked()) == 2, within=PATIENCE)
     child = child_of(there, program)
     shown, known = " ".join(child.cmdline()), child.environ()
     assert "begin the work" not in shown
@@ -99,7 +102,7 @@ def test_B1_B3_B6_what_others_can_see_and_how_a_killed_program_goes_on(there: Wo
     assert "the-secret-of-the-daemon" not in known.values()
     assert "TEST_KEY" not in known
     child.kill()
-    there.until_run(agent, lambda runs: runs[-1][0] == "done", within=60)
+    there.until_run(agent, lambda runs: runs[-1][0] == "done", within=PATIENCE)
     last = words(there.asked()[-1].body)
     assert last.count("--model evil @file begin the work") >= 2  # in the session it went on with, and told again
     assert "I began." in last
@@ -117,7 +120,7 @@ def test_each_way_a_model_fails_is_classified(there: World, program: str) -> Non
         there.hire(name, program, more="timeout: 20s\n" if mode in ("hang", "stall") else "")
         there.send(name)
     for mode, name in agents.items():
-        (first, reason), *_ = there.until_run(name, lambda runs: runs[0][0] != "running", within=90)
+        (first, reason), *_ = there.until_run(name, lambda runs: runs[0][0] != "running", within=PATIENCE)
         assert first == "failed"
         assert reason.startswith(program)
         ((state, tries),) = there.rows(
@@ -166,7 +169,7 @@ SETTINGS = {
 def lay(folder: Path, files: dict[str, str], marker: Path) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text.replace("%s", str(marker)))
+        (folder / name).write_text(text.replace("%s", f"{marker}-{Path(name).name}"))
 
 
 @each_program
@@ -177,7 +180,7 @@ def test_B4_B7_nothing_in_the_repository_is_obeyed_and_only_files_of_it_are_chan
     outside = Path(there.environ["HOME"]) / f"outside-{agent}"
     lay(place, WORDS, marker)
     lay(Path(there.environ["HOME"]), OF_THE_USER, marker)
-    (place / ".git").mkdir()
+    subprocess.run(["git", "init", "-q", str(place)], check=True)  # above a repository they do not look
     there.hire(agent, program, more=f"cwd: {agent}\n")
     there.model.mind = writes(program, [place / "in.txt", outside])
     assert there.ask(agent)["text"] == "Done."
@@ -185,9 +188,8 @@ def test_B4_B7_nothing_in_the_repository_is_obeyed_and_only_files_of_it_are_chan
     assert not outside.exists()
     told = "".join(words(each.body) for each in there.asked())
     assert "CANARY" not in told
-    assert "evil" not in told
-    assert not marker.exists()
-    names = {name for _, name in tools_of(there)}
+    assert not list(there.home.glob("obeyed*"))
+    names = {name for _, name in tool_names(there.asked()[0].body)}
     assert not names & {"bash", "run_shell_command", "web_fetch", "webfetch", "task", "invoke_agent"}
 
 
@@ -198,17 +200,11 @@ def test_B4_settings_it_would_obey_keep_it_from_starting(there: World, agent: st
         lay(place, {name: text}, marker)
         there.hire(agent, program, more=f"cwd: {agent}\n")
         there.send(agent)
-        runs = there.until_run(agent, lambda runs, name=name: runs[-1][0] == "failed" and name in runs[-1][1])
-        assert f"{program} obeys {name} of the project" in runs[-1][1]
+        expected = f"{program} obeys {name.removesuffix('/evil.js')} of the project"
+        assert there.until_run(agent, lambda runs, told=expected: told in runs[-1][1])
         (place / name).unlink()
     assert not there.asked()
-    assert not marker.exists()
-
-
-def tools_of(there: World) -> list[tuple[str, str]]:
-    from tests.backends.programs.world import tool_names
-
-    return tool_names(there.asked()[0].body)
+    assert not list(there.home.glob("obeyed*"))
 
 
 def writes(program: str, targets: list[Path]) -> Callable[[Json], Step]:
@@ -220,8 +216,8 @@ def writes(program: str, targets: list[Path]) -> Callable[[Json], Step]:
             return "Done."
         target = str(left.pop(0))
         if program == "opencode":
-            return Answer("", (call(body, "write", id=f"call_{len(left)}", filePath=target, content="hello"),))
-        return Answer("", (call(body, "write_file", file_path=target, content="hello"),))
+            return Answer("", (Ask("write", {"filePath": target, "content": "hello"}, f"call_{len(left)}"),))
+        return Answer("", (Ask("write_file", {"file_path": target, "content": "hello"}),))
 
     return mind
 
@@ -240,14 +236,14 @@ def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: Wo
     there.model.mind = lambda body: "I went on." if INTERRUPTED[:40] in words(body) else Fault("hang")
     for agent in agents:
         there.send(agent, "begin the work")
-    assert eventually(lambda: len(there.asked()) == len(agents), within=60)
+    assert eventually(lambda: len(there.asked()) == len(agents), within=PATIENCE)
     theirs = there.children()
     assert len(theirs) >= len(agents)
     there.kill()
     assert eventually(lambda: not any(each.is_running() for each in theirs), within=5)
     there.begin()
     for agent in agents:
-        there.until_run(agent, lambda runs: runs[-1][0] == "done", within=60)
+        there.until_run(agent, lambda runs: runs[-1][0] == "done", within=PATIENCE)
         sessions = there.rows(
             "select s.reply from step s join run r on r.id = s.run join agent a on a.id = r.agent where a.name = ?",
             agent,

@@ -1,0 +1,49 @@
+"""The coding programs we can drive: what they are called on a disk, how one gets them, and their versions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_worker.backends.programs import claude, codex, cursor, gemini, opencode
+from agent_worker.processes import run_command, safe_environment
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
+_PATIENCE = 20.0  # seconds; the slowest takes four
+_told: dict[tuple[str, int, int], str] = {}  # versions, by file
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    names: tuple[str, ...]
+    install: str
+
+
+KNOWN: Mapping[str, Known] = {
+    "claude": Known(("claude",), claude.INSTALL),
+    "codex": Known(("codex",), codex.INSTALL),
+    "opencode": Known(("opencode",), opencode.INSTALL),
+    "gemini": Known(("gemini",), gemini.INSTALL),
+    "cursor": Known(("cursor-agent", "agent"), cursor.INSTALL),
+}
+
+
+def found(name: str, path: str) -> str:
+    """Where a program is, by the names it has; '' when it is not installed."""
+    return next((place for each in KNOWN[name].names if (place := shutil.which(each, path=path))), "")
+
+
+async def version(binary: str) -> str:
+    """What it says of itself, asked once for each file; '' when it does not answer."""
+    file = await asyncio.to_thread(os.stat, binary)
+    key = binary, file.st_mtime_ns, file.st_size
+    if key not in _told:
+        done = await run_command([binary, "--version"], cwd=Path("/"), env=safe_environment(), timeout=_PATIENCE)
+        found = _VERSION.search(done.output) if done.exit_code == 0 else None
+        _told[key] = found.group() if found else ""
+    return _told[key]

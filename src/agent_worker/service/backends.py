@@ -1,0 +1,119 @@
+"""Backends: which there are on this machine, and what each has shown it can do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from agent_worker.backends.programs.known import KNOWN, found, version
+from agent_worker.backends.programs.probe import Guest, Seen, probe
+from agent_worker.clock import from_micros
+from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.processes import safe_environment
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.storage.files import Root
+
+RESULTS = "tested.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What a program showed when it was tried, and which version of it that was."""
+
+    version: str
+    at: str  #: UTC
+    seen: Seen
+
+
+@dataclass(frozen=True, slots=True)
+class BackendStatus:
+    name: str
+    where: str  #: 'built in', the path of its program, or '' when that is not installed
+    version: str
+    preempts: str  #: where it can be interrupted for more urgent work: between steps, or between runs
+    note: str
+    tested: Tested | None = None
+
+
+OTHERS = {
+    each.name: each
+    for each in (
+        BackendStatus("sdk", "built in", "", "between steps", "any model API"),
+        BackendStatus("mock", "built in", "", "between steps", "plays a script; no key, no cost"),
+        BackendStatus("acp", "built in", "", "between runs", "any program that speaks ACP, by its command"),
+    )
+}
+
+
+@operation("GET", "/backends")
+async def backends(office: Office, only: str | None = None) -> list[BackendStatus]:
+    """The backends, or `only` one; where their programs are, and what came of the last test of each."""
+    if only is not None and only not in {*OTHERS, *KNOWN}:
+        raise NotFound(f"there is no backend {only}", hint="agent-worker backends")
+    tested = await asyncio.to_thread(_results, office)
+    programs = await asyncio.gather(*(_status(name, tested.get(name)) for name in KNOWN if only in (None, name)))
+    return [*(each for name, each in OTHERS.items() if only in (None, name)), *programs]
+
+
+@operation("POST", "/backends/{name}/test")
+async def backend_test(office: Office, name: str, model: str = "") -> BackendStatus:
+    """Prove what a program can do, with two tiny runs of it. They cost what such runs cost."""
+    if name not in KNOWN:
+        raise BadInput(f"{name} is not a program that can be tested", hint=f"one of: {', '.join(KNOWN)}")
+    if not (binary := _place(name)):
+        raise NotFound(f"{name} is not installed", hint=KNOWN[name].install)
+
+    @contextmanager
+    def invite(guest: Guest) -> Iterator[None]:
+        with office.stage.supervisor.visited(guest):
+            yield
+
+    if office.stage.testbench is None:
+        raise Refused("programs are tested by the daemon", hint="agent-worker backends --test")
+    with tempfile.TemporaryDirectory(prefix="agent-worker-test-") as place:
+        backend = office.stage.testbench(name, model, Path(place))
+        try:
+            seen = await probe(backend, invite, model=model)
+        finally:
+            await backend.close()
+    at = from_micros(office.now()).isoformat(timespec="seconds")
+    await asyncio.to_thread(_keep, office, name, Tested(await version(binary), at, seen))
+    return await _status(name, (await asyncio.to_thread(_results, office)).get(name))
+
+
+async def _status(name: str, tested: Tested | None) -> BackendStatus:
+    binary = _place(name)
+    note = "experimental" if name == "cursor" else ""
+    told = await version(binary) if binary else ""
+    return BackendStatus(name, binary, told, "between runs", note or ("" if binary else KNOWN[name].install), tested)
+
+
+def _place(name: str) -> str:
+    return found(name, safe_environment()["PATH"])
+
+
+def _results(office: Office) -> dict[str, Tested]:
+    root = _root(office)
+    try:
+        kept = json.loads(root.read_text(RESULTS)) if root else {}
+        return {name: Tested(each["version"], each["at"], Seen(**each["seen"])) for name, each in kept.items()}
+    except (NotFound, ValueError, TypeError, KeyError):  # of an older version: to be tested again
+        return {}
+
+
+def _keep(office: Office, name: str, tested: Tested) -> None:
+    if root := _root(office):
+        kept = _results(office) | {name: tested}
+        root.make_dirs()
+        root.replace(RESULTS, json.dumps({each: asdict(result) for each, result in kept.items()}, indent=1))
+
+
+def _root(office: Office) -> Root | None:
+    place = office.stage.programs
+    return Root(place) if place else None
