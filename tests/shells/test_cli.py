@@ -90,6 +90,36 @@ def test_a_definition_that_would_not_work_is_not_written(terminal: Terminal) -> 
     assert not (terminal.daemon.project / ".agents" / "emil.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "env", "written"),
+    [
+        ((), {}, "backend: mock\n"),
+        ((), {"ANTHROPIC_API_KEY": "sk-x"}, "backend: sdk\nmodel: anthropic/"),
+        ((), {"PATH": "codex"}, "backend: codex\n"),
+        (("--backend", "mock"), {"PATH": "codex"}, "backend: mock\n"),
+        (("--model", "openai/gpt-6"), {"PATH": "codex"}, "backend: sdk\nmodel: openai/gpt-6\n"),
+    ],
+)
+def test_init_uses_what_it_finds(tmp_path: Path, arguments: tuple[str, ...], env: dict[str, str], written: str) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (tmp_path / "new").mkdir()
+    if name := env.get("PATH"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "agent_worker.cli", "init", *arguments],
+        cwd=tmp_path / "new",
+        env=env | {"PATH": str(programs), "AGENT_WORKER_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert written in (tmp_path / "new/.agents/alice.yaml").read_text()
+    assert "agent-worker run review" in done.stdout
+
+
 def test_a_message_is_read_from_standard_input_and_may_begin_with_a_dash(terminal: Terminal) -> None:
     assert terminal.says("send", "alice", "-", stdin="from a pipe\n").startswith("sent i_")
     assert "I have looked at this: - a list" in terminal.says("ask", "alice", "- a list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
@@ -15,6 +16,7 @@ from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.errors import AgentWorkerError, Refused
 
 TEMPLATES = ("review", "triage", "research", "debate")
+PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
 KEYS = {  # in the order of preference: variable → model
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
     "OPENAI_API_KEY": "openai/gpt-6-sol",
@@ -25,31 +27,49 @@ KEYS = {  # in the order of preference: variable → model
 
 @click.command()
 @click.option("--template", type=click.Choice(TEMPLATES), default="review", show_default=True)
-@click.option("-m", "--model", help="provider/model for all agents; otherwise the first key that is found decides.")
+@click.option("-m", "--model", help="provider/model for all agents.")
+@click.option("-b", "--backend", type=click.Choice(["mock", *PROGRAMS]), help="A coding program you have, or mock.")
 @as_json_option
-def init(template: str, model: str | None, as_json: bool) -> None:
-    """Set up agents and a workflow in this directory, from a template. Existing files are left as they are."""
-    chosen = model or next((name for key, name in KEYS.items() if os.environ.get(key)), None)
-    written, kept = _write(template, Path.cwd(), chosen)
+def init(template: str, model: str | None, backend: str | None, as_json: bool) -> None:
+    """Set up agents and a workflow in this directory, from a template. Existing files are left as they are.
+
+    Without --model and --backend the agents use the first key that is found in the environment, else the first coding
+    program that is installed, else they are mock agents.
+    """
+    backend, model = _chosen(backend, model)
+    written, kept = _write(template, Path.cwd(), _settings(backend, model))
     if not kept:
         _approve(Path.cwd())
     if not written and not as_json:
         raise Refused("everything is there already", hint=f"agent-worker run {template}")
     if as_json:
-        return tell_json({"written": written, "kept": kept, "model": chosen})
+        return tell_json({"written": written, "kept": kept, "backend": backend, "model": model})
     for name in written:
         click.echo(f"  {paint('+', 'green')} {name}")
     for name in kept:
         click.echo(f"  {paint('=', 'yellow')} {name} (was there)")
-    if chosen:
-        click.echo(f"\nThe agents use {chosen}. Put them to work:\n  agent-worker run {template}")
+    if backend == "mock":
+        click.echo("\nThe agents are mock agents: they cost nothing. See how it works:")
+        click.echo(f"  agent-worker run {template}")
+        click.echo("With a key in the environment (export ANTHROPIC_API_KEY=…) init makes real ones.")
     else:
-        click.echo("\nNo key of a model provider was found, so the agents are mock agents: they cost nothing.")
-        click.echo(f"  agent-worker run {template}                       see how it works")
-        click.echo("  export ANTHROPIC_API_KEY=…  then set backend and model in .agents/*.yaml")
+        how = f"{backend}, which you have installed" if backend in PROGRAMS else model
+        click.echo(f"\nThe agents use {how}. Put them to work:\n  agent-worker run {template}")
 
 
-def _write(template: str, root: Path, model: str | None) -> tuple[list[str], list[str]]:
+def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
+    if backend or model:
+        return backend or "sdk", model
+    if key := next((name for name in KEYS if os.environ.get(name)), None):
+        return "sdk", KEYS[key]
+    return next((name for name in PROGRAMS if shutil.which(name)), "mock"), None
+
+
+def _settings(backend: str, model: str | None) -> str:
+    return f"backend: {backend}\n" + (f"model: {model}\n" if model else "")
+
+
+def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:
     written, kept = [], []
     with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
         for file in sorted(p for p in source.rglob("*") if p.is_file()):
@@ -58,7 +78,7 @@ def _write(template: str, root: Path, model: str | None) -> tuple[list[str], lis
             if target.exists():
                 kept.append(name)
                 continue
-            text = file.read_text("utf-8").replace("backend: mock\n", _backend(model))
+            text = file.read_text("utf-8").replace("backend: mock\n", settings)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8")
             written.append(name)
@@ -80,16 +100,12 @@ def _approve(root: Path) -> None:
         gate.approve(project.root, powers_of(project, workflow))
 
 
-def _backend(model: str | None) -> str:
-    return f"backend: sdk\nmodel: {model}\n" if model else "backend: mock\n"
-
-
 @click.command()
 @click.option("--fix", is_flag=True, help="Do what can be done.")
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
     """Check everything; each check says what would fix it."""
-    checks = [_home(), _daemon(fix), _project(), _keys(), _sandbox(), *_programs()]
+    checks = [_home(), _daemon(fix), _project(), _keys(), _sandbox(), _git(), *_programs()]
     if as_json:
         tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in checks])
     else:
@@ -101,6 +117,7 @@ def doctor(fix: bool, as_json: bool) -> None:
 
 
 Check = tuple[str, bool, str, str]
+SAFE_GIT = (2, 43, 7)
 
 
 def _home() -> Check:
@@ -134,7 +151,7 @@ def _project() -> Check:
     project = load_project(find_project(Path.cwd()))
     if project.problems:
         return "files", False, str(project.problems[0]), "agent-worker validate"
-    if not project.agents:
+    if not project.agents and not project.workflows:
         return "files", False, f"no agents in {project.root}", "agent-worker init"
     return "files", True, f"{len(project.agents)} agents, {len(project.workflows)} workflows in {project.root}", ""
 
@@ -153,6 +170,16 @@ def _sandbox() -> Check:
 
     why = why_bash_is_off(unsafe=False)
     return "sandbox", why is None, why or "bash runs sandboxed", "allow user namespaces, or mark bash as unsafe: true"
+
+
+def _git() -> Check:
+    """Only to fetch workflows and skills. Older ones have holes in what we do not use: checkouts and submodules."""
+    if shutil.which("git") is None:
+        return "git", True, "not installed: nothing can be fetched from repositories", ""
+    words = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False).stdout.split()
+    version = tuple(int(part) for part in words[2].split(".")[:3] if part.isdigit()) if len(words) > 2 else ()
+    old = f", older than {'.'.join(map(str, SAFE_GIT))}: update it" if version < SAFE_GIT else ""
+    return "git", True, f"{'.'.join(map(str, version))}{old}", ""
 
 
 def _programs() -> list[Check]:

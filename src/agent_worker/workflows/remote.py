@@ -242,7 +242,7 @@ async def _git(place: Path, remote: Remote, *arguments: str, stdin: bytes | None
             code = await child.wait()
     except TimeoutError:
         raise Refused(f"{remote.url} took longer than {TIME:.0f} s and was given up") from None
-    if code and any(file.stat().st_size >= TRANSFER for file in place.glob("objects/pack/*")):
+    if code and _is_full(place):
         raise Refused(f"{remote.url} is larger than {TRANSFER // 1024 // 1024} MiB: it was not fetched")
     if code:
         raise Refused(f"git could not read {remote.url}: {one_line(complaint.text())}", hint=_hint(remote))
@@ -254,6 +254,10 @@ async def _take(stream: asyncio.StreamReader, said: bytearray) -> None:
         said += piece
         if len(said) > _LISTING:
             raise Refused("the repository lists or holds more than we take")
+
+
+def _is_full(place: Path) -> bool:
+    return any(file.stat().st_size >= TRANSFER for file in place.glob("objects/pack/*"))
 
 
 def _hint(remote: Remote) -> str:

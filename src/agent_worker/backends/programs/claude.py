@@ -91,10 +91,10 @@ def _permissions(program: Program) -> list[str]:
 def _identity(program: Program, account: Account | None) -> dict[str, str]:
     """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
     if account is None:
-        own = program.premises.environ.get("CLAUDE_CONFIG_DIR")
-        return {"CLAUDE_CONFIG_DIR": own} if own else {}
+        return program.given("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN")
+    kind = account.variable if account.variable == "ANTHROPIC_AUTH_TOKEN" else "ANTHROPIC_API_KEY"
     where = {"ANTHROPIC_BASE_URL": account.base_url.removesuffix("/v1")} if account.base_url else {}
-    return {"ANTHROPIC_API_KEY": account.key, "CLAUDE_CONFIG_DIR": str(program.home())} | where
+    return {kind: account.key, "CLAUDE_CONFIG_DIR": str(program.home())} | where
 
 
 class ClaudeStream:

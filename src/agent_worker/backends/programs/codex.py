@@ -118,8 +118,7 @@ def _provider(account: Account | None) -> dict[str, str]:
 def _identity(program: Program, account: Account | None) -> dict[str, str]:
     """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
     if account is None:
-        own = program.premises.environ.get("CODEX_HOME")
-        return {"CODEX_HOME": own} if own else {}
+        return program.given("CODEX_HOME", "CODEX_API_KEY")
     return {_KEY: account.key, "CODEX_HOME": str(program.home())}
 
 

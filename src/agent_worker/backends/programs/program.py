@@ -39,6 +39,7 @@ class Account:
 
     key: str = field(repr=False)
     base_url: str = ""  #: empty is the provider's own
+    variable: str = ""  #: where the key came from
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,19 @@ class Program:
         outside = [entry for entry in env["PATH"].split(os.pathsep) if not self._is_inside(entry)]
         return env | {"PATH": os.pathsep.join(outside)}
 
+    def given(self, *names: str) -> dict[str, str]:
+        """Of our environment what this program reads by itself, where it is set."""
+        return {name: self.premises.environ[name] for name in names if self.premises.environ.get(name)}
+
     def account(self, provider: str) -> Account | None:
         """What its definition says, else the provider's key of our environment; None: its own login."""
         known, environ, written = PROVIDERS[provider], self.premises.environ, self.endpoint
         if not written.base_url and not written.api_key:
-            key = next((environ[name] for name in known.variables if environ.get(name)), "")
-            return Account(key, environ.get(known.base_variable, "")) if key else None
-        found = route(f"{provider}/any", written, env=environ, approval=written.approval or self.premises.approval)
-        return Account(found.key, found.base_url if written.base_url else "")
+            found = next((name for name in known.variables if environ.get(name)), "")
+            return Account(environ[found], environ.get(known.base_variable, ""), found) if found else None
+        chosen = written.approval or self.premises.approval
+        way = route(f"{provider}/any", written, env=environ, approval=chosen)
+        return Account(way.key, way.base_url if written.base_url else "", way.variable)
 
     def home(self) -> Path:
         """Its own folder that lasts from run to run: private, and not in the project."""
