@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agent_worker.api import Project, Team, open_project
     from agent_worker.routing import Receipt
     from agent_worker.service.messages import Answer
-    from agent_worker.workflows.instance import Summary
+    from agent_worker.workflows.summary import Summary
     from agent_worker.workspaces.channel import Message
 
 __all__ = ["Answer", "Message", "Project", "Receipt", "Summary", "Team", "open_project"]

@@ -27,7 +27,8 @@ from agent_worker.routing import Receipt
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
 from agent_worker.storage.files import Root
 from agent_worker.workflows import instance
-from agent_worker.workflows.instance import Instance, Summary
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces.channel import Message
 
 

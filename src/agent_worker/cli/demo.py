@@ -16,7 +16,7 @@ from agent_worker.cli.live import LiveView, decision_lines, summary_line
 
 if TYPE_CHECKING:
     from agent_worker.events import Subscription
-    from agent_worker.workflows.instance import Summary
+    from agent_worker.workflows.summary import Summary
 
 
 @click.command()

@@ -53,7 +53,7 @@ def deny(item: str, reason: str) -> None:
 @click.argument("item")
 @click.argument("text")
 def answer(item: str, text: str) -> None:
-    """Answer a question."""
+    """Answer a question, a vote, or somebody who called on you; they go on with it."""
     _answer(item, "answer", text)
 
 

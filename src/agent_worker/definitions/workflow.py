@@ -196,7 +196,7 @@ class WorkflowDefinition(Block):
         on_or_off("<settings>"),
     ] = Field(WorkspaceSettings(), validation_alias=AliasChoices("workspace", "context"))
     params: tuple[Param, ...] = ()
-    setup: tuple[SetupStep, ...] = ()
+    setup: Annotated[tuple[SetupStep, ...], Field(max_length=20)] = ()
     kickoff: Text | None = None
     schedule: WorkflowSchedule | None = None  #: when it is run by itself
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}

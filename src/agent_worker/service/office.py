@@ -24,8 +24,10 @@ from agent_worker.definitions.workflow import WorkflowDefinition, with_model
 from agent_worker.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Refused
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.workflows import instance as instances
-from agent_worker.workflows.instance import Instance, Stage, Summary
+from agent_worker.workflows.instance import Instance, Stage
 from agent_worker.workflows.remote import Remotes
+from agent_worker.workflows.summary import Summary
+from agent_worker.workflows.values import MODEL
 from agent_worker.workspaces import workspace
 
 log = logging.getLogger(__name__)
@@ -134,7 +136,7 @@ class Office:
         root = (await self.stage.database.read(_root_of, room["project"]))["root"]
         admitted = await self.project(root)
         found = await self.workflow(admitted, room["file"] or room["workflow"])
-        definition, model = found.definition, json.loads(room["given"]).get(instances.MODEL)
+        definition, model = found.definition, json.loads(room["given"]).get(MODEL)
         if model:
             definition = with_model(definition, admitted.project.agents, model)
         running = await instances.reopen(self.stage, admitted, definition, room)

@@ -32,7 +32,8 @@ from agent_worker.service.stream import Happening, Stream
 from agent_worker.service.watching import Filter, Follower, Told, newest
 from agent_worker.service.workflows import begin
 from agent_worker.storage.database import Row, Transaction
-from agent_worker.workflows.instance import Instance, Start, Summary
+from agent_worker.workflows.instance import Instance, Start
+from agent_worker.workflows.summary import Summary
 
 TEAM = "team"  #: the name of a workflow made up on the spot; its tag is new each time
 GONE = "whoever ran it went away"

@@ -12,7 +12,8 @@ from agent_worker.service.office import Found, Office
 from agent_worker.service.operation import operation
 from agent_worker.service.trust import approve
 from agent_worker.storage.database import Row, Transaction
-from agent_worker.workflows.instance import Instance, Start, Summary
+from agent_worker.workflows.instance import Instance, Start
+from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces import workspace
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,10 +20,8 @@ from agent_worker.clock import Clock, from_micros, micros
 from agent_worker.decisions import deciding
 from agent_worker.decisions.ending import SYSTEM, cancel_all
 from agent_worker.decisions.wish import Said, Voter, Wish
-from agent_worker.decisions.words import ending
 from agent_worker.definitions.remote import Fetched
-from agent_worker.definitions.workflow import Param, RefMember, WorkflowDefinition, WorkspaceSettings
-from agent_worker.errors import BadInput
+from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.events import Bus
 from agent_worker.failpoints import failpoint
 from agent_worker.mirror import Mirror, Target, last_seq
@@ -36,18 +33,17 @@ from agent_worker.workflows import archive
 from agent_worker.workflows.checkouts import Checkouts
 from agent_worker.workflows.copies import FOLDER, Copy
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
-from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet, held_up
+from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.setup import run_setup
-from agent_worker.workspaces import channel, documents, minutes, proposals, workspace
+from agent_worker.workflows.summary import Summary, summarise
+from agent_worker.workflows.values import values_of
+from agent_worker.workspaces import minutes, workspace
 from agent_worker.workspaces.documents import Documents
 from agent_worker.workspaces.workspace import Room
 
 Testbench = Callable[[str, str, Path], Backend]  #: backend, model, where it works
 ELECT = "elect"  # instead of the name of a document owner
-
-
-MODEL = "workflow.model"  #: among the values of an instance: the model its members were given
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +62,6 @@ class Stage:
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
     testbench: Testbench | None = None  #: makes backends to be tried out
     programs: Path | None = None  #: where coding programs keep what lasts
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What came of an instance."""
-
-    outcome: str  #: done | failed | limit | stopped
-    reason: str
-    runs: Mapping[str, int]  #: by agent, how many ended well
-    messages: int
-    documents: tuple[str, ...]
-    failures: tuple[str, ...]
-    tokens: int
-    usd: float
-    decisions: tuple[str, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        return {"done": 0, "failed": 1, "limit": 3, "stopped": 130}[self.outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +103,7 @@ class Instance:
 
     async def _wind_up(self, reason: str) -> Summary:
         await minutes.file_pending(self.stage.database, self.stage.clock, self.id)
-        summary = await self.stage.database.read(_summarise, self.id, self.started_at, reason)
+        summary = await self.stage.database.read(summarise, self.id, self.started_at, reason)
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
@@ -164,7 +141,8 @@ async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     check_tag(wanted.tag)
     powers = partial(powers_of, admitted.project, wanted.workflow, wanted.fetched)
     await asyncio.to_thread(lambda: stage.gate.require(admitted.project.root, powers()))
-    values = _values(admitted, wanted)
+    source = wanted.fetched.root if wanted.fetched else admitted.project.root
+    values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
     values |= await run_setup(wanted.workflow.setup, values, root=admitted.project.root)
     instance = await _open(stage, admitted, wanted, values)
     await _kick_off(instance, wanted.workflow, values, wanted.message)
@@ -305,57 +283,6 @@ def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str
         stage.mirror.watch(Target(id, agent), root, f"history/{name}.jsonl")
 
 
-def _values(admitted: Admitted, wanted: Start) -> dict[str, str]:
-    workflow, tag = wanted.workflow, wanted.tag
-    given = _params(workflow, wanted.params)
-    values = {f"params.{name}": value for name, value in given.items()}
-    values |= {f"env.{name}": os.environ.get(name, "") for name in workflow.env}
-    values |= {
-        "workflow.name": workflow.name,
-        "workflow.tag": tag,
-        "workflow.instance": tag,
-        "source.dir": str(wanted.fetched.root if wanted.fetched else admitted.project.root),
-        MODEL: wanted.model,
-        "context.channel": f"@{workflow.name}" if tag == "main" else f"@{workflow.name}:{tag}",
-        "context.document": documents.DEFAULT,
-    }
-    return values
-
-
-def _params(workflow: WorkflowDefinition, given: Mapping[str, str]) -> dict[str, str]:
-    known = {param.name for param in workflow.params}
-    if unknown := [name for name in given if name not in known]:
-        raise BadInput(
-            f"{workflow.name} has no parameter {', '.join(unknown)}",
-            hint=f"it takes: {', '.join(known) or 'none'}",
-        )
-    missing = [p.name for p in workflow.params if p.required and p.name not in given]
-    if missing:
-        raise BadInput(
-            f"{workflow.name} needs the parameter {', '.join(missing)}",
-            hint=f"agent-worker run {workflow.name} -- --{missing[0]} …",
-        )
-    return {param.name: _param_text(param, given.get(param.name)) for param in workflow.params}
-
-
-def _param_text(param: Param, given: str | None) -> str:
-    if given is None:
-        unset: object = False if param.type == "boolean" else ""
-        value = unset if param.default is None else param.default
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    try:
-        match param.type:
-            case "integer":
-                int(given)
-            case "number":
-                float(given)
-            case "boolean" if given not in ("true", "false"):
-                raise ValueError
-    except ValueError:
-        raise BadInput(f"the parameter {param.name} must be a {param.type}, and is {given[:80]!r}") from None
-    return given
-
-
 def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]) -> Room:
     settings = workflow.workspace or WorkspaceSettings(provider="memory")
     root = admitted.project.root
@@ -427,54 +354,3 @@ def _leave_no_trace(tx: Transaction, room: str) -> None:
     """Inline agents end with the instance; provider `memory` keeps nothing at all."""
     if workspace.get(tx, room)["provider"] == "memory":
         workspace.erase(tx, room)
-
-
-def _summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
-    row = workspace.get(tx, room)
-    ended = tx.all(
-        """select i.state, i.reason, a.name from instruction i join agent a on a.id = i.agent
-            where i.workspace = :room and i.ended_at >= :since""",
-        room=room,
-        since=since,
-    )
-    bad = [f"{r['name']}: {r['reason']}" for r in ended if r["state"] in ("failed", "dead")]
-    incomplete = [r["reason"] for r in ended if r["state"] == "incomplete"]
-    done = tx.all(
-        """select a.name, count(*) as n from run r join agent a on a.id = r.agent
-            where r.workspace = :room and r.state = 'done' and r.started_at >= :since
-            group by a.name order by a.name""",
-        room=room,
-        since=since,
-    )
-    tokens, cost = _spent(tx, room, since)
-    limit, held_by = attention.about(tx, "limit", room, since=since), held_up(tx, room)
-    return Summary(
-        outcome=_outcome(reason, limit or row["paused"], held_by, [*bad, *incomplete]),
-        reason=reason or held_by or limit,
-        runs={r["name"]: r["n"] for r in done},
-        messages=len(channel.read(tx, room, limit=1_000_000)),
-        documents=tuple(documents.changed_since(tx, room, since)),
-        failures=tuple(bad),
-        tokens=tokens,
-        usd=cost / 1e6,
-        decisions=tuple(f"{p.question} {ending(p)}" for p in proposals.ended_since(tx, room, since)),
-    )
-
-
-def _outcome(stopped: str, limit: str, held_by: str, bad: list[str]) -> str:
-    if stopped:
-        return "stopped"
-    if limit:
-        return "limit"
-    return "failed" if bad or held_by else "done"
-
-
-def _spent(tx: Transaction, room: str, since: int) -> tuple[int, int]:
-    row = tx.one(
-        """select coalesce(sum(l.input + l.output), 0) as tokens, coalesce(sum(l.micros), 0) as micros
-             from ledger l join run r on r.id = l.run where r.workspace = :room and l.at >= :since""",
-        room=room,
-        since=since,
-    )
-    assert row is not None
-    return row["tokens"], row["micros"]

@@ -26,6 +26,7 @@ _PATIENCE = 120_000  # milliseconds to the first byte of an answer
 _READS = ("Read", "Glob", "Grep")
 _EDITS = ("Edit", "Write", "NotebookEdit")
 _ALL = (*_READS, *_EDITS, "Bash", "BashOutput", "KillShell", "WebFetch", "WebSearch", "Task", "TodoWrite", "Skill")
+_WITHOUT_ASKING = {"authentication_failed": 401, "billing_error": 402}  # known to it before any request
 _QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -100,6 +101,7 @@ def _identity(program: Program, account: Account | None) -> dict[str, str]:
 class ClaudeStream:
     def __init__(self, *, charged: float = 0.0) -> None:
         self._charged = charged
+        self._refused = ""  # why its model did not answer, in claude's own words
         self._counted: dict[str, Usage] = {}  # by message: one is told in several lines, each with its usage
 
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
@@ -110,7 +112,9 @@ class ClaudeStream:
                 delta = block(block(event, "event"), "delta")
                 if delta.get("type") == "text_delta" and text(delta, "text"):
                     yield Said(text(delta, "text"), partial=True)
-            case "assistant" if not event.get("is_api_error_message"):
+            case "assistant" if event.get("is_api_error_message"):
+                self._refused = text(event, "error")
+            case "assistant":
                 yield from self._assistant(event)
             case "user":
                 yield from _results(event)
@@ -146,7 +150,7 @@ class ClaudeStream:
             # The costs are those of the whole session, the tokens those of this run.
             usd = None if total is None else max(0.0, total - self._charged)
             yield Spent(Usage(usage.input, usage.cached, usage.output, usd))
-        yield Over(text(event, "result"), _failure(event))
+        yield Over(text(event, "result"), _failure(event, self._refused))
 
 
 def _results(event: Mapping[str, Any]) -> Iterator[Signal]:
@@ -156,7 +160,7 @@ def _results(event: Mapping[str, Any]) -> Iterator[Signal]:
             yield Returned(text(part, "tool_use_id"), shown, ok=not part.get("is_error"))
 
 
-def _failure(event: Mapping[str, Any]) -> BackendFailure | None:
+def _failure(event: Mapping[str, Any], refused: str) -> BackendFailure | None:
     told = text(event, "result") or text(event, "subtype") or "it failed"
     match event.get("subtype"), event.get("terminal_reason"):
         case ("error_max_turns", _):
@@ -168,7 +172,7 @@ def _failure(event: Mapping[str, Any]) -> BackendFailure | None:
         case ("success", _) if not event.get("is_error"):
             return None
         case (_, "api_error"):
-            return by_status("claude", count(event, "api_error_status") or None, told)
+            return by_status("claude", count(event, "api_error_status") or _WITHOUT_ASKING.get(refused), told)
     return Crashed(f"claude: {told}")
 
 

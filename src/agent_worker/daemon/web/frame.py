@@ -82,13 +82,14 @@ _STATES = {
 }
 
 
-def dot(state: str, *, of: str = "") -> Html:
-    """A room that runs is at rest; an agent that runs is at work."""
-    return h("span", class_=f"dot {_STATES.get(state, 'off')} {of}".rstrip(), role="img", aria_label=state, title=state)
+def dot(state: str, *, still: bool = False) -> Html:
+    """A room that runs is at rest (`still`); an agent that runs is at work."""
+    kind = f"dot {_STATES.get(state, 'off')}{' still' if still else ''}"
+    return h("span", class_=kind, role="img", aria_label=state, title=state)
 
 
-def state_word(state: str, *, of: str = "") -> Html:
-    return h("span", dot(state, of=of), h("span", state, aria_hidden="true"), class_="state")
+def state_word(state: str, *, still: bool = False) -> Html:
+    return h("span", dot(state, still=still), h("span", state, aria_hidden="true"), class_="state")
 
 
 def face(name: str) -> Html:

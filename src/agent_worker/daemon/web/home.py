@@ -90,7 +90,7 @@ def _project_in_side(found: Status) -> Html:
             "li",
             h(
                 "a",
-                dot(room.state, of="room"),
+                dot(room.state, still=True),
                 h("span", f"@{room.name}", class_="name"),
                 href=link("room", room.name, project=root),
             ),
@@ -162,7 +162,7 @@ def _instances(instances: Sequence[Running], root: str) -> Html:
             h(
                 "li",
                 h("a", f"@{room.name}", href=link("room", room.name, project=root), class_="name"),
-                state_word(room.state, of="room"),
+                state_word(room.state, still=True),
                 h("span", plural(room.messages, "message"), class_="less"),
                 h("span", ", ".join(member.name for member in room.members), class_="less"),
                 data_entry=True,

@@ -113,7 +113,7 @@ def _split(text: str, names: set[str]) -> Iterator[Token]:
     done = 0
     for found in _LIVELY.finditer(text):
         url, name = found["url"], found["name"]
-        if name is not None and name.lower() not in names and not (name.lower() == "all" and names):
+        if name is not None and name.lower() not in names | {"user"} and not (name.lower() == "all" and names):
             continue
         yield _text(text[done : found.start()])
         if url:

@@ -104,7 +104,7 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
     return h(
         "header",
         h("h1", f"@{found.name}"),
-        state_word(found.state, of="room"),
+        state_word(found.state, still=True),
         h("span", found.reason, class_="why") if found.reason else None,
         h("nav", map(tab_link, TABS), class_="tabs", aria_label="Workspace"),
         form(
@@ -195,7 +195,7 @@ def _row(line: Line, motion: Motion | None, at: str, project: str | None) -> Htm
                 h("a", when(line.at), href=link("run", line.run, project=project), title="the run that said this")
                 if line.run
                 else when(line.at),
-                h("span", line.sort, class_="tag") if line.sort != "message" else None,
+                h("span", line.sort, class_="tag") if line.sort != "message" and motion is None else None,
                 h("span", f"↳ #{line.reply_to}", class_="reply") if line.reply_to else None,
                 h("span", f"#{line.seq}", class_="seq"),
                 class_="head",

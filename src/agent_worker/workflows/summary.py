@@ -1,0 +1,82 @@
+"""What came of an instance, read from what it left in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent_worker import attention
+from agent_worker.decisions.words import ending
+from agent_worker.storage.database import Transaction
+from agent_worker.workflows.quiet import held_up
+from agent_worker.workspaces import channel, documents, proposals, workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of an instance."""
+
+    outcome: str  #: done | failed | limit | stopped
+    reason: str
+    runs: Mapping[str, int]  #: by agent, how many ended well
+    messages: int
+    documents: tuple[str, ...]
+    failures: tuple[str, ...]
+    tokens: int
+    usd: float
+    decisions: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return {"done": 0, "failed": 1, "limit": 3, "stopped": 130}[self.outcome]
+
+
+def summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
+    row = workspace.get(tx, room)
+    ended = tx.all(
+        """select i.state, i.reason, a.name from instruction i join agent a on a.id = i.agent
+            where i.workspace = :room and i.ended_at >= :since""",
+        room=room,
+        since=since,
+    )
+    bad = [f"{r['name']}: {r['reason']}" for r in ended if r["state"] in ("failed", "dead")]
+    incomplete = [r["reason"] for r in ended if r["state"] == "incomplete"]
+    done = tx.all(
+        """select a.name, count(*) as n from run r join agent a on a.id = r.agent
+            where r.workspace = :room and r.state = 'done' and r.started_at >= :since
+            group by a.name order by a.name""",
+        room=room,
+        since=since,
+    )
+    tokens, cost = _spent(tx, room, since)
+    limit, held_by = attention.about(tx, "limit", room, since=since), held_up(tx, room)
+    return Summary(
+        outcome=_outcome(reason, limit or row["paused"], held_by, [*bad, *incomplete]),
+        reason=reason or held_by or limit,
+        runs={r["name"]: r["n"] for r in done},
+        messages=len(channel.read(tx, room, limit=1_000_000)),
+        documents=tuple(documents.changed_since(tx, room, since)),
+        failures=tuple(bad),
+        tokens=tokens,
+        usd=cost / 1e6,
+        decisions=tuple(f"{p.question} {ending(p)}" for p in proposals.ended_since(tx, room, since)),
+    )
+
+
+def _outcome(stopped: str, limit: str, held_by: str, bad: list[str]) -> str:
+    if stopped:
+        return "stopped"
+    if limit:
+        return "limit"
+    return "failed" if bad or held_by else "done"
+
+
+def _spent(tx: Transaction, room: str, since: int) -> tuple[int, int]:
+    row = tx.one(
+        """select coalesce(sum(l.input + l.output), 0) as tokens, coalesce(sum(l.micros), 0) as micros
+             from ledger l join run r on r.id = l.run where r.workspace = :room and l.at >= :since""",
+        room=room,
+        since=since,
+    )
+    assert row is not None
+    return row["tokens"], row["micros"]

@@ -1,0 +1,66 @@
+"""What stands for `${{ name }}` in a workflow: its params as they were given, and where and what it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_worker.definitions.workflow import Param, WorkflowDefinition
+from agent_worker.errors import BadInput
+from agent_worker.workspaces import documents
+
+MODEL = "workflow.model"  #: among the values of an instance: the model its members were given
+
+
+def values_of(
+    workflow: WorkflowDefinition, tag: str, given: Mapping[str, str], *, source: Path, model: str = ""
+) -> dict[str, str]:
+    """By name. `source` is where its files are."""
+    given = _params(workflow, given)
+    values = {f"params.{name}": value for name, value in given.items()}
+    values |= {f"env.{name}": os.environ.get(name, "") for name in workflow.env}
+    values |= {
+        "workflow.name": workflow.name,
+        "workflow.tag": tag,
+        "workflow.instance": tag,
+        "source.dir": str(source),
+        MODEL: model,
+        "context.channel": f"@{workflow.name}" if tag == "main" else f"@{workflow.name}:{tag}",
+        "context.document": documents.DEFAULT,
+    }
+    return values
+
+
+def _params(workflow: WorkflowDefinition, given: Mapping[str, str]) -> dict[str, str]:
+    known = {param.name for param in workflow.params}
+    if unknown := [name for name in given if name not in known]:
+        raise BadInput(
+            f"{workflow.name} has no parameter {', '.join(unknown)}",
+            hint=f"it takes: {', '.join(known) or 'none'}",
+        )
+    missing = [p.name for p in workflow.params if p.required and p.name not in given]
+    if missing:
+        raise BadInput(
+            f"{workflow.name} needs the parameter {', '.join(missing)}",
+            hint=f"agent-worker run {workflow.name} -- --{missing[0]} …",
+        )
+    return {param.name: _param_text(param, given.get(param.name)) for param in workflow.params}
+
+
+def _param_text(param: Param, given: str | None) -> str:
+    if given is None:
+        unset: object = False if param.type == "boolean" else ""
+        value = unset if param.default is None else param.default
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        match param.type:
+            case "integer":
+                int(given)
+            case "number":
+                float(given)
+            case "boolean" if given not in ("true", "false"):
+                raise ValueError
+    except ValueError:
+        raise BadInput(f"the parameter {param.name} must be a {param.type}, and is {given[:80]!r}") from None
+    return given
