@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from agent_worker.errors import NotFound
-from agent_worker.events import AttentionRaised
+from agent_worker.events import AttentionRaised, AttentionSettled
 from agent_worker.ids import new_id
 from agent_worker.storage.database import Row, Transaction
 
@@ -81,6 +81,7 @@ def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], an
     )
     if row is None:
         raise NotFound(f"nothing open waits under {id}", hint="agent-worker inbox")
+    tx.tell(AttentionSettled(workspace=row["workspace"], id=id))
     return row
 
 

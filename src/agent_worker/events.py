@@ -223,6 +223,14 @@ class AttentionRaised(Event):
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSettled(Event):
+    """The person has answered, or let it be."""
+
+    kind = "settled"
+    id: str
+
+
 class Lagging(Exception):
     """This subscriber did not read fast enough and was closed; start again from what is stored."""
 

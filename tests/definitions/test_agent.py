@@ -116,7 +116,7 @@ def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
         ("mcp_servers: {docs: {}}", "mcp_servers.docs: needs exactly one of url, command"),
         ("mcp_servers: {docs: {url: 'ftp://x'}}", "is not a URL"),
         ("env: [$TOKEN]", "is not the name of an environment variable"),
-        ("isolate: container", "must be 'worktree'"),
+        ("isolate: container", "must be 'worktree' or 'none'"),
         ("command: [x]", "is only for backend acp"),
         ("auto_memory: true", "must be a mapping"),
         ("trust: true", "unknown key"),

@@ -86,6 +86,31 @@ def test_a_ref_to_nobody_names_the_known_agents(tmp_path: Path) -> None:
     ]
 
 
+PROGRAM = "  {name}: {{ backend: {backend}, prompt: {{ system: You code. }}{more} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("ann", "zoe", "refused"),
+    [
+        ("", "", True),
+        (", access: full", ", access: edit", True),
+        (", isolate: worktree", "", False),
+        (", isolate: none", ", isolate: none", False),
+        ("", ", access: read", False),
+        ("", ", cwd: other", False),
+    ],
+)
+def test_two_programs_edit_the_same_checkout_only_if_they_shall(
+    tmp_path: Path, ann: str, zoe: str, refused: bool
+) -> None:
+    members = (("ann", "claude", ann), ("zoe", "codex", zoe))
+    text = "agents:\n" + "".join(PROGRAM.format(name=n, backend=b, more=m) for n, b, m in members)
+    if refused:
+        assert "ann and zoe would edit the same checkout" in refusal(tmp_path, text)
+    else:
+        load(tmp_path, text)
+
+
 def test_M14_two_members_are_not_told_apart_by_case(tmp_path: Path) -> None:
     assert "agents.ALICE: this name is here twice" in refusal(
         tmp_path, "agents: {alice: {ref: alice}, ALICE: {ref: alice}}"

@@ -15,6 +15,8 @@ import pytest
 from tests.shells.served import served
 from tests.shells.terminal import Terminal
 
+from agent_worker.definitions.project import load_project
+
 LOOP = """
 name: loop
 agents:
@@ -118,6 +120,7 @@ def test_init_uses_what_it_finds(tmp_path: Path, arguments: tuple[str, ...], env
     assert done.returncode == 0, done.stderr
     assert written in (tmp_path / "new/.agents/alice.yaml").read_text()
     assert "agent-worker run review" in done.stdout
+    assert not load_project(tmp_path / "new").problems
 
 
 def test_a_message_is_read_from_standard_input_and_may_begin_with_a_dash(terminal: Terminal) -> None:

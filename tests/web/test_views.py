@@ -228,6 +228,15 @@ def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) 
     page.get_by_text("I will bring it").wait_for()
 
 
+def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
+    page = guest.open("#/attention")
+    say(guest.daemon, "@bob you have nothing left to say")
+    item = page.locator(".item", has_text="bob")
+    item.wait_for()
+    guest.daemon.client.request("POST", f"/attention/{item.get_attribute('data-key')}", {"action": "drop"})
+    item.wait_for(state="detached")
+
+
 # --- for everybody
 
 

@@ -281,6 +281,44 @@ async def test_a_team_that_is_stopped_leaves_no_proposal_open(team: Team) -> Non
     assert await team.attention() == []
 
 
+async def test_whatever_is_done_in_whatever_order_each_proposal_has_one_end(team: Team) -> None:
+    """Two thousand random acts; most are refused, none leaves anything half done."""
+    chance, names = random.Random(12), ("alice", "bob", "carol", "user")
+    assert isinstance(team.clock, TestClock)
+    for _ in range(2000):
+        number, name = chance.randint(1, 40), chance.choice(names)
+        try:
+            match chance.randrange(9):
+                case 0:
+                    kind = chance.choice(("decision", "election", "approval", "assignment"))
+                    await propose(team, Wish("?", type=kind, veto=chance.random() < 0.3, minutes=2), by=name)  # type: ignore[arg-type]
+                case 1:
+                    await team.write(deciding.cancel, team.room.id, number, by=voter(team, name), now=team.now())
+                case 2:
+                    await team.write(deciding.veto, team.room.id, number, now=team.now())
+                case 3:
+                    await team.write(deciding.consent, team.room.id, number, now=team.now())
+                case 4:
+                    await team.clock.advance(5)
+                case _:
+                    option = chance.choice((await found(team, number)).rules.options)
+                    await vote(team, name, option, number)
+        except (Refused, NotFound):
+            pass
+    await team.elapse(121)
+    every = await team.read(proposals.of_room, team.room.id)
+    ends = [text.splitlines()[0] for text in await decisions(team)]
+    assert len(every) > 30
+    assert {each.state for each in every} == {"resolved", "expired", "cancelled", "vetoed"}
+    assert sorted(ends) == sorted(f"[{each.state.upper()}] {each.number}: ?" for each in every)
+    text = await document(team)
+    for each in every:
+        assert text.count(f"## {each.number}. ?\n") == (each.state != "cancelled")
+    assert await team.attention() == []
+    late = "select * from vote v join proposal p on p.id = v.proposal where v.at > p.ended_at"
+    assert await team.rows(late) == []
+
+
 # --- the person --------------------------------------------------------------------------------------------
 
 

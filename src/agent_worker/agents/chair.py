@@ -7,7 +7,7 @@ import logging
 from datetime import datetime, timedelta
 
 from agent_worker.clock import Clock, from_micros, micros, sleep_until
-from agent_worker.decisions.ending import expire_due
+from agent_worker.decisions.ending import expire
 from agent_worker.errors import AgentWorkerError
 from agent_worker.events import Bus, Decided, Event, Proposed, WorkspaceChanged
 from agent_worker.storage.database import Database
@@ -15,7 +15,7 @@ from agent_worker.workspaces import minutes, proposals
 
 log = logging.getLogger(__name__)
 
-AGAIN = timedelta(minutes=1)  # after the database could not be asked
+AGAIN = timedelta(minutes=1)  # after something could not be done
 
 
 class Chair:
@@ -49,9 +49,17 @@ class Chair:
             await sleep_until(self._clock, due, or_when=self._changed)
 
     async def _look(self) -> datetime | None:
-        now = micros(self._clock.now())
-        if await self._database.read(proposals.due, now=now):
-            await self._database.write(expire_due, now=now)
+        now = self._clock.now()
+        await self._expire(micros(now))
         await minutes.file_pending(self._database, self._clock)
         first = await self._database.read(proposals.first_due)
-        return None if first is None else from_micros(first)
+        if first is None:
+            return None
+        return from_micros(first) if first > micros(now) else now + AGAIN  # it could not be ended
+
+    async def _expire(self, now: int) -> None:
+        for proposal in await self._database.read(proposals.due, now=now):
+            try:
+                await self._database.write(expire, proposal.id, now=now)
+            except AgentWorkerError:  # the others do not wait for it
+                log.exception("proposal %s could not be ended", proposal.id)

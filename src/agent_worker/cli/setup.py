@@ -66,7 +66,8 @@ def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
 
 
 def _settings(backend: str, model: str | None) -> str:
-    return f"backend: {backend}\n" + (f"model: {model}\n" if model else "")
+    access = "access: read   # edit lets it change files, full do anything\n" if backend in PROGRAMS else ""
+    return f"backend: {backend}\n{access}" + (f"model: {model}\n" if model else "")
 
 
 def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:

@@ -15,12 +15,11 @@ from agent_worker.workspaces.voting import Outcome, Won, certain, outcome
 SYSTEM = "system"
 
 
-def expire_due(tx: Transaction, *, now: int) -> int:
-    """The time of these is up: what the votes say counts if the quorum is met, else the fallback."""
-    due = proposals.due(tx, now=now)
-    for proposal in due:
-        _close_vote(tx, proposal, outcome(proposal.rules, proposals.choices(tx, proposal.id)), "expired", now=now)
-    return len(due)
+def expire(tx: Transaction, id: str, *, now: int) -> None:
+    """Its time is up: what the votes say counts if the quorum is met, else the fallback."""
+    proposal = next((each for each in proposals.due(tx, now=now) if each.id == id), None)
+    if proposal is not None:
+        _close_vote(tx, proposal, outcome(proposal.rules, proposals.choices(tx, id)), "expired", now=now)
 
 
 def cancel_all(tx: Transaction, room: str, reason: str, *, now: int) -> None:

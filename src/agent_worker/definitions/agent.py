@@ -30,6 +30,7 @@ BackendName = Literal["sdk", "claude", "codex", "cursor", "opencode", "gemini", 
 _BACKENDS = frozenset(get_args(BackendName))
 _PROGRAMS = _BACKENDS - {"sdk", "mock"}
 Access = Literal["read", "edit", "full"]
+Isolation = Literal["worktree", "none"]
 
 _KEY_REFERENCE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
@@ -163,7 +164,7 @@ class AgentSettings(Block):
     limits: AgentLimits = AgentLimits()
     schedule: Schedule | None = None
     requires: tuple[Label, ...] = ()
-    isolate: Literal["worktree"] | None = None
+    isolate: Isolation | None = None  #: does it work in a copy of its own? `none` says that it shares on purpose
     access: Access = "edit"  #: of a program: look, change files beneath its cwd, or whatever the user may do
     command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     script: tuple[ScriptEntry, ...] | None = None  #: None lets the mock answer by itself
@@ -196,6 +197,11 @@ class AgentSettings(Block):
             object.__setattr__(self, "prompt", prompt)
             object.__setattr__(self, "system_prompt", None)
         return self
+
+    @property
+    def edits_freely(self) -> bool:
+        """A program that changes files by itself."""
+        return self.backend in _PROGRAMS and self.access != "read"
 
     @property
     def system(self) -> str:

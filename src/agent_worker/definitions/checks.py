@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,24 @@ def check_overrides(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefi
             yield Broken(("agents", name), "backend sdk needs a model, and the agent has none", "add model: here")
         if merged.backend == "acp" and merged.command is None:
             yield Broken(("agents", name), "backend acp needs a command, and the agent has none")
+
+
+def check_checkouts(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition]) -> Iterator[Broken]:
+    """Two programs that edit the same files do so because somebody wanted it."""
+    places: dict[str, list[str]] = {}
+    for name, member in workflow.agents.items():
+        if isinstance(member, RefMember):
+            agent = canonical(member.ref, agents)
+            settings: AgentSettings | None = member.applied_to(agents[agent]) if agent else None
+        else:
+            settings = member
+        if settings and settings.edits_freely and settings.isolate is None:
+            places.setdefault(os.path.normpath(settings.cwd), []).append(name)
+    for names in places.values():
+        if len(names) > 1:
+            told = f"{' and '.join(names)} would edit the same checkout"
+            hint = "isolate: worktree gives each its own, isolate: none lets them share, access: read lets them look"
+            yield Broken(("agents", names[-1]), told, hint)
 
 
 def _unknown_agent(ref: str, agents: Mapping[str, AgentDefinition], broken: Mapping[str, str]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings, Prompt
 from agent_worker.definitions.block import Broken, Where
 from agent_worker.definitions.checks import (
+    check_checkouts,
     check_members,
     check_overrides,
     check_paths_of_agent,
@@ -64,6 +65,7 @@ def load_workflow(
     workflow = validate(WorkflowDefinition, source, defaults={"name": name or path.stem}, also=located(source, seen))
     workflow, wrong = _with_prompts_read(workflow, source, named_in=path, root=root)
     wrong += check_overrides(workflow, agents)
+    wrong += check_checkouts(workflow, agents)
     wrong += check_paths_of_workflow(workflow, root)
     refuse(source, wrong)
     return workflow

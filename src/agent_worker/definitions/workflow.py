@@ -16,6 +16,7 @@ from agent_worker.definitions.agent import (
     AgentLimits,
     AgentSettings,
     BackendName,
+    Isolation,
     on_or_off,
 )
 from agent_worker.definitions.block import Block, Broken, entries, wrong
@@ -65,7 +66,7 @@ class RefMember(Block):
     max_steps: Whole | None = None
     schedule: Schedule | None = None
     limits: AgentLimits | None = None
-    isolate: Literal["worktree"] | None = None
+    isolate: Isolation | None = None
 
     @property
     def append(self) -> str:

@@ -20,8 +20,9 @@ from agent_worker.clock import Clock, from_micros, micros
 from agent_worker.decisions import deciding
 from agent_worker.decisions.ending import SYSTEM, cancel_all
 from agent_worker.decisions.wish import Said, Voter, Wish
+from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.remote import Fetched
-from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
+from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.events import Bus
 from agent_worker.failpoints import failpoint
 from agent_worker.mirror import Mirror, Target, last_seq
@@ -312,8 +313,14 @@ def _copies(admitted: Admitted, workflow: WorkflowDefinition, room: Room) -> dic
     return {
         name: Copy(name, root, place / FOLDER)
         for name, member in workflow.agents.items()
-        if (member.isolate or (isinstance(member, RefMember) and admitted.project.agents[member.ref].isolate))
+        if _isolation(admitted, member) == "worktree"
     }
+
+
+def _isolation(admitted: Admitted, member: RefMember | InlineMember) -> Isolation | None:
+    if isinstance(member, RefMember):
+        return member.applied_to(admitted.definition(member.ref)).isolate
+    return member.isolate
 
 
 def _named_owner(workflow: WorkflowDefinition, settings: WorkspaceSettings) -> str:

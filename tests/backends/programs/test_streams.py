@@ -116,7 +116,9 @@ def test_an_end_of_claude_is_classified(event: dict[str, Any], kind: type[Backen
 
 
 def test_claude_that_is_not_logged_in_is_not_tried_again() -> None:
-    told = assistant({"type": "text", "text": "Not logged in"}, error="authentication_failed", is_api_error_message=True)
+    told = assistant(
+        {"type": "text", "text": "Not logged in"}, error="authentication_failed", is_api_error_message=True
+    )
     ended = result(is_error=True, terminal_reason="api_error", api_error_status=None, result="Not logged in")
     signals = read(ClaudeStream(), told, ended)
     assert len([each for each in signals if isinstance(each, Said)]) == 0

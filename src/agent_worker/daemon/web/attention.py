@@ -40,7 +40,7 @@ async def attention_view(office: Office) -> View:
             h("header", h("h1", "Attention"), class_="bar"),
             content,
             src=source("attention"),
-            on="attention,ended,queued,workspace,agent",
+            on="attention,settled,ended,queued",
             class_="plain",
         ),
     )

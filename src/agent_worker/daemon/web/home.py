@@ -33,7 +33,7 @@ from agent_worker.service.trust import Wish
 from agent_worker.service.workflows import Running, Workflow
 
 FAILURES = 8  #: that are shown
-_EVENTS = "agent,workspace,attention,started,ended,queued"
+_EVENTS = "agent,workspace,attention,settled,started,ended,queued"
 
 
 @operation("GET", "/page/side")

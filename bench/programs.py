@@ -1,0 +1,147 @@
+"""What we add to a coding program: one run of it by us, against the same program called by hand. Prints Markdown.
+
+    uv run python -m bench.programs [--runs 10] [--write docs/figures/programs.md]
+
+Both talk to the same model on loopback and list tools at the same daemon, in turns, so that both meet the same
+machine. Needs what scripts/test_needs.py installs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from tests.backends.programs.world import PROTOCOL, PROVIDER, World, is_installed, say, world
+
+from agent_worker.backends.programs.claude import Claude
+from agent_worker.backends.programs.codex import Codex
+from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.one_shot import Job, Printing
+from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.sessions import Session
+from agent_worker.backends.providers import Approval, Endpoint
+
+PROGRAMS: dict[str, Callable[[], Printing]] = {"claude": Claude, "codex": Codex}
+AT_ONCE = 8
+MOST_WALL, MOST_CPU = 0.05, 0.050
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    wall: float
+    cpu: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, world(Path(folder)) as there:
+        there.model.mind = say("All is well.")
+        rows = [row for name in PROGRAMS if is_installed(name) for row in measured(there, name, options.runs)]
+    head = "| what | ours | by hand | we add | target | met |\n| --- | --- | --- | --- | --- | --- |"
+    load = f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; medians of {options.runs} runs each, in turns."
+    page = f"# What we add to a coding program\n\n{head}\n" + "\n".join(rows) + f"\n\n{load}\n"
+    print(page)
+    if options.write:
+        options.write.write_text(page)
+
+
+def measured(there: World, name: str, runs: int) -> Iterator[str]:
+    agent = there.hire(f"{name}-one", name)
+    there.ask(agent)  # the first one imports what all others find
+    ours, bare = [], []
+    with by_hand(there, name) as call:
+        call()
+        for _ in range(runs):
+            ours.append(cost(there, lambda: there.ask(agent)))
+            bare.append(cost(there, call))
+    for what, most in (("wall", MOST_WALL * statistics.median(each.wall for each in bare)), ("cpu", MOST_CPU)):
+        us, them = (statistics.median(getattr(each, what) for each in some) for some in (ours, bare))
+        yield row(f"{name}, one run, {what}", us, them, most)
+    yield at_once(there, name)
+
+
+def row(what: str, ours: float, bare: float, most: float) -> str:
+    added = ours - bare
+    met = "yes" if added <= most else "**no**"
+    return f"| {what} | {ms(ours)} | {ms(bare)} | {ms(added)} | ≤ {ms(most)} | {met} |"
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms"
+
+
+def cost(there: World, work: Callable[[], object]) -> Cost:
+    began, before = time.perf_counter(), used(there)
+    work()
+    return Cost(time.perf_counter() - began, used(there) - before)
+
+
+def used(there: World) -> float:
+    """CPU seconds of the daemon, of the programs it ran, and of those that were called by hand."""
+    daemon, hand = psutil.Process(there.client.found.pid).cpu_times(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    theirs = daemon.user + daemon.system + daemon.children_user + daemon.children_system
+    return float(theirs + hand.ru_utime + hand.ru_stime)
+
+
+@contextmanager
+def by_hand(there: World, name: str) -> Iterator[Callable[[], object]]:
+    """The very command line, started by nobody in particular."""
+    daemon = there.client.found
+    entry = Entry(f"http://127.0.0.1:{daemon.port}/mcp", daemon.token)
+    state = there.home.parent / "by-hand"
+    allowed = Approval(local=True, hosts=frozenset({"127.0.0.1"}))
+    endpoint = Endpoint(PROVIDER[name], there.model.url("think", PROTOCOL[name]), "$TEST_KEY")
+    premises = Premises(None, state, there.environ, allowed)
+    program = Program(name, "hand", there.project, there.project, premises, model="fake-model", endpoint=endpoint)
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(program, entry, Path(folder), "You are nobody.", "Do it.", Session(name))
+        launch = PROGRAMS[name]().launch(job)
+
+        def call() -> object:
+            return subprocess.run(
+                launch.argv,
+                cwd=launch.cwd,
+                env=launch.env,
+                input=launch.prompt.encode(),
+                capture_output=True,
+                check=True,
+            )
+
+        yield call
+
+
+def at_once(there: World, name: str) -> str:
+    """Many agents at the same time: how many programs were there at most, and did all answer?"""
+    agents = [there.hire(f"{name}-{number}", name) for number in range(AT_ONCE)]
+    answers: list[object] = []
+    asking = [threading.Thread(target=lambda a=agent: answers.append(there.ask(a))) for agent in agents]
+    began, most = time.perf_counter(), 0
+    for thread in asking:
+        thread.start()
+    while any(thread.is_alive() for thread in asking):
+        most = max(most, len(psutil.Process(there.client.found.pid).children()))
+        time.sleep(0.02)
+    took = time.perf_counter() - began
+    done = sum(1 for each in answers if isinstance(each, dict) and each["state"] == "done")
+    met = "yes" if done == AT_ONCE and most <= 4 else "**no**"
+    return (
+        f"| {name}, {AT_ONCE} agents at once | {done} done in {took:.1f} s | | at most {most} programs | ≤ 4 | {met} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
