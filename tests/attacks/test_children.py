@@ -28,6 +28,7 @@ from agent_worker.tools.sandbox import NoSandbox, find_sandbox
 KEY = "sk-canary-key-of-the-model"
 CANARIES = {"OPENAI_API_KEY": "sk-canary-of-somebody-else", "GITHUB_TOKEN": "ghp-canary", "DATABASE_URL": "db-canary"}
 PROMPT = "PROMPT-CANARY"
+IN_ADDRESS = "canary-in-an-address"
 STDIO = Path(__file__).parents[1] / "fakes" / "mcp_by_hand.py"
 #: What somebody who knows us might put into a shared directory before we come.
 GUESSES = ("agent-worker", "agent-worker-{uid}", "agent-worker.lock", "agent-worker.sock", "mcp.json", "system.md")
@@ -138,7 +139,7 @@ def worker(model: ModelServer, tools: McpServer) -> str:
         f"provider: {{ name: anthropic, base_url: {model.url('script')}, api_key: $TEST_KEY }}\n"
         f"tools: [{{ name: bash{unsafe} }}]\n"
         f"mcp_servers:\n  pipe: {{ command: {json.dumps([sys.executable, str(STDIO)])} }}\n"
-        f"  web: {{ url: {tools.url} }}\n"
+        f"  web: {{ url: {tools.url}?key={IN_ADDRESS} }}\n"
     )
 
 
@@ -195,6 +196,11 @@ def test_M18_our_tokens_go_to_nobody_else(busy: Busy) -> None:
     assert not [each for each in tools if KEY in each or "authorization" in each]
     for canary in CANARIES.values():
         assert not [each for each in model + tools if canary in each]
+
+
+def test_N5_a_key_in_an_address_is_not_logged(busy: Busy) -> None:
+    assert busy.tools.requests  # it was used
+    assert IN_ADDRESS not in busy.daemon.log()
 
 
 def test_M19_there_is_one_listener(busy: Busy) -> None:

@@ -14,7 +14,7 @@ ROOM = "agents: { alice: { ref: alice }, bob: { ref: bob } }\n"
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tmp = tmp_path_factory.mktemp("decisions")
-    with served(tmp, environ_with_insider(tmp), alice=AGENT, bob=AGENT) as made:
+    with served(tmp, environ_with_insider(tmp), alice=AGENT) as made:
         (made.project / ".workflows" / "review.yaml").write_text(f"{ROOM}workspace: {{ document_owner: bob }}\n")
         made.do("POST", "/trust")
         made.do("POST", "/workflows", workflow="review")
@@ -54,7 +54,7 @@ def test_M12_nobody_votes_for_another(daemon: Served, alice: Insider, argument: 
     number = proposed(daemon, "bob", "user")
     assert f"no argument {argument}" in alice.refused("team_vote", proposal=number, choice="a", **{argument: "bob"})
     assert "alice has no vote" in alice.refused("team_vote", proposal=number, choice="a")
-    assert votes(daemon, number) == {}
+    assert "alice" not in votes(daemon, number)
     ended(daemon, number)
 
 

@@ -147,6 +147,7 @@ def main() -> None:
             case "session/load":
                 say(HISTORY)
                 send(id=message["id"], result={})
+                say(HISTORY)  # some do not wait until they have told it all
             case "session/prompt":
                 answer(message)
             case _ if "id" in message:

@@ -253,3 +253,10 @@ def test_the_files_of_an_instance_are_readable(terminal: Terminal) -> None:
     folder: Path = terminal.daemon.project / ".workspace" / "plain" / "t1"
     assert "@ann hello" in (folder / "channel.jsonl").read_text()
     assert (folder / "history" / "ann.jsonl").exists()
+
+
+def test_an_agent_that_is_deleted_wakes_no_more(terminal: Terminal) -> None:
+    terminal.says("agent", "create", "dora", "--backend", "mock")
+    terminal.says("schedule", "dora", "set", "10m")
+    terminal.says("agent", "delete", "dora", "--yes")
+    assert terminal.json("schedule", "list") == []

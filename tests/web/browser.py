@@ -102,9 +102,18 @@ def wait(page: Page, holds: str, arg: Any = None, *, within: float = 10.0) -> An
     return page.wait_for_function(holds, arg=arg, timeout=within * 1000).json_value()
 
 
-def start(daemon: Served, tag: str = "main") -> dict[str, Any]:
-    made: dict[str, Any] = daemon.do("POST", "/workflows", workflow="review", tag=tag)
+def start(daemon: Served, tag: str = "main", workflow: str = "review") -> dict[str, Any]:
+    made: dict[str, Any] = daemon.do("POST", "/workflows", workflow=workflow, tag=tag)
     return made
+
+
+def room_of_one(daemon: Served, workflow: str, agent: str, *entries: Any) -> None:
+    """A workflow of its own, running, with one mock agent that plays this."""
+    text = (
+        f"agents: {{ {agent}: {{ backend: mock, {script(*entries).strip()} }} }}\nworkspace: {{ provider: sqlite }}\n"
+    )
+    (daemon.project / ".workflows" / f"{workflow}.yaml").write_text(text)
+    start(daemon, workflow=workflow)
 
 
 def say(daemon: Served, text: str, to: str = "@review") -> dict[str, Any]:

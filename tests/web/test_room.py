@@ -7,39 +7,36 @@ from collections.abc import Iterator
 import apsw
 import pytest
 from tests.shells.served import Served, served
-from tests.web.browser import Browser, Visit, needs_chromium, say, script, start, visit, wait
+from tests.web.browser import Browser, Visit, needs_chromium, room_of_one, say, start, visit, wait
 
 pytestmark = needs_chromium
-
-ALICE = script(
-    {"say": "```python\nprint('hi')\n```\nand **done**, see https://example.org/x"},
-    {"say": "writing this slowly enough", "slow": "0.3s"},
-    {"say": "@user ready"},
-)
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("room"), alice=ALICE) as made:
+    with served(tmp_path_factory.mktemp("room")) as made:
         start(made)
         yield made
 
 
 def test_a_message_comes_by_itself_with_its_sender_and_its_markdown(guest: Visit) -> None:
-    page = guest.open(guest.room())
-    say(guest.daemon, "@alice hello")
+    said = "```python\nprint('hi')\n```\nand **done**, see https://example.org/x"
+    room_of_one(guest.daemon, "talk", "ann", {"say": said})
+    page = guest.open(guest.room("talk"))
+    say(guest.daemon, "@ann hello", to="@talk")
     page.get_by_text("and done, see").wait_for()
     answer = page.locator(".msg", has_text="and done").last
-    assert answer.locator(".who").inner_text() == "alice"
+    assert answer.locator(".who").inner_text() == "ann"
     assert answer.locator("pre code .nb").inner_text() == "print"
     assert answer.locator("strong").inner_text() == "done"
     link = answer.get_by_role("link", name="https://example.org/x")
     assert link.get_attribute("rel") == "noopener noreferrer nofollow"
-    assert page.locator(".msg", has_text="hello").locator(".mention").first.inner_text() == "@alice"
+    assert page.locator(".msg", has_text="hello").locator(".mention").first.inner_text() == "@ann"
 
 
 def test_what_an_agent_is_writing_is_shown_until_its_message_comes(guest: Visit) -> None:
-    page = guest.open(guest.room())
+    room_of_one(guest.daemon, "slow", "ann", {"say": "writing this slowly enough", "slow": "0.3s"})
+    page = guest.open(guest.room("slow"))
     page.evaluate(
         """() => { window.seen = []; window.shifted = 0;
              new MutationObserver(() => seen.push(document.querySelector('.working').textContent))
@@ -47,7 +44,7 @@ def test_what_an_agent_is_writing_is_shown_until_its_message_comes(guest: Visit)
              new PerformanceObserver((all) => all.getEntries().forEach((e) => { shifted += e.value }))
                .observe({type: 'layout-shift'}) }"""
     )
-    say(guest.daemon, "@alice once more")
+    say(guest.daemon, "@ann begin", to="@slow")
     page.locator(".msg", has_text="writing this slowly").wait_for()
     wait(page, "() => document.querySelector('.working').children.length === 0")
     seen = page.evaluate("seen")
@@ -146,8 +143,9 @@ def fill(daemon: Served, room: str, count: int) -> None:
 
 
 def test_the_keys_move_and_open(guest: Visit) -> None:
+    for text in ("one", "two", "three"):
+        say(guest.daemon, text)
     page = guest.open(guest.room())
-    page.locator(".msg").last.wait_for()
     page.keyboard.press("k")
     page.keyboard.press("k")
     focused = "document.activeElement.dataset.seq"
@@ -174,6 +172,7 @@ def test_the_keys_move_and_open(guest: Visit) -> None:
 
 
 def test_the_map_shows_who_wakes_whom(guest: Visit) -> None:
+    say(guest.daemon, "@alice for the map")
     page = guest.open(guest.room(tab="map"))
     assert "user wakes alice" in (page.locator("svg.graph").get_attribute("aria-label") or "")
     calls = page.locator("tbody tr", has_text="you").locator(".number").inner_text()

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 from tests.shells.served import Served, eventually, served
-from tests.web.browser import PICTURES, WIDTHS, Browser, Visit, needs_chromium, say, script, start, visit, wait
+from tests.web.browser import (
+    PICTURES,
+    WIDTHS,
+    Browser,
+    Visit,
+    needs_chromium,
+    room_of_one,
+    say,
+    script,
+    start,
+    visit,
+    wait,
+)
 
 pytestmark = needs_chromium
 
@@ -230,8 +242,9 @@ def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) 
 
 def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
     page = guest.open("#/attention")
-    say(guest.daemon, "@bob you have nothing left to say")
-    item = page.locator(".item", has_text="bob")
+    room_of_one(guest.daemon, "failing", "fred", {"fail": "permanent"})
+    say(guest.daemon, "@fred go", to="@failing")
+    item = page.locator(".item", has_text="fred")
     item.wait_for()
     guest.daemon.client.request("POST", f"/attention/{item.get_attribute('data-key')}", {"action": "drop"})
     item.wait_for(state="detached")

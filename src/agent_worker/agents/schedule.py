@@ -120,6 +120,11 @@ def clear(tx: Transaction, id: str, *, set_by: str = "file") -> bool:
     return bool(tx.run("delete from schedule where id = :id and set_by = :set_by", id=id, set_by=set_by))
 
 
+def clear_agent(tx: Transaction, agent: str) -> None:
+    """The agent is gone, and whatever would wake it."""
+    tx.run("delete from schedule where agent = :agent", agent=agent)
+
+
 def clear_room(tx: Transaction, room: str) -> None:
     """The workspace has ended, and what its workflow gave to its members with it."""
     tx.run("delete from schedule where room = :room", room=room)

@@ -23,6 +23,7 @@ from agent_worker.errors import AgentWorkerError, Refused
 _BACKLOG = 10_000  #: records that wait for a slow disk; more are dropped
 _LONGEST = 64 * 1024  #: characters of one record
 _CHUNK = 8 * 1024
+_TALKATIVE = ("httpx2", "mcp")  # a line for each request, with its whole address, in which there may be a key
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,8 @@ def logging_to(home: Path, settings: Settings, token: str) -> Iterator[LogFile]:
     scribe, root = Scribe(file, secret=token), logging.getLogger()
     root.addHandler(scribe)
     root.setLevel(logging.INFO)
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(logging.WARNING)
     logging.captureWarnings(True)
     sys.unraisablehook = lambda unraisable: log.error("in %r", unraisable.object, exc_info=unraisable.exc_value)
     faulthandler.enable(file.descriptor)

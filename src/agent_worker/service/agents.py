@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from agent_worker import identities, limits, threads
 from agent_worker.address import canonical, check_name
-from agent_worker.agents import rescue
+from agent_worker.agents import rescue, schedule
 from agent_worker.agents.roster import Admitted
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import agent_of
@@ -282,3 +282,4 @@ def _cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
         "select id from instruction where agent = :agent and state in ('queued', 'running', 'waiting')", agent=agent
     ):
         rescue.cancel(tx, row["id"], reason="its agent was deleted", now=now)
+    schedule.clear_agent(tx, agent)

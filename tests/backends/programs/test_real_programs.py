@@ -264,6 +264,19 @@ def test_B7_with_full_access_it_does_what_the_user_may(there: World, agent: str,
     assert outside.read_text() == "hello\n"
 
 
+@pytest.mark.parametrize("program", [pytest.param("claude", marks=needs("claude"))])
+def test_B7_claude_reads_nothing_outside_of_its_directory(there: World, agent: str, program: str) -> None:
+    place, outside = there.project / agent, Path(there.environ["HOME"]) / f"outside-{agent}"
+    place.mkdir()
+    outside.write_text("OUTSIDE")
+    (place / "link").symlink_to(outside)
+    there.hire(agent, program, more=f"cwd: {agent}\n")
+    for target in (outside, place / "link"):
+        there.model.mind = use("Read", "Done.", file_path=str(target))
+        there.ask(agent, "read it")
+    assert "OUTSIDE" not in "".join(words(each.body) for each in there.asked())
+
+
 def writer(program: str, target: Path) -> Callable[[Json], Step]:
     if program == "claude":
         return use("Write", "Done.", file_path=str(target), content="hello")

@@ -47,6 +47,10 @@ def assistant(*content: dict[str, Any], id: str = "msg_1", **more: Any) -> dict[
     return {"type": "assistant", "message": message, "parent_tool_use_id": None} | more
 
 
+def models(input: int, usd: float) -> dict[str, Any]:
+    return {"inputTokens": input, "cacheReadInputTokens": 11, "outputTokens": 5, "costUSD": usd, "costBasis": "list"}
+
+
 def result(**more: Any) -> dict[str, Any]:
     return {"type": "result", "subtype": "success", "is_error": False, "result": "done", "usage": USAGE} | more
 
@@ -61,7 +65,7 @@ def test_claude_is_understood() -> None:
         assistant({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}),
         {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"}]}},
         {"type": "system", "subtype": "api_retry", "error_status": 529, "error": "overloaded"},
-        result(total_cost_usd=0.25),
+        result(model_usage_since_last_result={"opus": models(127, 0.25)}),
     )
     once = Spent(Usage(138, 11, 5))  # the same message in two lines is one message
     assert signals == [
@@ -90,10 +94,17 @@ def test_what_a_helper_of_claude_says_is_not_its_answer() -> None:
     assert not [each for each in read(ClaudeStream(), said) if isinstance(each, Said)]
 
 
-def test_the_costs_of_a_session_are_charged_once() -> None:
-    """After a resume the total is that of the whole session."""
-    signals = read(ClaudeStream(charged=0.5), result(total_cost_usd=0.75))
-    assert signals[0] == Spent(Usage(138, 11, 5, 0.25))
+def test_what_an_earlier_run_of_the_session_has_paid_for_is_not_charged_again() -> None:
+    """After a resume, most of claude's sums are of the whole session."""
+    both = {"opus": models(100, 0.2), "haiku": models(10, 0.05)}
+    signals = read(ClaudeStream(), result(total_cost_usd=7.5, model_usage_since_last_result=both))
+    assert signals[0] == Spent(Usage(110 + 2 * 11, 2 * 11, 2 * 5, 0.25))
+
+
+def test_a_price_that_claude_has_guessed_is_none() -> None:
+    guessed = {"fake": models(100, 0.2) | {"costBasis": "unknown"}}
+    signals = read(ClaudeStream(), result(model_usage_since_last_result=guessed))
+    assert signals[0] == Spent(Usage(111, 11, 5, None))
 
 
 @pytest.mark.parametrize(

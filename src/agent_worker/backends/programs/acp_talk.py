@@ -55,6 +55,7 @@ T = TypeVar("T")
 
 _STDERR_LINE = 64 * 1024
 _AFTER_END = 1.0  # seconds for its exit, when its output has ended
+_MOMENT = 0.3  # seconds
 _POLITENESS = 0.5  # seconds to tell it that we stop, and to hear that it does
 
 
@@ -138,11 +139,12 @@ class _Conversation:
             made = await self._ask("session_new", NewSessionRequest(cwd=cwd, mcp_servers=list(servers)))
             self._session = text(made, "sessionId")
             await self._choose_model(made)
-        elif "resume" in block(capabilities, "sessionCapabilities"):
-            again = ResumeSessionRequest(session_id=known, cwd=cwd, mcp_servers=list(servers))
-            await self._ask("session_resume", again)
         elif capabilities.get("loadSession"):
             await self._ask("session_load", LoadSessionRequest(session_id=known, cwd=cwd, mcp_servers=list(servers)))
+            await self._wire.quiet()  # it may still be telling what was said before
+        elif "resume" in block(capabilities, "sessionCapabilities"):  # not first: opencode forgets our tools then
+            again = ResumeSessionRequest(session_id=known, cwd=cwd, mcp_servers=list(servers))
+            await self._ask("session_resume", again)
         else:
             raise Permanent(f"{self._talk.name} cannot go on with a session")
         self._session = known or self._session
@@ -286,6 +288,7 @@ class _Wire:
         self.refused: Refused | None = None
         self._child = child
         self._watch = watch
+        self._count = 0  # of messages that came
         self._lines = lines(child.stdout, cap=LINE_CAP, most=OUTPUT_MOST)
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -296,11 +299,19 @@ class _Wire:
         try:
             async for line in self._lines:
                 if (event := event_in(line)) is not None:
+                    self._count += 1
                     self._watch.heard()
                     return event
         except Refused as error:
             self.refused = error
         return None
+
+    async def quiet(self) -> None:
+        """Until nothing has come for a moment."""
+        heard = -1
+        while heard != self._count:
+            heard = self._count
+            await asyncio.sleep(_MOMENT)
 
     async def close(self) -> None:
         self._child.stdin.close()

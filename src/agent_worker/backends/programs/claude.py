@@ -57,7 +57,7 @@ class Claude(Printing):
         return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
 
     def parser(self, job: Job) -> ClaudeStream:
-        return ClaudeStream(charged=job.session.charged)
+        return ClaudeStream()
 
 
 def model_name(written: str) -> str:
@@ -99,8 +99,7 @@ def _identity(program: Program, account: Account | None) -> dict[str, str]:
 
 
 class ClaudeStream:
-    def __init__(self, *, charged: float = 0.0) -> None:
-        self._charged = charged
+    def __init__(self) -> None:
         self._refused = ""  # why its model did not answer, in claude's own words
         self._counted: dict[str, Usage] = {}  # by message: one is told in several lines, each with its usage
 
@@ -137,7 +136,8 @@ class ClaudeStream:
     def _assistant(self, event: Mapping[str, Any]) -> Iterator[Signal]:
         message = block(event, "message")
         self._counted[text(message, "id")] = _usage(block(message, "usage"))
-        yield Spent(_sum(self._counted.values()))
+        if spent := _sum(self._counted.values()):
+            yield Spent(spent)
         for part in blocks(message, "content"):
             if part.get("type") == "text" and event.get("parent_tool_use_id") is None and text(part, "text"):
                 yield Said(text(part, "text"))
@@ -145,11 +145,10 @@ class ClaudeStream:
                 yield Calling(text(part, "id"), text(part, "name"), json.dumps(part.get("input"), ensure_ascii=False))
 
     def _result(self, event: Mapping[str, Any]) -> Iterator[Signal]:
-        usage, total = _usage(block(event, "usage")), amount(event, "total_cost_usd")
-        if usage.tokens:
-            # The costs are those of the whole session, the tokens those of this run.
-            usd = None if total is None else max(0.0, total - self._charged)
-            yield Spent(Usage(usage.input, usage.cached, usage.output, usd))
+        # Its other sums are of the whole session, also of what an earlier run of ours has paid for.
+        models = block(event, "model_usage_since_last_result")
+        if spent := _sum(_model_usage(block(models, name)) for name in models):
+            yield Spent(spent)
         yield Over(text(event, "result"), _failure(event, self._refused))
 
 
@@ -182,6 +181,18 @@ def _usage(written: Mapping[str, Any]) -> Usage:
     return Usage(input=fresh + cached, cached=cached, output=count(written, "output_tokens"))
 
 
-def _sum(usages: Iterable[Usage]) -> Usage:
-    each = list(usages)
-    return Usage(sum(u.input for u in each), sum(u.cached for u in each), sum(u.output for u in each))
+def _model_usage(written: Mapping[str, Any]) -> Usage:
+    cached = count(written, "cacheReadInputTokens")
+    fresh = count(written, "inputTokens") + count(written, "cacheCreationInputTokens")
+    # It guesses for models it does not know; then our own guess is as good, and says that it is one.
+    usd = amount(written, "costUSD") if written.get("costBasis") != "unknown" else None
+    return Usage(input=fresh + cached, cached=cached, output=count(written, "outputTokens"), usd=usd)
+
+
+def _sum(usages: Iterable[Usage]) -> Usage | None:
+    each = [usage for usage in usages if usage.tokens]
+    if not each:
+        return None
+    prices = [usage.usd for usage in each if usage.usd is not None]
+    usd = sum(prices) if len(prices) == len(each) else None
+    return Usage(sum(u.input for u in each), sum(u.cached for u in each), sum(u.output for u in each), usd)

@@ -112,6 +112,7 @@ export class Room {
     const page = await this.#fetching.catch(() => null);
     this.#fetching = null;
     if (page) this.#add(page, up);
+    if (this.#again) this.catchUp();  // something was said meanwhile
   }
 
   #offer() { this.jump.hidden = this.pinned || (this.last >= this.newest && this.#fromEnd < 400); }
