@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.shells.served import Answer, Served, eventually
 
-AGENT = "backend: claude\nprompt: { system: You are SYSTEM-CANARY. }\n"
+AGENT = "backend: claude\naccess: read\nprompt: { system: You are SYSTEM-CANARY. }\n"
 _PROGRAM = """\
 import json, os, pathlib, re, sys, time, urllib.request
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.repositories import Repository
-from tests.shells.served import Served, served
+from tests.shells.served import Served, eventually, served
 from tests.shells.terminal import Terminal
+
+from agent_worker.daemon.client import COMMAND, connect
+from agent_worker.daemon.discovery import signal_daemon
 
 FLOW = """
 agents:
@@ -154,12 +160,32 @@ def test_a_place_that_is_none_is_refused_with_the_form(terminal: Terminal, sourc
         assert "Traceback" not in done.stderr
 
 
-def test_a_started_one_is_kept_with_the_commit_it_was_started_at(terminal: Terminal, repository: Repository) -> None:
+def test_a_started_one_goes_on_after_a_kill_at_the_commit_it_was_started_at(
+    tmp_path: Path, repository: Repository
+) -> None:
     source = repository.source("flows/elsewhere.yaml")
-    terminal.says("start", source, "--tag", "kept", "--trust", "--", "-t", "x")
-    rows = terminal.daemon.rows("select file from workspace where tag = 'kept'")
-    assert rows == [(source.replace("@main//", f"@{repository.git('rev-parse', 'HEAD')}/"),)]
-    terminal.says("stop", "@elsewhere:kept")
+    with served(tmp_path / "killed") as daemon:
+        first = Terminal(daemon)
+        first.says("start", source, "--tag", "kept", "--trust", "--", "-t", "x")
+        first.says("schedule", "set", "alice", "1h")
+        commit = repository.git("rev-parse", "HEAD")
+        assert daemon.rows("select file from workspace") == [(source.replace("@main//", f"@{commit}/"),)]
+        repository.commit({"flows/elsewhere.yaml": "no workflow any more"})
+        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        assert eventually(lambda: not psutil.pid_exists(daemon.client.found.pid))
+        again = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+        try:
+            second = Terminal(replace(daemon, client=again))
+            (running,) = second.json("ls")["instances"]
+            assert (running["name"], running["state"]) == ("elsewhere:kept", "running")
+            said = len(second.says("peek", "@elsewhere:kept").splitlines())
+            second.says("send", "@elsewhere:kept", "@ann still there?")
+            wanted = "I have looked at this: ann still there?"
+            assert eventually(lambda: wanted in second.says("peek", "@elsewhere:kept"))
+            assert said == 2, "kicked off once"
+            assert [each["target"] for each in second.json("schedule", "list")] == ["alice"]
+        finally:
+            signal_daemon(daemon.home, again.found, signal.SIGKILL)
 
 
 # --- skills -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import SystemClock
+from agent_worker.tools.task import why_bash_is_off
 from agent_worker.workflows import instance as workflows
 from agent_worker.workflows.copies import Copy
 from agent_worker.workspaces import resources
@@ -67,6 +68,21 @@ async def test_two_agents_edit_two_checkouts_and_the_project_is_left_alone(repos
         assert git(repository, "show", f"{ref}:app.py") == "print('from alice')"
         git(repository, "merge", "-q", ref)
         assert (repository / "app.py").read_text() == "print('from alice')\n"
+
+
+@pytest.mark.skipif(why_bash_is_off(unsafe=False) is not None, reason="bash is off: there is no sandbox here")
+async def test_the_shell_of_an_agent_works_in_its_copy_with_git(repository: Path) -> None:
+    async with team_of_two(repository) as team:  # type: ignore[attr-defined]
+        who = "-c user.name=A -c user.email=a@example.org"
+        shell = f"echo made > made.txt && git add made.txt && git {who} commit -qm mine; git log -1"
+        team.backends["alice"].then(calls("bash", command=shell), says("committed"))
+        await team.post("user", "@alice go")
+        await team.quiet()
+        await team.room.checkouts.settle()
+        (row,) = await team.rows("select result from call")
+        assert "mine" in row["result"]
+        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        assert "made.txt" in offer.text
 
 
 async def test_nothing_is_offered_where_nothing_was_changed(repository: Path) -> None:

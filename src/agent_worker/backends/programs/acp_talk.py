@@ -91,6 +91,7 @@ class _Conversation:
         self._answering: asyncio.Task[None] | None = None
         self._text = ""  # of the message that is being written
         self._message = ""
+        self._calls: set[str] = set()
         self._used: Mapping[str, Any] = NOTHING
 
     async def open(self) -> str:
@@ -235,11 +236,9 @@ class _Conversation:
 
     def _permission(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         program, call = self._talk.job.program, block(asked, "toolCall")
-        wanted = (
-            ("allow_once", "allow_always")
-            if may(program.access, call, program.cwd)
-            else ("reject_once", "reject_always")
-        )
+        self._called(call)
+        yes = may(program.access, call, program.cwd)
+        wanted = ("allow_once", "allow_always") if yes else ("reject_once", "reject_always")
         offered = {text(each, "kind"): text(each, "optionId") for each in reversed(blocks(asked, "options"))}
         option = next((offered[kind] for kind in wanted if kind in offered), None)
         return {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
@@ -251,18 +250,23 @@ class _Conversation:
             case "agent_message_chunk":
                 self._said(update)
             case "tool_call":
-                self._text = ""  # what it says in the end is its answer
-                if not is_ours(update):
-                    arguments = json.dumps(update.get("rawInput") or {}, ensure_ascii=False)
-                    self._signals.put_nowait(Calling(text(update, "toolCallId"), text(update, "title"), arguments))
-                else:
-                    self._signals.put_nowait(Returned(text(update, "toolCallId")))  # a sign of work, shown elsewhere
+                self._called(update)
             case "tool_call_update" if update.get("status") in ("completed", "failed"):
+                self._text = ""
                 shown = "\n".join(text(block(each, "content"), "text") for each in blocks(update, "content"))
                 ok = update.get("status") == "completed"
                 self._signals.put_nowait(Returned(text(update, "toolCallId"), shown.strip(), ok))
             case "usage_update":
                 self._used = update
+
+    def _called(self, call: Mapping[str, Any]) -> None:
+        self._text = ""  # what it says after its last call is its answer
+        id = text(call, "toolCallId")
+        if id in self._calls or is_ours(call):
+            return
+        self._calls.add(id)
+        arguments = json.dumps(call.get("rawInput") or {}, ensure_ascii=False)
+        self._signals.put_nowait(Calling(id, text(call, "title"), arguments))
 
     def _said(self, update: Mapping[str, Any]) -> None:
         piece, message = text(block(update, "content"), "text"), text(update, "messageId")
