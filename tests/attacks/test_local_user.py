@@ -201,7 +201,7 @@ async def test_M1_a_runs_token_opens_its_tools_and_nothing_else(
 
     tokens = Tokens("the-admin-token")
     headers = {"host": "127.0.0.1:1", "authorization": f"Bearer {tokens.issue(SEAT)}"}
-    headers |= {"content-type": "application/json"} if method in ("POST", "PUT") else {}
+    headers |= {"content-type": "application/json"} if method in ("POST", "PUT", "PATCH") else {}
     scope: Message = {"type": "http", "http_version": "1.1", "method": method, "path": path, "query_string": b""}
     scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
     await Guardpost(app, tokens, "127.0.0.1", 1)(scope, receive, send)

@@ -14,7 +14,7 @@ import pytest
 from tests.shells.served import ROUTES, Served, parse_answer, read_answer, served
 
 MIB = 1024 * 1024
-WRITES = [(method, path) for method, path in ROUTES if method in ("POST", "PUT") and path != "/shutdown"]
+WRITES = [(method, path) for method, path in ROUTES if method in ("POST", "PUT", "PATCH") and path != "/shutdown"]
 
 
 @pytest.fixture(scope="module")

@@ -89,22 +89,23 @@ def test_a_long_text_is_folded_and_fetched_when_it_is_opened(guest: Visit) -> No
 
 
 def test_votes_are_cast_in_place_and_counted_on_every_page(browser: Browser, guest: Visit) -> None:
-    page = guest.open(guest.room())
+    room_of_one(guest.daemon, "votes", "ann", {"say": "I must think about it"}, {"say": "still"})
+    page = guest.open(guest.room("votes"))
     guest.daemon.do(
         "POST",
         "/proposals",
-        at="@review",
+        at="@votes",
         question="Tabs or spaces?",
         options=["tabs", "spaces"],
-        voters=["user", "alice"],
+        voters=["user", "ann"],
     )
     card = page.get_by_role("region", name="Proposal 1")
     card.wait_for()
     with visit(browser, guest.daemon) as other:
-        watching = other.open(other.room(tab="decisions"))
-        watching.get_by_text("Not voted: you, alice.").wait_for()
+        watching = other.open(other.room("votes", tab="decisions"))
+        watching.get_by_text("Not voted: you, ann.").wait_for()
         card.get_by_role("form", name="Vote for spaces").get_by_role("button").click()
-        watching.get_by_text("Not voted: alice.").wait_for()
+        watching.get_by_text("Not voted: ann.").wait_for()
         assert watching.get_by_label("1 vote").count() == 1
     card.get_by_role("button", name="Your vote").wait_for()
 

@@ -78,7 +78,8 @@ class OpenCode:
         key = chosen.key if chosen else ""
         if not key:
             _share_login(home, program)
-        env = program.environment() | _QUIET | _places(home) | ({_KEY: key} if key else {})
+        scratch = {"TMPDIR": str(job.folder)}  # it leaves five megabytes there at each start
+        env = program.environment() | _QUIET | _places(home) | scratch | ({_KEY: key} if key else {})
         return Launch((binary, "acp"), program.cwd, env, job.prompt, (job.entry.token, key))
 
     def words(self, job: Job) -> OpenCodeWords:
