@@ -369,6 +369,7 @@ async def test_hints_come_through_the_bridge_while_calls_go_on(tmp_path: Path) -
     from tests.shells.served import served
 
     with served(tmp_path, alice="script: [{ say: '@user look' }]\n") as daemon:
+        daemon.ask("POST", "/mcp")  # a client that has to wait for the first answer takes us for an older server
         env = {"AGENT_WORKER_HOME": str(daemon.home), "PATH": "/usr/bin:/bin"}
         bridge = StdioServerParameters(
             command=sys.executable, args=["-m", "agent_worker.cli", "mcp"], env=env, cwd=daemon.project

@@ -66,7 +66,8 @@ def _settings(program: Program, account: Account | None) -> dict[str, Any]:
         "security": {"auth": {"selectedType": "gemini-api-key" if account else "oauth-personal"}},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
-        "general": {"enableAutoUpdate": False, "maxAttempts": _TRIES},
+        # What it takes for broken it would delete, and it takes for broken what was killed.
+        "general": {"enableAutoUpdate": False, "maxAttempts": _TRIES, "sessionRetention": {"enabled": False}},
         "advanced": {"ignoreLocalEnv": True},
         "mcp": {"allowed": [SERVER], "serverCommand": ""},
         "tools": {"exclude": list(_excluded(program)), "discoveryCommand": "", "callCommand": ""},
