@@ -44,7 +44,8 @@ def test_the_demo_shows_a_team_at_work_and_says_where_everything_is(tmp_path: Pa
 def test_the_demo_prints_its_events_as_json_lines(tmp_path: Path) -> None:
     done = run("demo", "--json", cwd=tmp_path)
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {"message", "started", "tool_call", "document", "resource", "vote", "retry", "ended"} <= {e["event"] for e in events}
+    kinds = {"message", "started", "tool_call", "document", "resource", "vote", "retry", "ended"}
+    assert kinds <= {e["event"] for e in events}
     assert [e["seq"] for e in events if e["event"] == "message"] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
