@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from agent_worker.errors import NotFound
@@ -81,7 +82,7 @@ def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], an
     )
     if row is None:
         raise NotFound(f"nothing open waits under {id}", hint="agent-worker inbox")
-    tx.tell(AttentionSettled(workspace=row["workspace"], id=id))
+    _tell_settled(tx, [row])
     return row
 
 
@@ -111,18 +112,27 @@ def waits_for(tx: Transaction, work: str) -> bool:
 
 def drop_work(tx: Transaction, work: str) -> None:
     """This work is over: nobody needs to be asked about it any more."""
-    tx.run(
+    rows = tx.all(
         """update attention set state = 'dropped'
-            where state = 'open' and sort in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
+            where state = 'open' and sort in ('question', 'approval') and substr(ref, 1, :length) = :prefix
+           returning id, workspace""",
         length=len(work) + 1,
         prefix=f"{work}/",
     )
+    _tell_settled(tx, rows)
 
 
 def close_about(tx: Transaction, sort: Sort, ref: str) -> None:
     """What it was about has been settled another way."""
-    tx.run(
-        "update attention set state = 'answered' where state = 'open' and sort = :sort and ref = :ref",
+    rows = tx.all(
+        """update attention set state = 'answered' where state = 'open' and sort = :sort and ref = :ref
+           returning id, workspace""",
         sort=sort,
         ref=ref,
     )
+    _tell_settled(tx, rows)
+
+
+def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
+    for row in rows:
+        tx.tell(AttentionSettled(workspace=row["workspace"], id=row["id"]))

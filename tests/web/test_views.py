@@ -114,6 +114,30 @@ def test_an_agent_is_shown_with_all_that_is_its_own(guest: Visit) -> None:
     assert "today" in page.locator(".bar").inner_text()
 
 
+def test_the_soul_is_edited_in_place_and_not_over_somebody_elses_edit(guest: Visit) -> None:
+    page, daemon = guest.open("#/agent/alice"), guest.daemon
+    page.get_by_text("Edit", exact=True).first.click()
+    box = page.get_by_role("textbox", name="Soul of alice")
+    box.fill("role: gardener\nprinciples: [water early]\n")
+    page.get_by_role("form", name="Edit the soul").get_by_role("button", name="Save").click()
+    page.locator(".soul dd", has_text="gardener").wait_for()
+    assert "role: gardener" in (daemon.project / ".agents/alice.yaml").read_text()
+    refused = daemon.ask(
+        "PUT", "/agents/alice/soul", body={"text": "role: x", "was": "role: baker", "project": str(daemon.project)}
+    )
+    assert refused.status == 409
+    wrong = daemon.ask(
+        "PUT",
+        "/agents/alice/soul",
+        body={
+            "text": "role: [",
+            "was": daemon.client.request("GET", daemon.query("/agents/alice/soul"))[1],
+            "project": str(daemon.project),
+        },
+    )
+    assert wrong.status == 422
+
+
 def test_todos_and_memory_are_edited_in_place(guest: Visit) -> None:
     page = guest.open(guest.place("agent/alice"))
     page.get_by_label("New todo").fill("sweep the floor")

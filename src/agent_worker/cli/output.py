@@ -16,8 +16,11 @@ from agent_worker.errors import AgentWorkerError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Control characters, but for newline and tab; C1; and the marks that reorder or hide what is shown.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+# Control characters, but for newline and tab; C1; the marks that reorder or hide what is shown; half characters.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
 _STATES = {"running": "cyan", "idle": "green", "done": "green", "paused": "yellow", "error": "red", "failed": "red"}
 
 

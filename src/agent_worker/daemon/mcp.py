@@ -125,21 +125,27 @@ class _Door:
         call = Call(_call_id(asked, words), asked.name, arguments)
         step = hands.step
         key = seat.run, words
-        work = self._under_way.get(key)
-        if work is None:  # otherwise it is still being made: this is somebody asking for its result
-            work = self._under_way[key] = asyncio.create_task(hands.call(step, call))
-        try:
-            result = await asyncio.wait_for(asyncio.shield(work), self._patience)
-        except TimeoutError:
+        if key not in self._under_way:  # otherwise it is still being made: this is somebody asking for its result
+            self._forget_other_runs(seat.run)
+            self._under_way[key] = asyncio.create_task(hands.call(step, call))
+        work = self._under_way[key]
+        if not (await asyncio.wait({work}, timeout=self._patience))[0]:
             return _said(f"{asked.name} is still at it. Call it again with the same arguments to get its result.")
+        self._under_way.pop(key, None)
+        try:
+            result = work.result()
         except Fenced:
             result = Result(OVER, ok=False)
         except Suspended:
             if self._entries:
                 self._entries.lay_aside(seat.run, step, call)
             result = Result("A person has been asked. You will be woken with the answer; stop here.")
-        self._under_way.pop(key, None)
         return _said(result.text, ok=result.ok)
+
+    def _forget_other_runs(self, run: str) -> None:
+        """Of their results that nobody came back for."""
+        for key in [key for key, work in self._under_way.items() if key[0] != run and work.done()]:
+            self._under_way.pop(key).exception()
 
     async def _call_as_person(self, operation: Operation, arguments: dict[str, Any]) -> wire.CallToolResult:
         work = asyncio.create_task(operation.call(self._office, arguments))

@@ -7,6 +7,7 @@ The data is built from parser events, never by a YAML constructor. Knows nothing
 
 from __future__ import annotations
 
+import math
 import re
 import stat
 from collections.abc import Iterator, Sequence
@@ -221,7 +222,8 @@ class _Builder:
             return _CONSTANTS[text]
         if _INTEGER.fullmatch(text):
             return int(text)
-        return float(text) if _DECIMAL.fullmatch(text) else text
+        number = float(text) if _DECIMAL.fullmatch(text) else math.inf
+        return number if math.isfinite(number) else text  # 1e999 would be no limit at all
 
     def _aliased(self, event: yaml.AliasEvent) -> tuple[Any, Place, int]:
         if event.anchor not in self._anchors:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from agent_worker.errors import NotFound, Stale
+from agent_worker.definitions.rewriting import rewritten
+from agent_worker.definitions.source import parse_source
+from agent_worker.errors import DefinitionError, NotFound, Stale
 from agent_worker.personal import memory, notes, todos
 from agent_worker.personal.todos import Todo
+from agent_worker.service.agents import agent_edit, agent_info
 from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -48,6 +51,24 @@ async def memory_set(
         return "archived"
     entry = memory.Entry(key=key, value=value, file=file, updated=now.date().isoformat())
     return await asyncio.to_thread(memory.write, home, entry)
+
+
+@operation("GET", "/agents/{name}/soul")
+async def soul_show(office: Office, name: str, project: str | None = None) -> str:
+    """Who an agent always is, as YAML."""
+    found = await agent_info(office, name, project)
+    return rewritten("", found.soul, keys=(), file="soul")
+
+
+@operation("PUT", "/agents/{name}/soul")
+async def soul_edit(office: Office, name: str, text: str, was: str, project: str | None = None) -> str:
+    """Replace an agent's soul, written as YAML, if it still is what it `was`."""
+    _same(f"the soul of {name}", await soul_show(office, name, project), was)
+    source = parse_source(text, file="soul")
+    if source.problems:
+        raise DefinitionError(list(source.problems))
+    await agent_edit(office, name, {"soul": source.data or None}, project)
+    return await soul_show(office, name, project)
 
 
 @operation("GET", "/agents/{name}/notes")

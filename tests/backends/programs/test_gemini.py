@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ def test_tools_it_may_not_use_are_not_offered(tmp_path: Path, access: Access, wr
     excluded = settings_of(tmp_path)["tools"]["exclude"]
     assert ("write_file" not in excluded) is writes
     assert ("run_shell_command" not in excluded) is runs
+
+
+def test_a_session_is_kept_from_being_written_over(tmp_path: Path) -> None:
+    begun = job(tmp_path)
+    chats = begun.program.home() / ".gemini" / "tmp" / "project" / "chats"
+    chats.mkdir(parents=True)
+    (chats / "session-2026-11-16T00-15-1c71ed44.jsonl").write_text('{"type":"gemini","content":"hello"}')
+    (chats / "session-2026-11-16T00-16-1c71ed44.jsonl").write_text('{"type":"user","content":"nothing came of it"}')
+    (chats / "session-2026-11-16T00-15-6f06813b.jsonl").write_text("{}")
+    Gemini().launch(replace(begun, session=Session("gemini", "1c71ed44-e5af-49a1-9857-d72ab57b9fb2")))
+    assert sorted(file.name for file in chats.iterdir()) == [
+        "session-2000-01-01T00-00-1c71ed44.jsonl",
+        "session-2026-11-16T00-15-6f06813b.jsonl",
+    ]
 
 
 def test_its_turns_are_capped_when_the_definition_says_so(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def _begun(item: Mapping[str, Any]) -> Iterator[Signal]:
 
 
 def _is_own_call(item: Mapping[str, Any]) -> bool:
-    return item.get("type") in _CALLS and item.get("server") != SERVER
+    return text(item, "type") in _CALLS and item.get("server") != SERVER
 
 
 def _failure(message: str) -> BackendFailure:

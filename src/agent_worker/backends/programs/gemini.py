@@ -29,6 +29,7 @@ _WEB = ("google_web_search", "web_fetch")
 _WRITES = ("replace", "write_file")
 _OTHERS = ("invoke_agent", "activate_skill", "enter_plan_mode")  # who would act for it, or change what it may do
 _LOGIN = ("oauth_creds.json", "google_accounts.json")
+_ANSWERED = b'"type":"gemini"'  # in its record of a session
 _BAD_REQUEST = 400
 _OVERFLOW = re.compile(r"input token count .* exceeds", re.IGNORECASE)  # there is no code for it
 
@@ -44,6 +45,7 @@ class Gemini:
         (home / ".gemini").mkdir(mode=0o700, exist_ok=True)
         (home / ".gemini" / "settings.json").write_text(settings)
         (home / "above-all.json").write_text(settings)
+        _save(home, job.session.id)
         argv = [binary, "--acp", "--skip-trust", "--allowed-mcp-server-names", SERVER, "--extensions", "none"]
         if program.model:
             argv += ["--model", model_name(program.model)]
@@ -66,7 +68,7 @@ def _settings(program: Program, account: Account | None) -> dict[str, Any]:
         "security": {"auth": {"selectedType": "gemini-api-key" if account else "oauth-personal"}},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
-        # What it takes for broken it would delete, and it takes for broken what was killed.
+        # What it takes for broken it would delete.
         "general": {"enableAutoUpdate": False, "maxAttempts": _TRIES, "sessionRetention": {"enabled": False}},
         "advanced": {"ignoreLocalEnv": True},
         "mcp": {"allowed": [SERVER], "serverCommand": ""},
@@ -97,6 +99,16 @@ def _places(job: Job, home: Path) -> dict[str, str]:
         "TMPDIR": str(job.folder),  # where it leaves reports with the whole conversation
         "NO_BROWSER": "true",
     }
+
+
+def _save(home: Path, session: str) -> None:
+    """From itself: going on with a session, it empties one that was begun in the same minute, by its file's name."""
+    short = re.sub(r"[^0-9a-f]", "", session)[:8]
+    for file in home.glob(f".gemini/tmp/*/chats/session-*-{short}.jsonl") if short else ():
+        if _ANSWERED in file.read_bytes():
+            file.rename(file.with_name(f"session-2000-01-01T00-00-{short}.jsonl"))
+        else:
+            file.unlink()
 
 
 def _identity(home: Path, program: Program, account: Account | None) -> dict[str, str]:

@@ -257,8 +257,9 @@ async def _own(office: Office, found: AgentDetail, project: str | None) -> Html:
         notes = await personal.notes_list(office, name, project)
     except NotFound:  # a quick agent has no files
         return section("Soul", _soul(found.soul))
+    written = await personal.soul_show(office, name, project)
     return panel(
-        section("Soul", _soul(found.soul)),
+        section("Soul", _soul(found.soul), _edit_soul(written, name, project)),
         section("Todos", _todos(todos, name, project)),
         section("Memory", _memory(remembered, name, project)),
         section("Notes", _notes(notes, name, project)),
@@ -273,6 +274,18 @@ def _soul(soul: dict[str, Any]) -> Html:
     if not soul:
         return empty("None written.")
     return h("dl", [[h("dt", key), h("dd", _plain(value))] for key, value in soul.items() if value], class_="soul")
+
+
+def _edit_soul(written: str, name: str, project: str | None) -> Html:
+    fields = form(
+        f"PUT /agents/{quote(name)}/soul",
+        h("textarea", written, name="text", rows=6, aria_label=f"Soul of {name}", class_="code", data_empty=True),
+        button("Save"),
+        label="Edit the soul",
+        was=written,
+        project=project,
+    )
+    return h("details", h("summary", "Edit"), fields, data_key="soul-edit")
 
 
 def _plain(value: Any) -> str:

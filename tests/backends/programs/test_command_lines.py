@@ -1,0 +1,126 @@
+"""How claude, codex and cursor are called: with which rights, whose account, and nothing that others may not see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_worker.backends.programs.claude import Claude
+from agent_worker.backends.programs.codex import Codex, native
+from agent_worker.backends.programs.cursor import Cursor
+from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.one_shot import Job, Printing
+from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.runner import Launch
+from agent_worker.backends.programs.sessions import Session
+from agent_worker.definitions.agent import Access
+from agent_worker.errors import Permanent
+
+CLIS: dict[str, tuple[type[Printing], str]] = {
+    "claude": (Claude, "claude"),
+    "codex": (Codex, "codex"),
+    "cursor": (Cursor, "cursor-agent"),
+}
+every = pytest.mark.parametrize("name", CLIS)
+BYPASSES = ("dangerously", "bypass", "yolo", "danger-full-access", "--force")
+
+
+def launched(tmp: Path, name: str, access: Access = "edit", session: str = "", **environ: str) -> Launch:
+    cli, binary = CLIS[name]
+    for folder in ("bin", "repo", "run"):
+        (tmp / folder).mkdir(exist_ok=True)
+    (tmp / "bin" / binary).write_text("#!/bin/sh\n")
+    (tmp / "bin" / binary).chmod(0o755)
+    keys = {"CURSOR_API_KEY": "sk-cursor"} if name == "cursor" else {}
+    premises = Premises(None, tmp / "state", {"PATH": str(tmp / "bin"), "HOME": str(tmp), **keys, **environ})
+    program = Program(name, "alice", tmp / "repo", tmp / "repo", premises, model="m", access=access)
+    entry = Entry("http://127.0.0.1:1/mcp", "the-token")
+    return cli().launch(Job(program, entry, tmp / "run", "You are Alice.", "The prompt.", Session(name, session)))
+
+
+@every
+def test_a_command_line_holds_no_secret_and_no_prompt(tmp_path: Path, name: str) -> None:
+    made = launched(tmp_path, name, ANTHROPIC_API_KEY="sk-anthropic", OPENAI_API_KEY="sk-openai")
+    shown = " ".join(made.argv)
+    for hidden in ("the-token", "sk-", "The prompt.", "You are Alice."):
+        assert hidden not in shown
+    assert "The prompt." in made.prompt
+    assert made.env["AGENT_WORKER_RUN_TOKEN"] == "the-token"
+    assert "the-token" in made.secrets
+    assert not any("the-token" in file.read_text() for file in tmp_path.rglob("*") if file.is_file())
+    assert "the-token" not in repr(made)
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("access", ["read", "edit"])
+def test_B7_no_program_is_let_loose_by_default(tmp_path: Path, name: str, access: Access) -> None:
+    shown = " ".join(launched(tmp_path, name, access).argv)
+    assert not [each for each in BYPASSES if each in shown]
+
+
+def test_B7_cursor_edits_in_its_sandbox(tmp_path: Path) -> None:
+    assert {"--sandbox", "enabled"} <= set(launched(tmp_path, "cursor").argv)
+    assert "--force" not in launched(tmp_path, "cursor", "read").argv
+
+
+@every
+def test_a_session_is_gone_on_with(tmp_path: Path, name: str) -> None:
+    assert "s-1" in launched(tmp_path, name, session="s-1").argv
+    assert not [word for word in launched(tmp_path, name).argv if "resume" in word]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "variable", "place"),
+    [
+        ("claude", "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR"),
+        ("claude", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
+        ("codex", "OPENAI_API_KEY", "AGENT_WORKER_MODEL_KEY", "CODEX_HOME"),
+    ],
+)
+def test_with_a_key_a_program_keeps_its_sessions_with_us(
+    tmp_path: Path, name: str, key: str, variable: str, place: str
+) -> None:
+    env = launched(tmp_path, name, **{key: "sk-1"}).env
+    assert env[variable] == "sk-1"
+    assert Path(env[place]).is_relative_to(tmp_path / "state")
+    assert [value for value in env.values()].count("sk-1") == 1
+
+
+@pytest.mark.parametrize(("name", "place"), [("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")])
+def test_without_a_key_it_uses_the_users_own_login(tmp_path: Path, name: str, place: str) -> None:
+    assert place not in launched(tmp_path, name).env  # where it is by itself, in the user's home
+    assert launched(tmp_path, name, **{place: "/elsewhere"}).env[place] == "/elsewhere"
+    assert launched(tmp_path, name).env["HOME"] == str(tmp_path)
+
+
+def test_the_key_of_one_provider_does_not_reach_the_program_of_another(tmp_path: Path) -> None:
+    assert "sk-openai" not in launched(tmp_path, "claude", OPENAI_API_KEY="sk-openai").env.values()
+    assert "sk-anthropic" not in launched(tmp_path, "codex", ANTHROPIC_API_KEY="sk-anthropic").env.values()
+
+
+def test_the_users_own_address_of_a_provider_is_respected(tmp_path: Path) -> None:
+    given = {"ANTHROPIC_API_KEY": "sk", "ANTHROPIC_BASE_URL": "https://gateway.example/v1"}
+    assert launched(tmp_path, "claude", **given).env["ANTHROPIC_BASE_URL"] == "https://gateway.example"
+    given = {"OPENAI_API_KEY": "sk", "OPENAI_BASE_URL": "https://gateway.example/v1"}
+    assert 'base_url = "https://gateway.example/v1"' in " ".join(launched(tmp_path, "codex", **given).argv)
+
+
+def test_cursor_without_a_key_would_wait_for_a_browser(tmp_path: Path) -> None:
+    with pytest.raises(Permanent, match="cursor needs a key"):
+        launched(tmp_path, "cursor", CURSOR_API_KEY="")
+
+
+def test_codex_itself_is_started_and_not_the_script_before_it(tmp_path: Path) -> None:
+    """The script is its parent where Node is old: killed with us, it would leave codex behind."""
+    packages = tmp_path / "node_modules" / "@openai"
+    script = packages / "codex" / "bin" / "codex.js"
+    binary = packages / "codex-linux-x64" / "vendor" / "x86_64-unknown-linux-musl" / "bin" / "codex"
+    for file in (script, binary):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    (tmp_path / "codex").symlink_to(script)
+    assert native(str(tmp_path / "codex")) == str(binary)
+    assert native(str(binary)) == str(binary)
+    binary.unlink()
+    assert native(str(tmp_path / "codex")) == str(tmp_path / "codex")
