@@ -43,7 +43,7 @@ def play(name: str, seconds: int) -> Played:
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
         found = tuple(repr(path.read_bytes()) for path in Path(corpus).glob("found-*"))
     counted = re.findall(r"^#(\d+)\s", ended.stderr, re.MULTILINE)
-    if ended.returncode and not found or not counted:
+    if (ended.returncode and not found) or not counted:
         raise SystemExit(f"{name} could not be fuzzed:\n{ended.stderr[-3000:]}")
     if found:
         print(ended.stdout[-3000:], ended.stderr[-3000:], *found, sep="\n")

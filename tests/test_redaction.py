@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import string
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.clock import TestClock
+from agent_worker.errors import Permanent
+from agent_worker.events import Delta, Event
 from agent_worker.redaction import FAMILIES, Redactor, secrets_in
+from agent_worker.tools.tool import Call
+from tests.teams import open_team
 
 KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 #: Never real: each is put together here, so that no scanner stumbles over this file.
@@ -197,3 +204,52 @@ def test_N5_time_grows_with_the_length_whatever_the_text(unit: str) -> None:
     started = time.process_time()
     REGISTERED(text)
     assert time.process_time() - started < 2
+
+
+# --- where it is wired in
+
+
+class Leaky:
+    """A model that says, calls with and fails with a secret, as one that has seen it may."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+        told = f"the key is {self._secret}, I think"
+        if "fail" in turn.prompt:
+            raise Permanent(f"401 for {self._secret}", hint=f"not {self._secret}")
+        if not steps:
+            said = Call("c1", "channel_send", {"text": told})
+            return Reply(
+                told,
+                calls=(said, Call("c2", "my_status_set", {"status": told}), Call("c3", "no_such_tool", {"a": told})),
+            )
+        return Reply(told)
+
+
+def files_with(secret: str, folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+
+
+async def test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "correct-horse-battery-staple"
+    monkeypatch.setenv("DEPLOY_TOKEN", secret)
+    heard: list[Event] = []
+    settings = {"clock": TestClock(), "database": tmp_path / "state.db", "workflow": ""}
+    async with open_team(tmp_path / "project", "alice", "bob", **settings) as team:
+        team.engine.stage.bus.listen(heard.append)
+        team.employ("alice", Leaky(secret))
+        await team.post("user", f"@alice use {secret}")
+        await team.dm("alice", f"and {secret} here")
+        await team.still()
+        await team.post("user", "@alice now fail")
+        await team.still()
+        assert await team.states() == ["done", "done", "failed"]
+        assert "[redacted:secret]" in "".join(await team.texts())
+        assert not files_with(secret, tmp_path)
+    # Pieces of a text that is being written are not whole texts; they are shown and not kept.
+    told = [event for event in heard if not isinstance(event, Delta) and secret in json.dumps(event.as_record())]
+    assert not told

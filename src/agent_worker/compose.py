@@ -38,6 +38,7 @@ from agent_worker.clock import Clock, SystemClock
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.errors import AgentWorkerError, BadInput
 from agent_worker.events import Bus
+from agent_worker.imports import soon
 from agent_worker.mirror import Mirror
 from agent_worker.outbound import host_of
 from agent_worker.redaction import Redactor, secrets_in
@@ -100,6 +101,7 @@ class Workshop:
                 self.mocks[definition.name] = model
                 return ToolLoop(model)
             case "sdk":
+                soon("agent_worker.backends.model_client")
                 return ToolLoop(ModelApi(self.catalogue, self._endpoint(definition)))
             case "claude":
                 return OneShot(Claude(), self._program(definition, root, cwd, who))
@@ -144,6 +146,8 @@ class Workshop:
 
     def _more_tools(self, definition: AgentDefinition, root: Path) -> MoreTools | None:
         servers = servers_of(definition, root)
+        if servers:
+            soon("agent_worker.tools.mcp_client")
         return partial(self.servers.tools, servers) if servers else None
 
     def _learner(self, definition: AgentDefinition) -> Model | None:

@@ -1,6 +1,6 @@
 """D8p at the MCP door: arguments made from each tool's own schema, fitting and not. By HTTP: tests/shells/test_http.py.
 
-D9p, fuzzing of the parsers by coverage, is no test here: it is a nightly run of minutes each.
+D9p, fuzzing of the parsers by coverage, is in tests/fuzz.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,9 @@ from agent_worker.workflows.interpolation import interpolate_marked, shell_comma
 
 MEMBERS = ("alice", "bob", "ali", "Carol-2")
 CANARY = "canary'\";$(id)`id`\n@bob ${{ a }}"
-VISIBLE_FORMAT = frozenset("\u00ad\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
+VISIBLE_FORMAT = frozenset(
+    "\u00ad\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +50,30 @@ def yaml_loader(data: bytes) -> None:
     try:
         source = parse_source(data.decode(errors="ignore"), file="agent.yaml")
     except DefinitionError as error:
-        assert error.problems
-        assert all(each.message and each.line >= 1 and each.column >= 1 for each in error.problems)
-        return
+        return _says_where(error)
     json.dumps(source.data, allow_nan=False)
     try:
         agent_of(source, Path("/nowhere/.agents/agent.yaml"), root=Path("/nowhere"))
     except DefinitionError as error:
-        assert all(each.message for each in error.problems)
+        _says_where(error)
+
+
+def _says_where(error: DefinitionError) -> None:
+    assert error.problems
+    assert all(each.message and each.line >= 1 and each.column >= 1 for each in error.problems)
 
 
 def interpolation(data: bytes) -> None:
     """What was filled in is exactly what is marked, and in a command a value is never part of the text."""
     text = data.decode(errors="surrogateescape")
     values = {"a": CANARY, "params.target": "", "long-name_1": "x" * 50}
-    try:
+    with suppress(BadInput):
         done = interpolate_marked(text, values)
         assert all(done.text[start:end] in values.values() for start, end in done.inserted)
-    except BadInput as error:
-        assert error.message
-    try:
+    with suppress(BadInput):
         command, variables = shell_command(text, values)
         assert CANARY not in command.replace(text, "")
         assert variables.get("A") == CANARY
-    except BadInput as error:
-        assert error.message
 
 
 def mentions(data: bytes) -> None:
@@ -112,7 +114,7 @@ def stream_parsers(data: bytes) -> None:
 
 def terminal(data: bytes) -> None:
     """Nothing is left that moves, colours, reorders or hides, and it can be printed."""
-    shown = clean(data.decode(errors="surrogatepass"))
+    shown = clean(data.decode(errors="surrogateescape"))
     shown.encode()
     for character in set(shown) - {"\n", "\t"} - VISIBLE_FORMAT:
         assert unicodedata.category(character) not in {"Cc", "Cf", "Zl", "Zp"}, hex(ord(character))
@@ -123,8 +125,7 @@ def remote_ref(data: bytes) -> None:
     """A place that reads back as itself and holds nothing that git could take for something else, or a refusal."""
     try:
         remote = parse_remote(data.decode(errors="surrogateescape"))
-    except BadInput as error:
-        assert error.message
+    except BadInput:
         return
     assert parse_remote(str(remote)) == remote
     for word in (remote.url, remote.ref, remote.path):
@@ -159,7 +160,13 @@ TARGETS = {
     "interpolation": Target(
         "interpolation",
         interpolation,
-        (b"echo ${{ a }} $${{ ${{params.target}}", b"'${{ a }}'", b"$(echo ${{ long-name_1 }} # ${{ a }}\n)", b"${{"),
+        (
+            b"echo ${{ a }} $${{ ${{params.target}}",
+            b"'${{ a }}'",
+            b"$(echo ${{ long-name_1 }} # ${{ a }}\n)",
+            b"${{",
+            b"\\$${{ ${{ a }}",
+        ),
     ),
     "mentions": Target(
         "mention parser",

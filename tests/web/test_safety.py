@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 from tests.shells.served import Served, eventually, served
 from tests.web.browser import Visit, needs_chromium, say, script, start, wait
 from tests.web.corpus import PIECES, corpus
@@ -45,6 +48,22 @@ def test_X1_X2_X4_nothing_survives_but_what_is_on_the_list(make: object) -> None
         made = make(text)  # type: ignore[operator]
         inspector.feed(made.removeprefix("<p title=") if made.startswith("<p title=") else made)
         assert not inspector.complaints, (text, made)
+
+
+def test_X1_html_that_somebody_wrote_is_shown_as_text() -> None:
+    """Not merely taken away: who wrote `<b>` in a message meant these three characters."""
+    for text in ("<b>bold</b>", "a <script>x()</script> b", "<p>\n\ntext\n\n</p>", '<a href="https://x">x</a>'):
+        shown = html.unescape(re.sub(r"<[^>]*>", "", prose(text)))
+        assert text.replace("\n", "") in shown.replace("\n", "")
+
+
+def test_X1_what_the_parser_would_let_through_is_cleaned_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second layer by itself: as if a hole had been found in the first."""
+    monkeypatch.setattr(MarkdownIt, "render", lambda self, text, env: text)
+    for text in corpus():
+        inspector = Inspector()
+        inspector.feed(prose(f"{text} "))  # not one that was rendered before
+        assert not inspector.complaints, text
 
 
 def test_X2_an_address_that_could_do_something_is_no_link() -> None:

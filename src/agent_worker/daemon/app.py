@@ -6,7 +6,6 @@ Made when the process already answers (process.py), and ended by its lifespan.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import os
 import threading
@@ -41,11 +40,6 @@ from agent_worker.service.timekeeping import Timekeeper
 from agent_worker.storage.files import Root
 
 DATABASE = "state.db"
-_HEAVY = (
-    "agent_worker.backends.model_client",
-    "agent_worker.tools.mcp_client",
-    "agent_worker.daemon.mcp",
-)  # real runs need them
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +61,7 @@ async def make_app(identity: Identity) -> App:
         opening.callback(engine.stage.bus.listen(tokens.hear))
         opening.callback(engine.stage.bus.listen(entries.hear))
         mcp = Lazy(lambda: _mcp(office, entries))
+        entries.expects = mcp.wake
         opening.push_async_callback(mcp.close)
         await office.open_again()
         Timekeeper(office)
@@ -89,20 +84,13 @@ async def make_app(identity: Identity) -> App:
 @asynccontextmanager
 async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
     async with everything:
-        for chore in (_sweep, _warm_up):  # in threads that nobody waits for, also not at the end
-            threading.Thread(target=chore, name=chore.__name__, daemon=True).start()
+        threading.Thread(target=_sweep, name="sweep", daemon=True).start()  # nobody waits for it, also not at the end
         yield
 
 
 def _sweep() -> None:
     if killed := processes.kill_orphans():
         log.warning("ended %d processes that an earlier daemon had left behind", killed)
-
-
-def _warm_up() -> None:
-    for module in _HEAVY:
-        with taking_turns:
-            importlib.import_module(module)
 
 
 def _own_routes(identity: Identity) -> list[BaseRoute]:
@@ -146,15 +134,27 @@ class Lazy:
         self._make = make
         self._making = asyncio.Lock()
         self._app: App | None = None
+        self._waking: asyncio.Task[App] | None = None
         self._life: LifespanOn | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        app = await self._ready()
+        await app(scope, receive, send)
+
+    def wake(self) -> None:
+        """Make it now: somebody is about to ask, and does not wait for long."""
+        if self._app is None and self._waking is None:
+            self._waking = asyncio.create_task(self._ready())
+
+    async def _ready(self) -> App:
         async with self._making:
             if self._app is None:
                 self._app = await self._made()
-        await self._app(scope, receive, send)
+            return self._app
 
     async def close(self) -> None:
+        if self._waking is not None:
+            await asyncio.wait({self._waking})
         if self._life is not None:
             await self._life.shutdown()
 

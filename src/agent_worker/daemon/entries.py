@@ -21,11 +21,13 @@ class Entries:
         self._entries: dict[str, Entry] = {}  # by run
         #: The seat of a run that is under way here. Set when there is an engine.
         self.seat_of: Callable[[str], Seat | None] = lambda run: None
+        self.expects: Callable[[], None] = lambda: None  #: told that somebody will come in soon
 
     def open(self, run: str) -> Entry:
         seat = self.seat_of(run)
         if seat is None:
             raise Fenced(f"run {run} is over")
+        self.expects()
         entry = self._entries[run] = Entry(self._url, self._tokens.issue(seat))
         return entry
 

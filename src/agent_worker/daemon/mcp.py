@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -66,12 +67,21 @@ def make(office: Office, entries: Entries | None = None, *, patience: float = PA
     return server.streamable_http_app(json_response=True, stateless_http=True, transport_security=security)
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A call of an agent that is being made."""
+
+    step: int
+    call: Call
+    work: asyncio.Task[Result]
+
+
 class _Door:
     def __init__(self, office: Office, entries: Entries | None, patience: float) -> None:
         self._office = office
         self._patience = patience
         self._entries = entries
-        self._under_way: dict[tuple[str, str], asyncio.Task[Result]] = {}  # calls of agents, by run and words
+        self._under_way: dict[tuple[str, str], _Made] = {}  # calls of agents, by run and words
         self._late: set[asyncio.Task[Any]] = set()  # calls that outlive their answer
         self._operations = {each.tool: each for each in OPERATIONS.values() if each.tool}
         self._hints = Hints(office.stage.bus, office.closing)
@@ -127,25 +137,25 @@ class _Door:
         key = seat.run, words
         if key not in self._under_way:  # otherwise it is still being made: this is somebody asking for its result
             self._forget_other_runs(seat.run)
-            self._under_way[key] = asyncio.create_task(hands.call(step, call))
-        work = self._under_way[key]
-        if not (await asyncio.wait({work}, timeout=self._patience))[0]:
+            self._under_way[key] = _Made(step, call, asyncio.create_task(hands.call(step, call)))
+        made = self._under_way[key]
+        if not (await asyncio.wait({made.work}, timeout=self._patience))[0]:
             return _said(f"{asked.name} is still at it. Call it again with the same arguments to get its result.")
         self._under_way.pop(key, None)
         try:
-            result = work.result()
+            result = made.work.result()
         except Fenced:
             result = Result(OVER, ok=False)
         except Suspended:
             if self._entries:
-                self._entries.lay_aside(seat.run, step, call)
+                self._entries.lay_aside(seat.run, made.step, made.call)
             result = Result("A person has been asked. You will be woken with the answer; stop here.")
         return _said(result.text, ok=result.ok)
 
     def _forget_other_runs(self, run: str) -> None:
         """Of their results that nobody came back for."""
-        for key in [key for key, work in self._under_way.items() if key[0] != run and work.done()]:
-            self._under_way.pop(key).exception()
+        for key in [key for key, made in self._under_way.items() if key[0] != run and made.work.done()]:
+            self._under_way.pop(key).work.exception()
 
     async def _call_as_person(self, operation: Operation, arguments: dict[str, Any]) -> wire.CallToolResult:
         work = asyncio.create_task(operation.call(self._office, arguments))

@@ -19,10 +19,11 @@ __all__ = ["Interpolated", "interpolate", "interpolate_marked", "names_in", "she
 #: A variable of a process cannot hold more than 128 KiB on Linux.
 MAX_VARIABLE = 120 * 1024
 
-_IN_DOUBLE_QUOTES = re.compile(r"\\.|\$\$\{\{|\$\{\{|\$\{|\$\(\(|\$\(|\$\[|[\"`]", re.DOTALL)
+# A backslash takes the next character with it, unless that begins our own `$${{`.
+_IN_DOUBLE_QUOTES = re.compile(r"\\(?!\$\$\{\{).|\$\$\{\{|\$\{\{|\$\{|\$\(\(|\$\(|\$\[|[\"`]", re.DOTALL)
 _IN_SINGLE_QUOTES = re.compile(r"\$\$\{\{|\$\{\{|'")
 _BARE = re.compile(
-    r"\\.|\$\$\{\{|\$\{\{|\$\{|\$?\(\(|\$\(|\$\[|\$'|\[\[|<<|['\"()}`]|(?<![^\s;&|()])#[^\n]*", re.DOTALL
+    r"\\(?!\$\$\{\{).|\$\$\{\{|\$\{\{|\$\{|\$?\(\(|\$\(|\$\[|\$'|\[\[|<<|['\"()}`]|(?<![^\s;&|()])#[^\n]*", re.DOTALL
 )
 _CLOSED_BY = {"'": "'", '"': '"', "(": ")", "$(": ")", "${": "}"}
 _TOKENS = {"'": _IN_SINGLE_QUOTES, '"': _IN_DOUBLE_QUOTES}

@@ -35,7 +35,7 @@ def greet_once(body: Json) -> Step:
 
 
 def test_six_backends_talk_in_one_channel(there: World) -> None:
-    agents = [there.hire(f"of-{program}", program) for program in PROGRAMS]
+    agents = [there.hire(f"of-{program}", program, more="access: read\n") for program in PROGRAMS]
     (there.project / ".agents" / "of-sdk.yaml").write_text(
         "model: anthropic/fake\nprompt: { system: You are of-sdk. }\n"
         f"provider: {{ name: anthropic, base_url: {there.model.url('think')}, api_key: $TEST_KEY }}\n"
