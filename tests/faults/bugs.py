@@ -187,8 +187,8 @@ def acknowledge(tx: Transaction, job: Assignment, reply: Reply, *, now: int) -> 
     ),
     bug(
         "limits are not looked at before work begins",
-        "L1",
-        "test_limits.py::test_L1_two_who_answer_each_other_for_ever_are_stopped_with_one_notice",
+        "L4",
+        "test_limits.py::test_L4_money_per_project_and_day_stops_the_next_agent_too",
         (
             "agents/assignments.py",
             '        stop = _limit(tx, first, me["project"], terms.limits, now=now)\n',

@@ -75,6 +75,17 @@ def test_an_agent_is_made_looked_at_edited_and_deleted(terminal: Terminal) -> No
     assert terminal.run("agent", "info", "dora").returncode == 2
 
 
+def test_B7_what_nothing_holds_back_is_seen_in_ls(terminal: Terminal) -> None:
+    folder = terminal.daemon.project / ".agents"
+    (folder / "wild.yaml").write_text("backend: claude\naccess: full\nprompt: { system: You are Wild. }\n")
+    (folder / "bare.yaml").write_text("backend: mock\ntools: [{ name: bash, unsafe: true }]\n")
+    lines = terminal.says("ls").splitlines()
+    assert "full access" in next(line for line in lines if line.startswith("wild"))
+    assert "bash without sandbox" in next(line for line in lines if line.startswith("bare"))
+    for name in ("wild", "bare"):
+        terminal.says("agent", "delete", name, "--yes")
+
+
 def test_a_quick_agent_lives_in_the_daemon_until_it_is_made_a_lasting_one(terminal: Terminal) -> None:
     made = terminal.json("new", "--backend", "mock")
     assert (made["name"], made["kind"], made["file"]) == ("agent-1", "ephemeral", "")
@@ -289,3 +300,21 @@ def test_what_a_project_could_execute_is_refused_without_a_terminal(terminal: Te
     assert terminal.run("run", "armed").returncode == 0  # it was approved, as it is
     file.write_text(file.read_text().replace("executed.txt", "other.txt"))
     assert terminal.run("run", "armed").returncode == 2
+
+
+def test_status_tells_what_is_used_of_the_limits(terminal: Terminal) -> None:
+    terminal.says("start", "review", "--tag", "spends")
+    assert "I have looked at this" in terminal.says("ask", "alice@review:spends", "look")
+    assert "its largest request  1 runs  50 runs" in terminal.says("status")
+    found = {(each["of"], each["unit"]): each for each in terminal.json("status")["limits"]}
+    assert (found["project", "USD"]["limit"], found["alice", "USD"]["limit"]) == (50.0, 20.0)
+    assert found["@review:spends", "USD"] == {
+        "of": "@review:spends",
+        "what": "its largest request",
+        "unit": "USD",
+        "used": 0.0,
+        "limit": 5.0,
+    }
+    assert "alice" in terminal.says("status", "@review:spends")
+    assert "mock" in terminal.says("status", "alice")
+    terminal.says("stop", "@review:spends")

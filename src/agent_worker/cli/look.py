@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, part
-from agent_worker.cli.complete import instances
+from agent_worker.cli.complete import addresses, instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
 from agent_worker.errors import NotFound
 
@@ -33,10 +33,18 @@ def ls(target: str | None, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("target", required=False, shell_complete=addresses)
+@click.pass_context
 @as_json_option
-def status(as_json: bool) -> None:
-    """Everything at a glance: agents, workflows, what waits for you, mistakes in files."""
+def status(context: click.Context, target: str | None, as_json: bool) -> None:
+    """Everything at a glance: agents, workflows, what they spent, what waits for you; or one agent or @workflow."""
+    if target:
+        from agent_worker.cli.agent import info
+
+        context.invoke(ls if target.startswith("@") else info, as_json=as_json, **_named(target))
+        return
     found = call("GET", "/status", project=here())
+    found["limits"] = call("GET", "/limits", project=here())
     if as_json:
         return tell_json(found)
     project = found["project"]
@@ -48,9 +56,29 @@ def status(as_json: bool) -> None:
     if found["instances"]:
         click.echo()
         _instances(found["instances"])
+    _limits(found["limits"])
     if found["waiting"]:
         what = "item waits" if found["waiting"] == 1 else "items wait"
         click.echo(f"\n{paint(str(found['waiting']), 'yellow', bold=True)} {what} for you: agent-worker inbox")
+
+
+def _named(target: str) -> dict[str, str]:
+    return {"target": target} if target.startswith("@") else {"name": target}
+
+
+def _limits(found: list[dict[str, Any]]) -> None:
+    """Those of which something is used."""
+    rows = [(each["of"], each["what"], _amount(each, "used"), _amount(each, "limit")) for each in found if each["used"]]
+    if rows:
+        click.echo()
+        tell_table(("limits", "", "used", "of"), rows)
+
+
+def _amount(allowance: dict[str, Any], which: str) -> str:
+    value = allowance[which]
+    if value is None:
+        return "no limit"
+    return usd(value) if allowance["unit"] == "USD" else f"{value:g} {allowance['unit']}"
 
 
 def _agents(agents: list[dict[str, Any]]) -> None:
@@ -61,7 +89,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
             a["backend"] + (f" {a['model']}" if a["model"] else ""),
             str(a["queued"]),
             usd(a["usd_today"]),
-            a["reason"],
+            ", ".join(filter(None, (a["unsafe"], a["reason"]))),
         )
         for a in agents
     ]

@@ -45,8 +45,8 @@ def send(address: str, message: str, key: str | None, as_json: bool) -> None:
 @as_json_option
 def ask(address: str, message: str, as_json: bool) -> None:
     """Ask the agent at ADDRESS and wait for the answer, which is shown as it is written."""
-    if address.startswith("@") or "@" in address:
-        raise BadInput("ask is for one agent in a direct conversation", hint=f'agent-worker send {address} "…"')
+    if address.startswith("@"):
+        raise BadInput("a channel does not answer: ask one of its members", hint=f'agent-worker send {address} "…"')
     final: dict[str, Any] = {}
     shown = ""
     for event in stream("POST", "/run", agent=address, message=_text(message), project=here()):

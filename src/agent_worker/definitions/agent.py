@@ -199,6 +199,13 @@ class AgentSettings(Block):
         return self
 
     @property
+    def unsafe(self) -> str:
+        """What it may do that nothing holds it back from; a person must see it."""
+        if self.backend in _PROGRAMS and self.access == "full":
+            return "full access"
+        return "bash without sandbox" if any(tool.unsafe for tool in self.tools) else ""
+
+    @property
     def edits_freely(self) -> bool:
         """A program that changes files by itself."""
         return self.backend in _PROGRAMS and self.access != "read"

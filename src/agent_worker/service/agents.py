@@ -42,6 +42,7 @@ class Agent:
     usd_today: float
     kind: str = "project"
     file: str = ""
+    unsafe: str = ""  #: what it may do that nothing holds it back from
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +251,7 @@ def _agent(admitted: Admitted, row: Row) -> Agent:
         usd_today=row["micros"] / 1e6,
         kind=row["kind"],
         file=str(admitted.project.agent_files.get(row["name"], "")),
+        unsafe=definition.unsafe,
     )
 
 

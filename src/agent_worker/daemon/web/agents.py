@@ -129,6 +129,7 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
         state_word(who.state),
         h("span", who.reason, class_="why") if who.reason else None,
         h("span", who.model or who.backend, class_="less"),
+        h("span", who.unsafe, class_="why") if who.unsafe else None,
         h("span", f"{money(who.usd_today)} today", class_="less"),
         form(
             f"POST /agents/{quote(who.name)}/{act}",

@@ -179,7 +179,7 @@ def _agents(found: Status, root: str) -> Html:
             "tr",
             h("td", h("a", agent.name, href=link("agent", agent.name, project=root))),
             h("td", state_word(agent.state), h("span", agent.reason, class_="why") if agent.reason else None),
-            h("td", agent.model or agent.backend, class_="less wide"),
+            h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),
             h("td", agent.queued or "", class_="number wide"),
             h("td", money(agent.usd_today), class_="number"),
             data_entry=True,

@@ -1,0 +1,67 @@
+"""Limits as a person sees them: what is allowed, and how much of it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.agents.roster import Admitted
+from agent_worker.limits import Account, Limits, day_of, spent
+from agent_worker.service.office import Office
+from agent_worker.service.operation import operation
+from agent_worker.storage.database import Transaction
+from agent_worker.workspaces import workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    of: str  #: project, an agent, or @workflow
+    what: str
+    unit: Literal["USD", "runs"]
+    used: float
+    limit: float | None  #: None: there is none
+
+
+@operation("GET", "/limits")
+async def limits_list(office: Office, project: str | None = None) -> list[Allowance]:
+    """What a project, its agents and its running workflows may spend, and have spent."""
+    admitted = await office.project(project)
+    own = {name: office.stage.registry.worker(id).limits for name, id in admitted.agents.items()}
+    return await office.stage.database.read(_allowances, office, admitted, own, now=office.now())
+
+
+def _allowances(
+    tx: Transaction, office: Office, admitted: Admitted, own: dict[str, Limits], *, now: int
+) -> list[Allowance]:
+    found: list[Allowance] = []
+    for name, id in admitted.agents.items():
+        used = spent(tx, Account(id, admitted.id, ""), hop=0, fruitless=0, now=now)
+        if not found:
+            total = own[name].usd_per_project_day
+            found.append(Allowance("project", f"today ({day_of(now)})", "USD", used.usd_project, total))
+        found.append(Allowance(name, "today", "USD", used.usd_agent, own[name].usd_per_agent_day))
+    for room in workspace.of_project(tx, admitted.id):
+        if room["state"] == "running":
+            found += _of_room(tx, office, admitted, room["id"], now=now)
+    return found
+
+
+def _of_room(tx: Transaction, office: Office, admitted: Admitted, room: str, *, now: int) -> list[Allowance]:
+    """Of its dearest request: each has an allowance of its own."""
+    dearest = tx.one(
+        """select t.key from tally t where t.scope = 'root' and t.key in (
+             select root from instruction where workspace = :room) order by t.runs desc limit 1""",
+        room=room,
+    )
+    members = workspace.seated(tx, room)
+    if dearest is None or not members:
+        return []
+    agent = next(iter(members.values()))
+    limits = office.stage.registry.worker(agent, room).limits.with_granted(workspace.granted(tx, room))
+    used = spent(tx, Account(agent, admitted.id, dearest["key"]), hop=0, fruitless=0, now=now)
+    row = workspace.get(tx, room)
+    name = f"@{row['workflow']}" if row["tag"] == "main" else f"@{row['workflow']}:{row['tag']}"
+    return [
+        Allowance(name, "its largest request", "runs", used.runs, limits.runs_per_root),
+        Allowance(name, "its largest request", "USD", used.usd_root, limits.usd_per_root),
+    ]
