@@ -96,14 +96,16 @@ def try_one(copy: Copy, bug: Bug) -> Tried:
     if ended.returncode not in (0, RED):
         raise SystemExit(f"{bug.name}: its test could not be run\n{ended.stdout[-3000:]}{ended.stderr[-1000:]}")
     verdict = "red" if ended.returncode == RED else "NOT CAUGHT"
-    complaint = re.search(r"^E\s+(\S.*)$", ended.stdout, re.MULTILINE)
-    seen = (
-        re.sub(r"0x[0-9a-f]+|/(?:tmp|dev)/\S+", "…", complaint[1])[:140].replace("|", "\\|")
-        if complaint
-        else "it hangs"
-    )
+    seen = _complaint(ended.stdout) if verdict == "red" else ""
     seconds = round(time.monotonic() - began, 1)
     return Tried(bug.name, bug.row, bug.test[1], verdict, seen, seconds, f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+def _complaint(output: str) -> str:
+    found = re.search(r"^E\s+(\S.*)$", output, re.MULTILINE)
+    if found is None:
+        return "it hangs"
+    return re.sub(r"0x[0-9a-f]+|/(?:tmp|dev)/\S+", "…", found[1])[:140].replace("|", "\\|")
 
 
 def chosen(bugs: tuple[Bug, ...], words: list[str]) -> list[Bug]:

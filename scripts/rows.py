@@ -225,4 +225,31 @@ ATTACKS = {
     },
 }
 
+#: Looked at by the oracle of another row, in each of its tests.
+ALONG_WITH = {"Q2": "D1"}
+
+#: Rows for which no test carries the id.
+OPEN = {
+    "D9": "a backup that is taken under load restores",
+    "I2": "one agent that hangs slows nobody",
+    "I5": "one broken definition does not stop the others",
+    "R1": "serving within 2 s after a kill, with 10,000 queued instructions",
+    "R2": "interrupted work resumes within 1 s of serving",
+    "L7": "a thousand agents",
+    "L9": "MCP sessions are bounded",
+    "G1": "a damaged database is detected, set aside and recovered as far as possible",
+    "G2": "the index of memory is rebuilt from files",
+    "G5": "the write-ahead log does not grow without bound",
+    "G6": "free space is watched",
+    "N3": "redirects to another host",
+    "N6": "secrets in what settings and errors show",
+    "N7": "SQL in names and filters",
+    "N8": "stored steps that are more than data",
+    "A1–A4": "private memories asked for by other agents",
+    "A6–A8": "what an agent learns, is and repeats after an injection",
+    "A12": "forgetting what was learned since a day",
+    "A13": "altering the audit",
+    "G10s": "skills that ask to be remembered",
+}
+
 EVERY = {row: text for table in (PROMISES, ATTACKS) for group in table.values() for row, text in group.items()}

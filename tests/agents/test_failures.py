@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says, steps
 from agent_worker.clock import TestClock
 from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.events import Event, Retrying
 
 
 @pytest.fixture
@@ -29,14 +31,13 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 def course(failure: BackendFailure) -> list[float | str]:
     """The waits before each retry, and how it ends."""
     waits: list[float | str] = []
-    failures = 0
-    while True:
+    for failures in range(100):
         match after(failure, failures=failures):
             case Retry(wait):
                 waits.append(wait)
-                failures += 1
             case GiveUp(state):
                 return [*waits, state]
+    return [*waits, "never ends"]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,33 @@ async def test_being_overloaded_for_minutes_does_not_use_up_tries(team: Team) ->
     assert (await team.texts())[-1] == "through"
     gaps = [b - a for a, b in pairwise(await attempts(team))]
     assert gaps == [1, 2, 4, 8, 16, 32, 60, 60, 1]
+
+
+class Fickle(TestClock):
+    """Set back by a day right after somebody has looked at it."""
+
+    armed = False
+
+    def now(self) -> datetime:
+        now = super().now()
+        if self.armed:
+            self.armed = False
+            self.jump(timedelta(days=-1))
+        return now
+
+
+async def test_R8_a_clock_set_back_between_two_looks_does_not_hold_up_a_retry(tmp_path: Path) -> None:
+    clock = Fickle()
+
+    def arm(event: Event) -> None:
+        clock.armed = isinstance(event, Retrying)
+
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        team.engine.stage.bus.listen(arm)
+        team.backends["alice"].then(fails("transient"), says("through"))
+        await team.post("user", "@alice go")
+        await team.elapse(60)
+        assert (await team.texts())[-1] == "through"
 
 
 async def test_being_overloaded_for_ever_ends_as_failed(team: Team) -> None:

@@ -212,6 +212,20 @@ def test_F5_a_sibling_with_the_same_beginning_is_outside(door: Door, documents: 
     assert untouched(sibling)
 
 
+@pytest.mark.parametrize("name", ["link.md", "linked/secret.md"])
+def test_F5_nor_does_a_link_lead_to_such_a_sibling(door: Door, documents: Path, name: str) -> None:
+    """Where it really leads begins like the folder of the documents: who compares beginnings lets it through."""
+    sibling = documents.with_name("documents-evil")
+    sibling.mkdir(exist_ok=True)
+    (sibling / "secret.md").write_text(SECRET)
+    (documents / "link.md").symlink_to(sibling / "secret.md")
+    (documents / "linked").symlink_to(sibling)
+    for ok, text in attempts(door, name):
+        assert not ok
+        assert SECRET not in text
+    assert untouched(sibling)
+
+
 # --- F6: what is no regular file
 
 

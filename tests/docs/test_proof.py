@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import proof  # noqa: E402
-from rows import EVERY  # noqa: E402
+from rows import EVERY, OPEN  # noqa: E402
 
 
 def test_the_page_is_the_one_that_the_results_make() -> None:
@@ -25,5 +25,6 @@ def test_every_row_that_a_test_names_is_described() -> None:
         for file in (ROOT / "tests").rglob("test_*.py")
         for name in re.findall(r"def (test_\w+)", file.read_text("utf-8"))
     }
-    missing = {row for name in names for row in rows_of(name)} - set(EVERY)
-    assert not missing, "describe them in scripts/rows.py"
+    used = {row for name in names for row in rows_of(name)}
+    assert not used - set(EVERY), "describe them in scripts/rows.py"
+    assert not used & set(OPEN), "they are proved now: move them in scripts/rows.py"

@@ -264,7 +264,7 @@ def acknowledge(tx: Transaction, job: Assignment, reply: Reply, *, now: int) -> 
     bug(
         "a path is compared by its beginning instead of walked beneath its root",
         "F5",
-        "attacks/test_files.py::test_F5_a_sibling_with_the_same_beginning_is_outside",
+        "attacks/test_files.py::test_F5_nor_does_a_link_lead_to_such_a_sibling",
         (
             "storage/files.py",
             """        *parents, name = _names_of_file(relative)

@@ -69,6 +69,7 @@ class NotYet:
     """There is work, but not before this time (microseconds)."""
 
     at: int
+    wait: int  #: from the moment that was asked about: a clock that is set afterwards changes nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing:
             return None
         # Later than anyone was ever told to wait: somebody has set the clock back.
         if now < first["not_before"] <= now + round(LONGEST_WAIT * 1e6):
-            return NotYet(first["not_before"])
+            return NotYet(first["not_before"], first["not_before"] - now)
         if not alone and first["attempts"] and instructions.lost_runs(tx, first["id"]) >= DEATHS - 1:
             return Suspect()
         terms = terms_of(first["workspace"])

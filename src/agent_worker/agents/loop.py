@@ -23,7 +23,7 @@ from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.recollection import recollect
 from agent_worker.agents.registry import Registry, Worker
 from agent_worker.backends.backend import Finished, PastStep, Suspended, Turn, Unfinished
-from agent_worker.clock import Clock, from_micros, micros
+from agent_worker.clock import Clock, micros
 from agent_worker.errors import BackendFailure, Crashed, Fenced, Overloaded, StorageFault
 from agent_worker.failpoints import failpoint
 from agent_worker.identities import Fence
@@ -98,8 +98,8 @@ class Loop:
             # Clear before looking: what arrives while we look must not be slept through.
             self._arrived.clear()
             match await self._next():
-                case NotYet(at):
-                    await self._sleep_until(at)
+                case NotYet(wait=wait):
+                    await self._sleep(wait / 1e6)
                 case None:
                     await self._arrived.wait()
 
@@ -261,9 +261,8 @@ class Loop:
     async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
         return await self._floor.pen.database.write(change, *args, now=self._floor.now(), **kwargs)
 
-    async def _sleep_until(self, at: int) -> None:
-        """Until that time, or until something arrives."""
-        seconds = (from_micros(at) - self._floor.clock.now()).total_seconds()
+    async def _sleep(self, seconds: float) -> None:
+        """So long, or until something arrives."""
         alarm = asyncio.create_task(self._floor.clock.sleep(max(0.001, seconds)))
         arrival = asyncio.create_task(self._arrived.wait())
         try:
