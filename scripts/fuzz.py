@@ -7,6 +7,7 @@ Python bytes, to be added to the seeds of its target in tests/fuzz/targets.py be
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "figures" / "fuzz.jsonl"
 SECONDS = 60
+MEMORY = Path("/dev/shm")
 
 sys.path.insert(0, str(ROOT))
 
@@ -36,12 +38,18 @@ def play(name: str, seconds: int) -> Played:
     from tests.fuzz.targets import TARGETS
 
     target = TARGETS[name]
-    with tempfile.TemporaryDirectory(prefix="aw-fuzz-") as corpus:
+    memory = MEMORY if MEMORY.is_dir() else None  # one target syncs a file with every input
+    with tempfile.TemporaryDirectory(prefix="aw-fuzz-", dir=memory) as place:
+        corpus = Path(place, "corpus")
+        corpus.mkdir()
         for number, seed in enumerate(target.seeds):
             Path(corpus, f"seed-{number}").write_bytes(seed)
-        command = [sys.executable, "-m", "tests.fuzz.run", name, str(seconds), corpus]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
-        found = tuple(repr(path.read_bytes()) for path in Path(corpus).glob("found-*"))
+        command = [sys.executable, "-m", "tests.fuzz.run", name, str(seconds), str(corpus)]
+        env = os.environ | {"TMPDIR": place}
+        ended = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, errors="replace", check=False
+        )
+        found = tuple(repr(path.read_bytes()) for path in corpus.glob("found-*"))
     counted = re.findall(r"^#(\d+)\s", ended.stderr, re.MULTILINE)
     if (ended.returncode and not found) or not counted:
         raise SystemExit(f"{name} could not be fuzzed:\n{ended.stderr[-3000:]}")

@@ -140,10 +140,9 @@ _folders: list[Path] = []
 
 
 def _scratch() -> Path:
-    """One for the process, in memory where there is such a place: synced thousands of times a second."""
+    """One for the process. `scripts/fuzz.py` says where, and removes it: a fuzzer ends without a word."""
     if not _folders:
-        memory = Path("/dev/shm")
-        _folders.append(Path(tempfile.mkdtemp(prefix="aw-fuzz-", dir=memory if memory.is_dir() else None)))
+        _folders.append(Path(tempfile.mkdtemp(prefix="aw-fuzz-")))
         atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
     return _folders[0]
 
