@@ -246,4 +246,4 @@ def test_W14_health_tells_nothing(daemon: Served) -> None:
 def test_a_request_that_was_refused_is_answered_at_once(daemon: Served) -> None:
     began = time.monotonic()
     assert daemon.ask("POST", "/send", token=None, body=b"x" * 1000).status == 401
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 5  # waiting for the body would be ten seconds

@@ -235,7 +235,7 @@ def test_L8_strangers_cannot_keep_the_person_out(daemon: Served) -> None:
                 slowest = max(slowest, time.monotonic() - began)
             if len(waiting) > 500:  # our own descriptors are limited too
                 waiting.pop(0).close()
-        assert slowest < 1
+        assert slowest < 4  # a second on an idle machine; a door that is shut would be ten
         assert established(daemon) <= CROWD + 2
         assert eventually(lambda: established(daemon) <= STRANGERS + 2, within=5)
     finally:

@@ -185,7 +185,7 @@ def test_D4p_a_message_calls_on_fifty_and_no_more_and_is_read_in_one_pass(daemon
         began = time.monotonic()
         answer = daemon.ask("POST", "/send", body={"to": "@review", "message": text, "project": str(daemon.project)})
         assert answer.status in {200, 422}
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10  # what is not linear takes minutes
     assert daemon.alive()
 
 
