@@ -43,7 +43,7 @@ class Watched:
         assert isinstance(clock, TestClock)
         until = clock.monotonic() + seconds
         while True:
-            for _ in range(2):
+            for _ in range(6):  # between two things that are told much may be done in threads
                 await self.team.still()
                 async with self.keeper._busy:
                     pass
