@@ -214,7 +214,7 @@ def test_G7s_only_regular_text_files_are_imported(terminal: Terminal, repository
     (repository.path / "skills" / "odd" / "tool.zip").write_bytes(b"PK\x03\x04\x00\xff")
     files = {"SKILL.md": "Do it.", ".mcp.json": "{}", "hooks/post.sh": f"touch {tmp_path}/pwned"}
     repository.commit({f"skills/odd/{name}": text for name, text in files.items()})
-    repository.add_object("120000", "skills/odd/credentials", "/root/.ssh")
+    repository.add_object("120000", "skills/odd/credentials", "../../../.ssh")
     repository.add_object("100755", "skills/odd/run.sh", f"touch {tmp_path}/pwned")
     made: Any = terminal.json("skill", "import", repository.source("skills/odd"), "--trust")
     assert [file["path"] for file in made["files"]] == ["SKILL.md", "hooks/post.sh", "run.sh"]

@@ -28,7 +28,6 @@ def answer_dm(
     """Question and answer go into the personal thread together."""
     threads.say(tx, work.agent, threads.PERSONAL, who=work.sender, text=work.text, run=run, now=now)
     if text:
-        sort = "failure" if failed else "message"
         threads.say(
             tx,
             work.agent,
@@ -36,7 +35,7 @@ def answer_dm(
             who="system" if failed else name,
             text=text,
             run=run,
-            sort=sort,  # type: ignore[arg-type]
+            sort="failure" if failed else "message",
             now=now,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from agent_worker.cli.call import call, here
@@ -38,12 +40,12 @@ def import_(source: str, trust: bool, as_json: bool) -> None:
     click.echo("  let an agent use it: skills: [.agents/skills] in its file")
 
 
-def _tell(offer: dict[str, object]) -> None:
-    click.echo(f"{paint(clean(str(offer['name'])), 'cyan')}  {clean(str(offer['source']))}  {offer['commit']}")
-    for file in offer["files"]:  # type: ignore[attr-defined]
+def _tell(offer: dict[str, Any]) -> None:
+    click.echo(f"{paint(clean(offer['name']), 'cyan')}  {clean(offer['source'])}  {offer['commit']}")
+    for file in offer["files"]:
         click.echo(f"\n== {clean(file['path'])}")
         click.echo(clean(file["text"]).rstrip("\n"))
-    for line in offer["left_out"]:  # type: ignore[attr-defined]
+    for line in offer["left_out"]:
         click.echo(f"\nleft out: {clean(line)}")
-    for line in offer["warnings"]:  # type: ignore[attr-defined]
+    for line in offer["warnings"]:
         click.echo(paint(f"\nwarning: {clean(line)}", "red"))

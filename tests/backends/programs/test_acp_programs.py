@@ -15,14 +15,14 @@ import psutil
 import pytest
 from tests.backends.programs.world import (
     KEY,
-    PROTOCOL,
-    PROVIDER,
+    NoHands,
     World,
     call,
     has_result,
     is_installed,
     needs,
     say,
+    shut_out,
     tool_names,
     use,
     words,
@@ -32,17 +32,13 @@ from tests.fakes.model_protocols import Answer, Ask, Json, Refusal
 from tests.fakes.model_server import Fault, Step
 from tests.shells.served import eventually
 
-from agent_worker.backends.backend import Reply, Turn
+from agent_worker.backends.backend import Turn
 from agent_worker.backends.programs.acp import Acp
-from agent_worker.backends.programs.door import Entry
 from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.opencode import OpenCode
-from agent_worker.backends.programs.program import Premises, Program
 from agent_worker.backends.programs.sessions import INTERRUPTED
-from agent_worker.backends.providers import Approval, Endpoint
 from agent_worker.errors import Permanent
-from agent_worker.tools.tool import Call, Result
 
 BOTH = ("opencode", "gemini")
 PROGRAMS = [pytest.param(name, marks=needs(name)) for name in BOTH]
@@ -254,42 +250,15 @@ def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: Wo
         assert len({json.loads(json.loads(reply)["raw"])["session"] for (reply,) in sessions}) == 1
 
 
-class WrongDoor:
-    """Gives a token that the daemon does not know."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def open(self, run: str) -> Entry:
-        return Entry(self._url, "a-token-that-nobody-issued")
-
-
-class NoHands:
-    def say(self, text: str) -> None: ...
-
-    def show(self, call: Call, result: Result | None = None) -> None: ...
-
-    async def keep(self, step: int, reply: Reply) -> None: ...
-
-    async def call(self, step: int, call: Call) -> Result:
-        raise AssertionError("it has no tools")
-
-
 @each_program
 async def test_a_program_that_cannot_have_our_tools_fails_and_says_so(
     there: World, program: str, tmp_path: Path
 ) -> None:
     """With a wrong token the daemon answers 401, and both would go on without tools."""
     there.model.mind = say("I did it all without tools.")
-    premises = Premises(
-        WrongDoor(f"http://127.0.0.1:{there.client.found.port}/mcp"),
-        tmp_path / "state",
-        there.environ,
-        Approval(local=True, hosts=frozenset({"127.0.0.1"})),
+    backend = OneShot(
+        Acp(OpenCode() if program == "opencode" else Gemini()), shut_out(there, program, tmp_path / "state")
     )
-    endpoint = Endpoint(PROVIDER[program], there.model.url("think", PROTOCOL[program]), "$TEST_KEY")
-    made = Program(program, "alice", there.project, there.project, premises, model="fake", endpoint=endpoint)
-    backend = OneShot(Acp(OpenCode() if program == "opencode" else Gemini()), made)
     with pytest.raises(Permanent, match="worked without our tools") as failed:
         [_ async for _ in backend.work(Turn(run="r_1", system="", prompt="go"), NoHands())]
     assert "a-token-that-nobody-issued" not in failed.value.message

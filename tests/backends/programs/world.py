@@ -24,8 +24,13 @@ from tests.fakes.model_protocols import Answer, Ask, Json
 from tests.fakes.model_server import ModelServer, Recorded, Step
 from tests.shells.served import eventually
 
+from agent_worker.backends.backend import Reply
+from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.providers import Approval, Endpoint
 from agent_worker.daemon.client import COMMAND, Client, connect
 from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
+from agent_worker.tools.tool import Call, Result
 
 TOOLS = Path(__file__).parents[3] / ".tools" / "node_modules"
 PROTOCOL = {"claude": "", "codex": "/v1", "opencode": "/v1", "gemini": ""}  # how each program's base address ends
@@ -163,6 +168,42 @@ def world(tmp: Path, **environ: str) -> Iterator[World]:
             yield made
         finally:
             made.kill()
+
+
+# --- without our tools
+
+
+class WrongDoor:
+    """Gives a token that the daemon does not know."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def open(self, run: str) -> Entry:
+        return Entry(self._url, "a-token-that-nobody-issued")
+
+
+class NoHands:
+    def say(self, text: str) -> None: ...
+
+    def show(self, call: Call, result: Result | None = None) -> None: ...
+
+    async def keep(self, step: int, reply: Reply) -> None: ...
+
+    async def call(self, step: int, call: Call) -> Result:
+        raise AssertionError("it has no tools")
+
+
+def shut_out(there: World, program: str, state: Path) -> Program:
+    """A program that the daemon answers with 401."""
+    premises = Premises(
+        WrongDoor(f"http://127.0.0.1:{there.client.found.port}/mcp"),
+        state,
+        there.environ,
+        Approval(local=True, hosts=frozenset({"127.0.0.1"})),
+    )
+    endpoint = Endpoint(PROVIDER[program], there.model.url("think", PROTOCOL[program]), "$TEST_KEY")
+    return Program(program, "alice", there.project, there.project, premises, model="fake", endpoint=endpoint)
 
 
 # --- minds
