@@ -285,8 +285,9 @@ async def test_R4_descriptors_and_processes_are_back_where_they_were(tmp_path: P
 
 
 PARENT = """
-import asyncio, sys
+import asyncio, os, sys
 from pathlib import Path
+os.defpath = sys.argv[2]
 from agent_worker.processes import safe_environment, start
 
 async def main():
@@ -299,10 +300,11 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+@pytest.mark.parametrize("system", [os.defpath, "/nowhere"], ids=["setpriv", "without setpriv"])
 async def test_R5_a_parent_killed_outright_leaves_no_child_and_the_next_start_ends_grandchildren(
-    tmp_path: Path,
+    tmp_path: Path, system: str
 ) -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)]) as parent:  # noqa: ASYNC220
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), system]) as parent:  # noqa: ASYNC220
         await until(lambda: bool(pids_in(tmp_path / "child") and pids_in(tmp_path / "grandchild")))
         (child,), (grandchild,) = pids_in(tmp_path / "child"), pids_in(tmp_path / "grandchild")
         kill_orphans()

@@ -22,6 +22,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -40,9 +41,12 @@ _CHUNK = 64 * 1024
 _KILL_ROUNDS = 10  # one is enough for a group; more are for what keeps leaving it while we look
 _KILL_PATIENCE = 2.0
 
-# Not a preexec_fn: that would fork the whole daemon (20 ms of standstill at 500 MB) and run Python between its
-# threads' locks. The death signal survives execv. By libc, as `import signal` would take half as long again; Python
-# ignores two signals, which its child must not inherit.
+# The death signal is set between fork and exec, by a program that then becomes the child. Not by a preexec_fn: that
+# would fork the whole daemon (20 ms of standstill at 500 MB) and run Python between its threads' locks. util-linux has
+# such a program, and takes 2 ms; whom we die from under before it has set the signal is swept at the next start.
+_SETPRIV = ("--pdeathsig", "KILL", "--")
+# Where there is none, 20 ms. By libc, as `import signal` would take half as long again; Python ignores two signals,
+# which its child must not inherit.
 _LAUNCHER = f"""\
 import ctypes, os, sys
 libc = ctypes.CDLL(None)
@@ -199,7 +203,8 @@ class Child:
         found: dict[int, psutil.Process] = {}
         with suppress(psutil.Error):
             leader = psutil.Process(self.pid)
-            found = {process.pid: process for process in [leader, *leader.children(recursive=True)]}
+            if _is_alive(leader):  # else its children are somebody else's now
+                found = {process.pid: process for process in [leader, *leader.children(recursive=True)]}
         for pid in psutil.pids():
             with suppress(psutil.Error, OSError):
                 if pid not in found and (os.getsid(pid) == self.pid or _mark_of(pid) == self._mark):
@@ -336,7 +341,18 @@ def _program(name: str, *, cwd: Path, path: str) -> str:
 def _launcher() -> list[str]:
     if sys.platform != "linux":
         return []
+    if setpriv := _setpriv():
+        return [setpriv, *_SETPRIV]
     return [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())]
+
+
+@cache
+def _setpriv() -> str | None:
+    """Only where it knows the death signal: that of busybox does not."""
+    found = shutil.which("setpriv", path=os.defpath)
+    if found and subprocess.run([found, *_SETPRIV, "/bin/true"], capture_output=True).returncode == 0:
+        return found
+    return None
 
 
 @contextmanager

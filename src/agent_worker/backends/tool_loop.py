@@ -7,11 +7,12 @@ goes on in the middle of a step without asking the model, or making a finished c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from typing import Any
 
 from agent_worker.backends.backend import Finished, Hands, Model, Outcome, PastStep, Reply, Turn, Unfinished
 from agent_worker.errors import Exhausted
+from agent_worker.tools.tool import Result
 
 
 class ToolLoop:
@@ -22,7 +23,8 @@ class ToolLoop:
         steps = list(turn.past)
         if steps and _cut_off(steps[-1]):
             last = len(steps) - 1
-            steps[last] = await _call_all(hands, last, steps[last].reply)
+            reply = steps[last].reply
+            steps[last] = _past(reply, await _all_ended(*_calls(hands, last, reply)))
             yield Unfinished(last)
         while len(steps) < turn.max_steps:
             number = len(steps)
@@ -30,12 +32,10 @@ class ToolLoop:
             if not reply.calls and not reply.more:
                 yield Finished(number, reply)
                 return
-            # Asked for together, stored in this order: the answer is on disk before a call reaches outside, and
+            # Asked for in one breath, stored in this order: the answer is on disk before a call reaches outside, and
             # a call that only stores something is in the same commit.
-            _, step = _all_or_first_error(
-                await asyncio.gather(hands.keep(number, reply), _call_all(hands, number, reply), return_exceptions=True)
-            )
-            steps.append(step)
+            _, *results = await _all_ended(hands.keep(number, reply), *_calls(hands, number, reply))
+            steps.append(_past(reply, results))
             yield Unfinished(number)
         raise Exhausted(
             f"stopped after {turn.max_steps} steps (max_steps)",
@@ -50,15 +50,17 @@ def _cut_off(step: PastStep) -> bool:
     return any(call.id not in step.results for call in step.reply.calls)
 
 
-async def _call_all(hands: Hands, step: int, reply: Reply) -> PastStep:
-    results = _all_or_first_error(
-        await asyncio.gather(*(hands.call(step, call) for call in reply.calls), return_exceptions=True)
-    )
+def _calls(hands: Hands, step: int, reply: Reply) -> Iterator[Awaitable[Result]]:
+    return (hands.call(step, call) for call in reply.calls)
+
+
+def _past(reply: Reply, results: Sequence[Result]) -> PastStep:
     return PastStep(reply, {call.id: result for call, result in zip(reply.calls, results, strict=True)})
 
 
-def _all_or_first_error(results: Sequence[Any]) -> Sequence[Any]:
-    """Only when all have ended: what raised must not leave its neighbours running alone."""
+async def _all_ended(*awaited: Awaitable[Any]) -> list[Any]:
+    """The first error, but only when all have ended: what raised must not leave its neighbours running alone."""
+    results = await asyncio.gather(*awaited, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
