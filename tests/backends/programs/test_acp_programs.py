@@ -43,7 +43,7 @@ from agent_worker.errors import Permanent
 BOTH = ("opencode", "gemini")
 PROGRAMS = [pytest.param(name, marks=needs(name)) for name in BOTH]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
-PATIENCE = 150.0  # seconds: on a busy machine they take half a minute to start; opencode waits another to go on
+PATIENCE = 120.0  # seconds: on a busy machine they take half a minute to start
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("acp-programs")]
 
 

@@ -55,6 +55,15 @@ def test_words_of_others_are_never_filled_in(tmp_path: Path, bin: Path) -> None:
     assert settings_of(tmp_path)["agent"]["worker"]["prompt"] == bait
 
 
+def test_locks_of_one_that_was_killed_do_not_hold_up_the_next(tmp_path: Path, bin: Path) -> None:
+    OpenCode().launch(job(tmp_path))
+    (home,) = tmp_path.glob("state/opencode/*")
+    left = home / "state" / "opencode" / "locks" / "mcp-auth"
+    left.mkdir(parents=True)
+    OpenCode().launch(job(tmp_path))
+    assert not left.exists()
+
+
 def test_the_key_is_given_by_the_environment_alone(tmp_path: Path, bin: Path) -> None:
     launch = OpenCode().launch(
         job(tmp_path, model="anthropic/claude-sonnet-4-5", environ={"ANTHROPIC_API_KEY": "sk-secret"})

@@ -141,9 +141,6 @@ class _Conversation:
             self._session = text(made, "sessionId")
             await self._choose_model(made)
         elif capabilities.get("loadSession"):
-            if self._talk.job.program.backend == "opencode":
-                # It holds servers by directory, and while it loads a session it waits a minute for them in vain.
-                await self._ask("session_new", NewSessionRequest(cwd=cwd, mcp_servers=list(servers)))
             await self._ask("session_load", LoadSessionRequest(session_id=known, cwd=cwd, mcp_servers=list(servers)))
             await self._wire.quiet()  # it may still be telling what was said before
         elif "resume" in block(capabilities, "sessionCapabilities"):  # not first: opencode forgets our tools then

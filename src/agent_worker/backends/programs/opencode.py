@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,8 @@ def _permissions(program: Program) -> dict[str, str]:
 
 
 def _furnish(home: Path, settings: dict[str, Any]) -> None:
+    # Nobody else works here. Locks of one that was killed keep the next from our tools for a minute.
+    shutil.rmtree(home / "state" / "opencode" / "locks", ignore_errors=True)
     own = home / "config" / "opencode"
     (own / "node_modules").mkdir(parents=True, exist_ok=True)
     (own / "package-lock.json").write_text(json.dumps(_LOCK))

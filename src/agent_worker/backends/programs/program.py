@@ -6,6 +6,7 @@ environment. Knows no command line of any program (claude.py, codex.py …).
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -21,6 +22,12 @@ from agent_worker.processes import safe_environment
 
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
+
+
+def owner_of(name: str, root: Path, who: str) -> str:
+    """An agent, unlike any other on this host: the same name in another project, or inline, is somebody else."""
+    place = hashlib.sha256(f"{root.resolve()}\0{who}".encode()).hexdigest()[:12]
+    return re.sub(r"[^A-Za-z0-9_-]", "-", f"{name}-{place}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class Account:
 @dataclass(frozen=True, slots=True)
 class Program:
     backend: str  #: claude, codex …
-    owner: str  #: the agent, unlike any other on this host
+    owner: str  #: `owner_of` the agent
     root: Path  #: of the project: no program is ever taken from there
     cwd: Path
     premises: Premises
@@ -73,7 +80,9 @@ class Program:
     def environment(self) -> dict[str, str]:
         """What it may know of ours: a base set without secrets, and what its definition names."""
         env = safe_environment(self.variables, self.premises.environ)
-        outside = [entry for entry in env["PATH"].split(os.pathsep) if not self._is_inside(entry)]
+        inside = tuple(os.path.join(os.path.realpath(each), "") for each in (self.root, self.cwd))
+        entries = env["PATH"].split(os.pathsep)
+        outside = [entry for entry in entries if not os.path.join(os.path.realpath(entry), "").startswith(inside)]
         return env | {"PATH": os.pathsep.join(outside)}
 
     def given(self, *names: str) -> dict[str, str]:
@@ -93,12 +102,7 @@ class Program:
     def home(self) -> Path:
         """Its own folder that lasts from run to run: private, and not in the project."""
         assert self.premises.state is not None
-        folder = self.premises.state / self.backend / re.sub(r"[^A-Za-z0-9_-]", "-", self.owner)
+        folder = self.premises.state / self.backend / self.owner
         for each in (self.premises.state, folder.parent, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         return folder
-
-    def _is_inside(self, entry: str) -> bool:
-        return any(
-            Path(os.path.realpath(entry)).is_relative_to(os.path.realpath(each)) for each in (self.root, self.cwd)
-        )
