@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from tests.shells.served import ROUTES, Served, eventually, served
 
-from agent_worker.daemon.client import COMMAND, connect
+from agent_worker.daemon.client import connect
 from agent_worker.daemon.discovery import Found, make_home, signal_daemon, write_daemon
 from agent_worker.daemon.guardpost import Admin, Guardpost, Message, Receive, Send, Tokens
+from agent_worker.daemon.starting import COMMAND
 from agent_worker.daemon.wire import CROWD, STRANGERS
 from agent_worker.tools.tool import Seat
 

@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 from tests.daemon.minimal import COMMAND, end, running
 
-from agent_worker.daemon.client import Client, Event, connect, events, find
+from agent_worker.daemon.client import Client, connect, find
 from agent_worker.daemon.discovery import DAEMON_FILE, Found, birth_of, make_home, proof, read_daemon, write_daemon
+from agent_worker.daemon.plain_http import Event, events
 from agent_worker.errors import AgentWorkerError, BadInput, NotFound, Overloaded, Permanent, Refused, Stale
 
 TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.shells.served import Answer, Served, eventually, frames, kinds, served
 
-from agent_worker.daemon.client import COMMAND, connect
+from agent_worker.daemon.client import connect
+from agent_worker.daemon.starting import COMMAND
 from agent_worker.errors import Permanent
 
 SLOW = "backend: mock\nscript: [" + "{ say: at last, slow: 30s }, " * 5 + "]\n"

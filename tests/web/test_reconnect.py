@@ -10,8 +10,9 @@ import pytest
 from tests.shells.served import Served, eventually, served
 from tests.web.browser import Visit, code_of, needs_chromium, say, start, wait
 
-from agent_worker.daemon.client import COMMAND, connect
+from agent_worker.daemon.client import connect
 from agent_worker.daemon.discovery import signal_daemon
+from agent_worker.daemon.starting import COMMAND
 
 pytestmark = needs_chromium
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from agent_worker.daemon.client import Client, Event, connect
+from agent_worker.daemon.client import Client, connect
+from agent_worker.daemon.plain_http import Event
 
 
 def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:

@@ -28,8 +28,9 @@ from agent_worker.backends.backend import Reply
 from agent_worker.backends.programs.door import Entry
 from agent_worker.backends.programs.program import Premises, Program
 from agent_worker.backends.providers import Approval, Endpoint
-from agent_worker.daemon.client import COMMAND, Client, connect
+from agent_worker.daemon.client import Client, connect
 from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
+from agent_worker.daemon.starting import COMMAND
 from agent_worker.tools.tool import Call, Result
 
 TOOLS = Path(__file__).parents[3] / ".tools" / "node_modules"
