@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from tests.teams import open_team
 
 from agent_worker.agents.limiter import Limiter
@@ -101,7 +102,7 @@ def inside(tasks: list[asyncio.Task[None]]) -> int:
 
 async def test_the_gate_opens_for_one_then_two_then_four() -> None:
     clock = TestClock()
-    limiter = Limiter(clock)
+    limiter = Limiter(clock, chance=lambda: 0.0)
     await limiter.enter(KEY)
     assert limiter.refused(KEY, 10) == 10
     limiter.leave(KEY)
@@ -121,7 +122,7 @@ async def test_the_gate_opens_for_one_then_two_then_four() -> None:
 
 async def test_a_late_refusal_of_the_same_storm_does_not_close_the_gate_for_longer() -> None:
     clock = TestClock()
-    limiter = Limiter(clock)
+    limiter = Limiter(clock, chance=lambda: 0.0)
     for _ in range(3):
         await limiter.enter(KEY)
     assert limiter.refused(KEY, None) == 1
@@ -129,9 +130,21 @@ async def test_a_late_refusal_of_the_same_storm_does_not_close_the_gate_for_long
     assert limiter.refused(KEY, None) == 0.5
 
 
+@pytest.mark.parametrize("asked", [10.0, None])
+async def test_L5_the_wait_is_never_shorter_than_asked_and_hosts_with_one_key_do_not_come_back_together(
+    asked: float | None,
+) -> None:
+    waits = set()
+    for chance in (0.0, 0.5, 1.0):
+        limiter = Limiter(TestClock(), chance=lambda chance=chance: chance)
+        await limiter.enter(KEY)
+        waits.add(limiter.refused(KEY, asked) / (asked or 1.0))
+    assert waits == {1.0, 1.05, 1.1}
+
+
 async def test_one_who_gives_up_waiting_passes_its_turn_on() -> None:
     clock = TestClock()
-    limiter = Limiter(clock)
+    limiter = Limiter(clock, chance=lambda: 0.0)
     await limiter.enter(KEY)
     limiter.refused(KEY, 10)
     await clock.advance(10)

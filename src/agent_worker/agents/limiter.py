@@ -1,16 +1,21 @@
 """One gate per credential: when a provider says «come back later», all its users wait together.
 
 After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a
-time, so that the storm does not begin again. Waiting here does not use up anyone's tries.
+time, so that the storm does not begin again. Waiting here does not use up anyone's tries. A wait is a little longer
+than was asked for, by chance: other hosts may have the same key.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent_worker.agents.failure import wait_before
 from agent_worker.clock import Clock
+
+_SPREAD = 0.1  # of a wait, on top of it
 
 
 @dataclass(slots=True)
@@ -23,8 +28,9 @@ class _Gate:
 
 
 class Limiter:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, chance: Callable[[], float] = random.random) -> None:
         self._clock = clock
+        self._chance = chance
         self._gates: dict[str, _Gate] = {}
 
     async def enter(self, credential: str) -> None:
@@ -69,7 +75,8 @@ class Limiter:
         now = self._clock.monotonic()
         if gate.until <= now:  # a late refusal of the same storm does not prolong it
             gate.refusals += 1
-            gate.until = now + (retry_after if retry_after is not None else wait_before(gate.refusals))
+            asked = retry_after if retry_after is not None else wait_before(gate.refusals)
+            gate.until = now + asked * (1 + _SPREAD * self._chance())
             gate.width = 1
         elif retry_after is not None:
             gate.until = max(gate.until, now + retry_after)
