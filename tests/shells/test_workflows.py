@@ -177,6 +177,22 @@ def test_on_a_terminal_progress_is_live(terminal: Terminal) -> None:
     assert b"\r\x1b[2K" in shown, "in a line that is replaced"
 
 
+def test_on_a_terminal_start_shows_the_channel_and_ctrl_c_leaves_the_workflow_alive(terminal: Terminal) -> None:
+    (terminal.daemon.project / ".workflows" / "stays.yaml").write_text(SLOW.replace("60s", "1s"))
+    master, slave = pty.openpty()
+    child = begin(terminal, "start", "stays", stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    shown = b""
+    while b"@sloth" not in shown:  # the kickoff
+        shown += os.read(master, 65536)
+    assert b"agent-worker stop @stays" in shown
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=20) == 0
+    os.close(master)
+    assert state(terminal, "stays") == "running"
+    terminal.says("stop", "@stays")
+
+
 def test_a_bound_workspace_goes_on_with_its_history_and_its_documents(terminal: Terminal) -> None:
     first = terminal.run("run", "bound")
     assert first.returncode == 0

@@ -16,6 +16,7 @@ from agent_worker.cli.leave import named, with_leave
 from agent_worker.cli.live import LiveView, decision_lines, summary_line
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
 from agent_worker.cli.params import read_params
+from agent_worker.cli.talk import peek
 from agent_worker.errors import BadInput, NotFound
 
 
@@ -76,9 +77,23 @@ def run(
 @click.option("--tag", "--instance", default="main", show_default=True, help="Which instance of the workflow.")
 @click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
+@click.option("-b", "--background", is_flag=True, help="Return at once, without showing its channel.")
 @as_json_option
-def start(workflow: str | None, rest: tuple[str, ...], tag: str, model: str | None, trust: bool, as_json: bool) -> None:
-    """Start WORKFLOW and keep it alive until it is stopped. Parameters as for `run`."""
+@click.pass_context
+def start(
+    context: click.Context,
+    workflow: str | None,
+    rest: tuple[str, ...],
+    tag: str,
+    model: str | None,
+    trust: bool,
+    background: bool,
+    as_json: bool,
+) -> None:
+    """Start WORKFLOW and keep it alive until it is stopped. Parameters as for `run`.
+
+    On a terminal its channel is shown; Ctrl-C ends that, and leaves the workflow alive.
+    """
     workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
@@ -90,6 +105,12 @@ def start(workflow: str | None, rest: tuple[str, ...], tag: str, model: str | No
     click.echo(f'  talk to it:  agent-worker send @{running["name"]} "…"')
     click.echo(f"  watch it:    agent-worker peek @{running['name']} --follow")
     click.echo(f"  stop it:     agent-worker stop @{running['name']}")
+    if not background and sys.stdout.isatty():
+        click.echo()
+        try:
+            context.invoke(peek, address=f"@{running['name']}", follow=True)
+        except KeyboardInterrupt:
+            click.echo(f"\n{running['name']} goes on")
 
 
 @click.command()
