@@ -13,15 +13,19 @@ import os
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+sys.path.insert(0, str(Path(__file__).parent))
+
 from tests.backends.programs.world import PROTOCOL, PROVIDER, World, is_installed, say, world
 
 from agent_worker.backends.programs.claude import Claude
@@ -31,6 +35,7 @@ from agent_worker.backends.programs.one_shot import Job, Printing
 from agent_worker.backends.programs.program import Premises, Program
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.backends.providers import Approval, Endpoint
+from measures import plot
 
 PROGRAMS: dict[str, Callable[[], Printing]] = {"claude": Claude, "codex": Codex}
 AT_ONCE = 8
@@ -51,15 +56,28 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, world(Path(folder)) as there:
         there.model.mind = say("All is well.")
         rows = [row for name in PROGRAMS if is_installed(name) for row in measured(there, name, options.runs)]
-    head = "| what | ours | by hand | we add | target | met |\n| --- | --- | --- | --- | --- | --- |"
-    load = f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; medians of {options.runs} runs each, in turns."
-    page = f"# What we add to a coding program\n\n{head}\n" + "\n".join(rows) + f"\n\n{load}\n"
-    print(page)
+    print(page(rows, "", options.runs))
     if options.write:
-        options.write.write_text(page)
+        picture = plot.bars(options.write, plot.targets([(row.what, row.part) for row in rows]))
+        options.write.write_text(page(rows, picture, options.runs))
 
 
-def measured(there: World, name: str, runs: int) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Row:
+    what: str
+    cells: str
+    part: float  #: of the target that is used
+
+
+def page(rows: Sequence[Row], picture: str, runs: int) -> str:
+    head = "| what | ours | by hand | we add | target | met |\n| --- | --- | --- | --- | --- | --- |"
+    body = "\n".join(f"| {row.what} | {row.cells} |" for row in rows)
+    load = f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; medians of {runs} runs each, in turns."
+    by = "Written by `uv run python -m bench.programs --write docs/figures/programs.md`."
+    return f"# What we add to a coding program\n\n{by}\n\n{picture}{head}\n{body}\n\n{load}\n"
+
+
+def measured(there: World, name: str, runs: int) -> Iterator[Row]:
     agent = there.hire(f"{name}-one", name)
     there.ask(agent)  # the first one imports what all others find
     ours, bare = [], []
@@ -74,10 +92,10 @@ def measured(there: World, name: str, runs: int) -> Iterator[str]:
     yield at_once(there, name)
 
 
-def row(what: str, ours: float, bare: float, most: float) -> str:
+def row(what: str, ours: float, bare: float, most: float) -> Row:
     added = ours - bare
     met = "yes" if added <= most else "**no**"
-    return f"| {what} | {ms(ours)} | {ms(bare)} | {ms(added)} | ≤ {ms(most)} | {met} |"
+    return Row(what, f"{ms(ours)} | {ms(bare)} | {ms(added)} | ≤ {ms(most)} | {met}", max(0.0, added / most))
 
 
 def ms(seconds: float) -> str:
@@ -124,7 +142,7 @@ def by_hand(there: World, name: str) -> Iterator[Callable[[], object]]:
         yield call
 
 
-def at_once(there: World, name: str) -> str:
+def at_once(there: World, name: str) -> Row:
     """Many agents at the same time: how many programs were there at most, and did all answer?"""
     agents = [there.hire(f"{name}-{number}", name) for number in range(AT_ONCE)]
     answers: list[object] = []
@@ -138,9 +156,8 @@ def at_once(there: World, name: str) -> str:
     took = time.perf_counter() - began
     done = sum(1 for each in answers if isinstance(each, dict) and each["state"] == "done")
     met = "yes" if done == AT_ONCE and most <= 4 else "**no**"
-    return (
-        f"| {name}, {AT_ONCE} agents at once | {done} done in {took:.1f} s | | at most {most} programs | ≤ 4 | {met} |"
-    )
+    cells = f"{done} done in {took:.1f} s | | at most {most} programs | ≤ 4 | {met}"
+    return Row(f"{name}, {AT_ONCE} agents at once", cells, most / 4)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,12 @@ from agent_worker.guard.meaning import Meaning, load_embedding
 from agent_worker.guard.recall import Place, recall
 from agent_worker.guard.tables import Entry
 from agent_worker.guard.words import STOP_WORDS
+from measures import plot
 
 DATA = Path(__file__).parent / "data" / "conversations.yaml"
 NOW = datetime(2026, 6, 1, 9, 0, tzinfo=UTC)
 DEPTHS = (5, 10, 20)
+WRITTEN = "Written by `uv run python bench/recall.py --write docs/figures/recall.md`.\n\n"
 
 Search = Callable[[str], Sequence[str]]  # a query → the ids found, best first
 
@@ -145,7 +147,8 @@ def milliseconds(search: Search, queries: Sequence[str]) -> list[float]:
     return sorted(times)
 
 
-def quality(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
+def quality(turns: Sequence[Entry], questions: Sequence[Question]) -> dict[str, float]:
+    """Prints the table; recall@10 in English by method, in %."""
     embedding = load_embedding()
     methods: dict[str, Search] = {
         "the query straight into MATCH (AND)": plain_fts(turns, "unicode61", lambda query: query),
@@ -161,11 +164,15 @@ def quality(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
     other = [question for question in questions if not question.ask.isascii()]
     print(f"{len(turns)} turns, {len(latin)} questions in English, {len(other)} in Chinese and Japanese\n")
     print("| method | recall@5 / @10 / @20, English | Chinese and Japanese |\n|---|---|---|")
+    tenth: dict[str, float] = {}
     for name, search in methods.items():
-        cells = (" / ".join(f"{100 * value:.0f}" for value in recall_at(group, search)) for group in (latin, other))
+        found = [recall_at(group, search) for group in (latin, other)]
+        cells = (" / ".join(f"{100 * value:.0f}" for value in values) for values in found)
         print(f"| {name} | {' | '.join(cells)} |")
+        tenth[name.strip("*")] = 100 * found[0][DEPTHS.index(10)]
     if not embedding:
         print("\n(`semantic` is not installed)")
+    return tenth
 
 
 def speed(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
@@ -195,13 +202,15 @@ def main() -> None:
     options = parser.parse_args()
     page = io.StringIO()
     with contextlib.redirect_stdout(page):
-        print("# What is found again\n\nWritten by `uv run python bench/recall.py --write docs/figures/recall.md`.\n")
+        print(f"# What is found again\n\n{WRITTEN}", end="")
         data = load()
-        quality(*data)
+        found = quality(*data)
         speed(*data)
     print(page.getvalue())
     if options.write:
-        options.write.write_text(page.getvalue())
+        picture = plot.bars(options.write, found, line=None, label="of the evidence among the first ten, English, in %")
+        head, rest = page.getvalue().split(WRITTEN)
+        options.write.write_text(f"{head}{WRITTEN}{picture}{rest}")
 
 
 if __name__ == "__main__":

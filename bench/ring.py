@@ -1,23 +1,21 @@
 """What the ring costs: posts, lookups, runs, idle agents, starting. Prints a Markdown table; see README.md.
 
-uv run python bench/ring.py [--write docs/figures/ring.md] [--only posts,runs]
+uv run python bench/ring.py [--write docs/figures/ring.md] [--only posts,runs] [--against COMMIT]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import platform
+import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 
-import apsw
-
-from measures import idle, lookups, posts, runs, starting
-from measures.figure import Figure, table
+from measures import earlier, idle, lookups, plot, posts, runs, starting
+from measures.figure import Figure, machine, table
 
 TOPICS: dict[str, Callable[[Path], Awaitable[list[Figure]]]] = {
     "posts": posts.measure,
@@ -36,31 +34,34 @@ async def measure(names: list[str]) -> list[Figure]:
     return figures
 
 
-def page(figures: list[Figure], seconds: float) -> str:
+def page(figures: list[Figure], picture: str, seconds: float) -> str:
     return f"""# What the ring costs
 
 Written by `uv run python bench/ring.py --write docs/figures/ring.md`; [how to read it](../../bench/README.md).
 
-{table(figures)}
+{picture}{table(figures)}
 
-Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {platform.system()}, \
-write-ahead log with `synchronous=full`. Measured in {seconds:.0f} s with {os.cpu_count()} processors at a load \
-of {os.getloadavg()[0]:.0f}: above their number, absolute times grow and only the ratios can be trusted.
-"""
+{machine(seconds)}"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="also write the page here")
     parser.add_argument("--only", default=",".join(TOPICS), help="topics, separated by commas")
+    parser.add_argument("--against", metavar="COMMIT", help="compare the source with that of an earlier commit")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
+    names = options.only.split(",")
+    if options.against:
+        print(earlier.compare(options.against, names))
+        return
     begun = time.perf_counter()
-    figures = asyncio.run(measure(options.only.split(",")))
-    text = page(figures, time.perf_counter() - begun)
-    print(table(figures))
+    figures = asyncio.run(measure(names))
+    print(json.dumps([asdict(figure) for figure in figures]) if options.json else table(figures))
     if options.write:
         options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(text)
+        picture = plot.bars(options.write, plot.targets([(figure.what, figure.part) for figure in figures]))
+        options.write.write_text(page(figures, picture, time.perf_counter() - begun))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ PROMISES = {
         "D6": "a file is replaced whole: readers see the old one or the new one",
         "D7": "a torn or damaged log loses at most the record that was not accepted",
         "D8": "an edit by a person is not written over",
+        "D9": "a backup that is taken under load restores",
     },
     "Order": {
         "O1": "one order in a workspace, the same for every reader",
@@ -33,10 +34,14 @@ PROMISES = {
     },
     "Isolation": {
         "I1": "two instances of a workflow share nothing",
+        "I2": "agents that hang or crash slow nobody",
         "I3": "a child process cannot take the daemon down",
         "I4": "direct messages and inline agents leave no trace where they do not belong",
+        "I5": "one broken definition does not stop the others",
     },
     "Recovery": {
+        "R1": "serving within 2 s after a kill, with 10,000 queued instructions",
+        "R2": "interrupted work goes on within 1 s of serving, before any other",
         "R3": "a crashed loop restarts after 1, 2, 4 … 30 s, and too many crashes stop it visibly",
         "R4": "a program that hangs is ended with all it started",
         "R5": "the death of the daemon leaves no orphans",
@@ -53,7 +58,9 @@ PROMISES = {
         "L4": "money has a ceiling",
         "L5": "a provider that asks to wait is not stormed",
         "L6": "a reader that stops reading hurts only itself",
+        "L7": "a thousand agents wait for nothing, and all that is sent to them is done",
         "L8": "strangers cannot keep the person out",
+        "L9": "clients of MCP that leave without a word are not kept",
         "L10": "what is too large is refused early",
     },
     "The daemon": {
@@ -63,8 +70,12 @@ PROMISES = {
         "S4": "the token is not given to a stranger on the port",
         "S5": "twenty first commands share one daemon",
         "S6": "odd homes are refused with a sentence",
+        "G1": "a damaged database is noticed, set aside and recovered as far as possible",
+        "G2": "the index of memory is rebuilt from files",
         "G3": "logs are bounded",
         "G4": "the end of a large log is read at once",
+        "G5": "the write-ahead log does not grow without bound",
+        "G6": "free space is watched, and what can go is found",
         "G7": "a resource is what its id says",
     },
 }
@@ -174,6 +185,7 @@ ATTACKS = {
         "G7s": "skills that are more than text",
         "G8s": "skills with hidden text",
         "G9s": "skills and owners that look like others",
+        "G10s": "skills that ask to be remembered",
     },
     "On child processes (B)": {
         "B1": "messages that are options",
@@ -203,14 +215,27 @@ ATTACKS = {
     "On the network and secrets (N)": {
         "N1": "endpoints inside the network",
         "N2": "a known key for another host",
+        "N3": "redirects to another host",
         "N4": "answers without end",
         "N5": "secrets in what is stored, logged and told",
+        "N6": "secrets in what settings and errors show",
+        "N7": "SQL in names and filters",
+        "N8": "stored steps that are more than data",
     },
     "By words (A)": {
+        "A1": "asking the Guard for what another agent keeps private",
+        "A2": "asking it without a workspace in common",
+        "A3": "sharing what repeats something private",
+        "A4": "having all that was looked at printed",
         "A5": "memories written from what others said",
+        "A6": "lessons drawn from work that read what others wrote",
+        "A7": "changing one's soul, definition, budget, schedule, or another's memory",
+        "A8": "text that has itself repeated",
         "A9": "content that pretends to be instructions",
         "A10": "mentions in code, quotes and addresses",
         "A11": "history of others",
+        "A12": "a poisoned memory that is to be taken back",
+        "A13": "altering the audit",
     },
     "On parsers (D…p)": {
         "D1p": "bodies without end",
@@ -229,27 +254,6 @@ ATTACKS = {
 ALONG_WITH = {"Q2": "D1"}
 
 #: Rows for which no test carries the id.
-OPEN = {
-    "D9": "a backup that is taken under load restores",
-    "I2": "one agent that hangs slows nobody",
-    "I5": "one broken definition does not stop the others",
-    "R1": "serving within 2 s after a kill, with 10,000 queued instructions",
-    "R2": "interrupted work resumes within 1 s of serving",
-    "L7": "a thousand agents",
-    "L9": "MCP sessions are bounded",
-    "G1": "a damaged database is detected, set aside and recovered as far as possible",
-    "G2": "the index of memory is rebuilt from files",
-    "G5": "the write-ahead log does not grow without bound",
-    "G6": "free space is watched",
-    "N3": "redirects to another host",
-    "N6": "secrets in what settings and errors show",
-    "N7": "SQL in names and filters",
-    "N8": "stored steps that are more than data",
-    "A1–A4": "private memories asked for by other agents",
-    "A6–A8": "what an agent learns, is and repeats after an injection",
-    "A12": "forgetting what was learned since a day",
-    "A13": "altering the audit",
-    "G10s": "skills that ask to be remembered",
-}
+OPEN: dict[str, str] = {}
 
 EVERY = {row: text for table in (PROMISES, ATTACKS) for group in table.values() for row, text in group.items()}

@@ -147,7 +147,14 @@ def test_importing_the_package_is_cheap() -> None:
 #: Importing one of these brings in libraries whose modules import each other.
 HEAVY = {
     f"agent_worker.{name}"
-    for name in ("backends.model_request", "backends.programs.acp_talk", "tools.mcp_client", "daemon.mcp")
+    for name in (
+        "backends.model_request",
+        "backends.model_anthropic",
+        "backends.model_openai",
+        "backends.programs.acp_talk",
+        "tools.mcp_client",
+        "daemon.mcp",
+    )
 }
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import string
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_worker.agents.hands import SHOWN
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
 from agent_worker.clock import TestClock
 from agent_worker.errors import Permanent
 from agent_worker.events import Delta, Event
-from agent_worker.redaction import FAMILIES, Redactor, secrets_in
+from agent_worker.redaction import FAMILIES, LONGEST_HELD, Passage, Redactor, secrets_in
+from agent_worker.routing import HEAD
+from agent_worker.storage.swap import content_hash
 from agent_worker.tools.tool import Call
+from agent_worker.workspaces import resources, workspace
+from agent_worker.workspaces.documents import Documents
 from tests.teams import open_team
 
 KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
@@ -206,6 +211,64 @@ def test_N5_time_grows_with_the_length_whatever_the_text(unit: str) -> None:
     assert time.process_time() - started < 2
 
 
+# --- a text that arrives in pieces
+
+
+def passed_on(redact: Redactor, pieces: Sequence[str]) -> list[str]:
+    passage = Passage(redact)
+    return [*(passage.add(piece) for piece in pieces), passage.end()]
+
+
+def cut_up(text: str, sizes: Sequence[int]) -> list[str]:
+    pieces, rest = [], text
+    for size in sizes:
+        pieces, rest = [*pieces, rest[:size]], rest[size:]
+    return [*pieces, rest]
+
+
+ODD = 'a pass "phrase" mit Ümläuten'
+KNOWING = Redactor(["correct-horse-battery-staple", ODD])
+BEFORE = ["", "Authorization: Bearer abcdef123456 ", "https://bob:pässwörd@host/x ", "look: -----BEGIN x-----END "]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*(secret for _, secret in CASES), "correct-horse-battery-staple", ODD, *BEFORE, "so ist es,"]),
+        max_size=4,
+    ),
+    st.lists(st.integers(1, 30), max_size=60),
+)
+def test_N5_however_a_text_is_cut_no_piece_of_a_secret_is_shown(said: list[str], sizes: list[int]) -> None:
+    text = " and ".join(said)
+    assert "".join(passed_on(KNOWING, cut_up(text, sizes))) == KNOWING(text)
+
+
+@pytest.mark.parametrize("secret", [*(secret for _, secret in CASES), "correct-horse-battery-staple", ODD])
+def test_N5_letter_by_letter_nothing_of_a_secret_is_shown(secret: str) -> None:
+    text = f"the key is {secret}\nand that is all"
+    shown = passed_on(KNOWING, list(text))
+    assert "".join(shown) == KNOWING(text)
+
+
+def test_what_is_being_written_is_shown_word_by_word() -> None:
+    passage = Passage(Redactor())
+    assert [passage.add(piece) for piece in ("Hel", "lo, wor", "ld. 好的，", "没问题", "\n")] == [
+        "",
+        "Hello, ",
+        "world. 好的，",
+        "没问题",
+        "\n",
+    ]
+    assert passage.end() == ""
+
+
+def test_a_word_without_end_is_not_held_for_ever() -> None:
+    passage = Passage(Redactor())
+    shown = [passage.add("x" * 1000) for _ in range(100)]
+    assert len("".join(shown)) >= 100_000 - LONGEST_HELD - 1000
+
+
 # --- where it is wired in
 
 
@@ -217,15 +280,37 @@ class Leaky:
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
         told = f"the key is {self._secret}, I think"
+        for start in range(0, len(told), 7):
+            hands.say(told[start : start + 7])
         if "fail" in turn.prompt:
             raise Permanent(f"401 for {self._secret}", hint=f"not {self._secret}")
         if not steps:
-            said = Call("c1", "channel_send", {"text": told})
-            return Reply(
-                told,
-                calls=(said, Call("c2", "my_status_set", {"status": told}), Call("c3", "no_such_tool", {"a": told})),
-            )
+            return Reply(told, calls=tuple(self._calls(told)))
         return Reply(told)
+
+    def _calls(self, told: str) -> Iterator[Call]:
+        wide = f"{'x' * (SHOWN - 40)}{told}"  # what is shown of it ends in the middle of the secret
+        for number, (tool, arguments) in enumerate(
+            [
+                ("channel_send", {"text": told}),
+                ("channel_send", {"text": "long " * 2000 + told}),
+                ("channel_send", {"text": f"{'l' * (HEAD - 30)} {told} {'long ' * 2000}"}),
+                ("my_status_set", {"status": told}),
+                ("no_such_tool", {"a": wide}),
+                (self._secret, {}),
+                ("team_doc_create", {"name": "a.md", "text": told}),
+                ("team_doc_append", {"name": "a.md", "text": told}),
+                ("resource_create", {"text": told}),
+                ("memory_write", {"key": self._secret, "value": told}),
+                ("note_write", {"title": told, "text": told}),
+                ("todo_add", {"text": told}),
+                ("team_proposal_create", {"question": told, "options": [told, "no"], "voters": ["user"]}),
+            ]
+        ):
+            yield Call(f"c{number}", tool, arguments)
+
+
+REFUSED = "select tool from call where not ok and run in (select id from run where workspace is not null)"
 
 
 def files_with(secret: str, folder: Path) -> list[Path]:
@@ -249,7 +334,17 @@ async def test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written
         await team.still()
         assert await team.states() == ["done", "done", "failed"]
         assert "[redacted:secret]" in "".join(await team.texts())
+        refused = await team.rows(REFUSED)
+        assert sorted(row["tool"] for row in refused) == ["[redacted:secret]", "no_such_tool"]
+        for kept in await team.rows("select id from resource"):
+            assert "[redacted:secret]" in (await team.read(resources.load, team.room.id, kept["id"])).text
+        room = await team.read(workspace.get, team.room.id)
+        document = await Documents(team.engine.stage.database, team.clock, room).read("a.md")
+        assert document.text.count("[redacted:secret]") == 2
+        assert document.revision == content_hash(document.text)
         assert not files_with(secret, tmp_path)
-    # Pieces of a text that is being written are not whole texts; they are shown and not kept.
-    told = [event for event in heard if not isinstance(event, Delta) and secret in json.dumps(event.as_record())]
-    assert not told
+    assert not [event for event in heard if secret in json.dumps(event.as_record())]
+    live = "".join(event.text for event in heard if isinstance(event, Delta))
+    assert "the key is [redacted:secret], I think" in live
+    assert secret not in live
+    assert not [event for event in heard if secret[:10] in json.dumps(event.as_record())]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import apsw
 
 HEAD = ("what", "measured", "CPU", "baseline in the same run", "ratio", "target", "met")
 
@@ -19,6 +23,8 @@ class Figure:
     ratio: float  #: measured against the baseline; its direction is said in `what` or `target`
     target: str = ""
     met: bool | None = None  #: None where nobody set a target
+    part: float | None = None  #: of the target that is used: 1 is all of it
+    cost: float | None = None  #: what a change is compared by: CPU seconds of one, or megabytes
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -76,6 +82,16 @@ def us(seconds: float) -> str:
 
 def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
+
+
+def machine(seconds: float) -> str:
+    """What the figures were taken on, for the end of a page."""
+    return (
+        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {platform.system()}, "
+        f"write-ahead log with `synchronous=full`. Measured in {seconds:.0f} s with {os.cpu_count()} processors at a "
+        f"load of {os.getloadavg()[0]:.0f}: above their number, absolute times grow and only the ratios can be "
+        "trusted.\n"
+    )
 
 
 def table(figures: Iterable[Figure]) -> str:

@@ -35,6 +35,8 @@ async def measure(folder: Path) -> list[Figure]:
             many["rss"] / none["rss"],
             f"≤ {MEGABYTES} MB",
             many["rss"] <= MEGABYTES,
+            many["rss"] / MEGABYTES,
+            cost=many["rss"],
         ),
         Figure(
             f"{AGENTS:,} idle agents, {SECONDS:g} s",

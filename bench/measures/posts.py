@@ -118,4 +118,6 @@ def _figure(what: str, ours: Series, bare: Series, *, wanted: bool = False) -> F
         ratio,
         f"≥ {PER_SECOND:,}/s or ≥ {OF_RAW} of it" if wanted else "",
         rate >= PER_SECOND or ratio >= OF_RAW if wanted else None,
+        min(PER_SECOND / rate, OF_RAW / ratio) if wanted else None,
+        cost=ours.cpu / count,
     )

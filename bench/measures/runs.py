@@ -48,6 +48,8 @@ async def _mention(folder: Path) -> Figure:
         value / plain.wall,
         f"≤ {TO_START * 1e3:g} ms",
         value <= TO_START,
+        value / TO_START,
+        cost=value,
     )
 
 
@@ -99,6 +101,8 @@ async def _steps(folder: Path) -> Figure:
         ours.cpu / bare.cpu,
         f"≤ {PER_STEP * 1e3:.1f} ms CPU",
         ours.cpu / STEPS <= PER_STEP,
+        ours.cpu / STEPS / PER_STEP,
+        cost=ours.cpu / STEPS,
     )
 
 
@@ -120,4 +124,6 @@ async def _team(folder: Path) -> Figure:
         ours.wall / MOMENT,
         f"≤ {ms(TO_QUIET)}",
         ours.wall <= TO_QUIET,
+        ours.wall / TO_QUIET,
+        cost=ours.cpu,
     )

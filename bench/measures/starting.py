@@ -71,4 +71,6 @@ def _figure(what: str, taken: float, floor: float) -> Figure:
         taken / floor,
         f"≤ {HELP_AT_MOST * 1e3:.0f} ms" if judged else "",
         taken <= HELP_AT_MOST if judged else None,
+        taken / HELP_AT_MOST if judged else None,
+        cost=taken,
     )

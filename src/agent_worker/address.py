@@ -10,7 +10,7 @@ An address says nothing about whether the agent or the workspace exists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent_worker.errors import BadInput
@@ -92,10 +92,12 @@ def check_tag(text: str) -> str:
     return text
 
 
-def canonical(text: str, names: Iterable[str]) -> str | None:
+def canonical(text: str, names: Collection[str]) -> str | None:
     """The one of `names` that is meant by `text`; names are unique ignoring case."""
     if not NAME.fullmatch(text):  # outside ASCII, lower() can turn a look-alike into a real name
         return None
+    if text in names:  # as nearly always: there may be thousands
+        return text
     return next((name for name in names if name.lower() == text.lower()), None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from agent_worker.agents.roster import Equipment, Roster
 from agent_worker.agents.schedule import Ticker
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.backend import Backend, Model
+from agent_worker.backends.characters import CHARACTERS
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.model_api import Catalogue, ModelApi
 from agent_worker.backends.programs.acp import Acp, Plain
@@ -30,7 +30,7 @@ from agent_worker.backends.programs.door import ToolDoor
 from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.opencode import OpenCode
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.program import Premises, Program, owner_of
 from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.backends.unfit import Unfit
@@ -43,6 +43,7 @@ from agent_worker.mirror import Mirror
 from agent_worker.outbound import host_of
 from agent_worker.redaction import Redactor, secrets_in
 from agent_worker.storage.files import Root
+from agent_worker.storage.space import Space
 from agent_worker.storage.sqlite import SqliteDatabase
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
@@ -62,6 +63,7 @@ class Settings:
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
+    space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Workshop:
     servers: McpPool
     gate: Gate
     premises: Premises
+    redact: Redactor = field(default_factory=Redactor)
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
     def equip(self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = "") -> Equipment:
@@ -96,13 +99,16 @@ class Workshop:
 
     def _backend(self, definition: AgentDefinition, root: Path, cwd: Path, who: str) -> Backend:
         match definition.backend:
+            case "mock" if definition.character:
+                return ToolLoop(CHARACTERS[definition.character]())
             case "mock":
                 model = MockModel(self.clock, definition.script)
                 self.mocks[definition.name] = model
                 return ToolLoop(model)
             case "sdk":
-                soon("agent_worker.backends.model_client")
-                return ToolLoop(ModelApi(self.catalogue, self._endpoint(definition)))
+                api = ModelApi(self.catalogue, self._endpoint(definition))
+                api.expect(definition.model or "")
+                return ToolLoop(api)
             case "claude":
                 return OneShot(Claude(), self._program(definition, root, cwd, who))
             case "codex":
@@ -119,11 +125,9 @@ class Workshop:
                 raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use sdk or mock")
 
     def _program(self, definition: AgentDefinition, root: Path, cwd: Path, who: str) -> Program:
-        # The same name in another project, or inline in a workflow, is somebody else.
-        place = hashlib.sha256(f"{root.resolve()}\0{who}".encode()).hexdigest()[:12]
         return Program(
             backend=definition.backend,
-            owner=f"{definition.name}-{place}",
+            owner=owner_of(definition.name, root, who),
             root=root,
             cwd=cwd,
             premises=self.premises,
@@ -159,6 +163,7 @@ class Workshop:
         if provider is None:
             return Endpoint()
         url = provider.base_url or ""
+        self.redact.register(secrets_in(os.environ, named=[(provider.api_key or "").strip("${}")]))
         # The gate has let it pass, so the user has seen this address, and which key goes there.
         allowed = (
             Approval(local=True, hosts=frozenset({host_of(url)} if url else ())) if not self.gate.is_open else None
@@ -173,18 +178,26 @@ def _close_libraries(registry: Registry) -> None:
 
 @asynccontextmanager
 async def open_engine(
-    settings: Settings | None = None, *, clock: Clock | None = None, door: ToolDoor | None = None
+    settings: Settings | None = None,
+    *,
+    clock: Clock | None = None,
+    door: ToolDoor | None = None,
+    redact: Redactor | None = None,
 ) -> AsyncIterator[Engine]:
-    """`door` is how coding programs reach our tools: without one there are none."""
+    """`door` is how coding programs reach our tools: without one there are none. `redact` knows more secrets."""
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
-    redact = Redactor(secrets_in(os.environ))
+    redact = redact or Redactor()
+    redact.register(secrets_in(os.environ))
     database = await SqliteDatabase.open(settings.database, bus, redact=redact)
     gate = Gate(settings.trust, clock)
     premises = Premises(door, settings.programs, os.environ, settings.approval)
-    workshop = Workshop(clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate, premises)
+    workshop = Workshop(
+        clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate, premises, redact
+    )
     registry, mirror = Registry(), Mirror(database, bus)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
-    supervisor = Supervisor(Floor(Pen(database, bus, clock, redact), registry, Limiter(clock), slots))
+    pen = Pen(database, bus, clock, redact)
+    supervisor = Supervisor(Floor(pen, registry, Limiter(clock), slots, space=settings.space))
     roster = Roster(database, clock, registry, mirror, workshop.equip)
     roster.ticker = Ticker(database, clock)
     await supervisor.start()
@@ -192,6 +205,7 @@ async def open_engine(
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
     stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment)
     stage = replace(stage, remotes=remotes, testbench=workshop.testbench, programs=settings.programs)
+    stage = replace(stage, home=settings.trust, space=settings.space)
     try:
         yield Engine(stage, workshop)
     finally:

@@ -40,7 +40,7 @@ class Event:
         return replace(self, **said)
 
 
-TEXTS = frozenset({"text", "reason", "arguments"})
+TEXTS = frozenset({"text", "reason", "arguments", "tool"})
 
 
 _known: dict[type[Event], tuple[str, ...]] = {}  # asked for every event, and `fields` is slow

@@ -6,9 +6,12 @@ a half-made module. The MCP and model libraries share modules that do, so whoeve
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 taking_turns = threading.RLock()
 _begun: set[str] = set()
@@ -21,6 +24,24 @@ def soon(module: str) -> None:
         threading.Thread(target=_import, args=(module,), name=f"import {module}", daemon=True).start()
 
 
+@contextmanager
+def for_good() -> Iterator[None]:
+    """Import something large without collections of garbage.
+
+    A library is up to a million objects that live as long as the process. A collection that walks over them stops
+    every thread for a tenth of a second, during the import and at any time after it, and finds nothing.
+    """
+    known, collecting = len(sys.modules), gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        if len(sys.modules) > known:
+            gc.freeze()
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def _import(module: str) -> None:
-    with taking_turns:
+    with taking_turns, for_good():
         importlib.import_module(module)

@@ -18,6 +18,7 @@ from agent_worker.storage.database import Row, Transaction
 
 Source = Literal["dm", "workspace", "channel", "schedule"]
 End = Literal["done", "failed", "incomplete", "cancelled", "dead"]
+TOGETHER = 50  # mentions that one run answers at most; the others are left to the next
 
 
 class Lane(IntEnum):
@@ -137,7 +138,7 @@ def head(tx: Transaction, agent: str, *, now: int, ageing: Ageing) -> Row | None
 
 
 def companions(tx: Transaction, first: Row) -> list[Row]:
-    """Queued mentions of the same agent in the same place are taken together.
+    """Queued mentions of the same agent in the same place are taken together, as many as one prompt can show.
 
     Not with one whose worker died: it is tried by itself, so that it dies of its own fault or not at all.
     """
@@ -146,10 +147,11 @@ def companions(tx: Transaction, first: Row) -> list[Row]:
     return tx.all(
         """select * from instruction
             where agent = :agent and state = 'queued' and source = 'channel' and workspace = :workspace and id <> :id
-            order by ord""",
+            order by lane, ord limit :others""",
         agent=first["agent"],
         workspace=first["workspace"],
         id=first["id"],
+        others=TOGETHER - 1,
     )
 
 
@@ -193,7 +195,9 @@ def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str |
 def goes_on(tx: Transaction, row: Row) -> bool:
     """Has its work been continued already?"""
     later = tx.one(
-        "select 1 as one from instruction where work = :work and ord > :ord limit 1", work=row["work"], ord=row["ord"]
+        "select 1 as one from instruction where work = :work and work <> id and ord > :ord limit 1",
+        work=row["work"],
+        ord=row["ord"],
     )
     return later is not None
 
@@ -362,16 +366,16 @@ HELD = """
    select 1 from attention t where t.sort = 'failure' and t.state = 'open' and t.ref = a.id))"""
 
 
-def going_on(tx: Transaction, workspace: str) -> int:
-    """How much work of a workspace is under way, or will be without a person who lets it."""
+def going_on(tx: Transaction, workspace: str) -> bool:
+    """Is work of a workspace under way, or will be without a person who lets it?"""
     row = tx.one(
-        f"""select count(*) as n
+        f"""select 1 as one
               from instruction i join workspace w on w.id = i.workspace join agent a on a.id = i.agent
              where i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
-               and (i.state = 'running' or w.paused = '' and not ({HELD}))""",
+               and (i.state = 'running' or w.paused = '' and not ({HELD})) limit 1""",
         workspace=workspace,
     )
-    return int(row["n"]) if row else 0
+    return row is not None
 
 
 def held(tx: Transaction, workspace: str) -> list[Row]:
@@ -379,6 +383,7 @@ def held(tx: Transaction, workspace: str) -> list[Row]:
     return tx.all(
         f"""select distinct a.name, case when a.paused <> '' then a.paused else a.reason end as reason
               from instruction i join agent a on a.id = i.agent
-             where i.workspace = :workspace and {HELD} order by a.name""",
+             where i.workspace = :workspace and i.state in ('queued', 'running', 'waiting') and {HELD}
+             order by a.name""",
         workspace=workspace,
     )

@@ -44,15 +44,17 @@ class Mirror:
         self._places: dict[Target, tuple[Root, str]] = {}  # where, and the file (or the folder of dated files)
         self._written: dict[Target, int] = {}
         self._behind: set[Target] = set()
-        self._kept: dict[str, set[str]] = {}  # room → resources that have their file there
+        self._lacking: dict[str, set[str]] = {}  # room that was looked through → resources without their file there
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._unlisten = bus.listen(self._hear)
         self._task = asyncio.create_task(self._follow(), name="mirror")
 
-    def watch(self, target: Target, root: Root, path: str) -> None:
-        """Keep this file up to date from now on, beginning with whatever it lacks."""
+    def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:
+        """Keep this file up to date from now on, beginning with whatever it lacks: after `written`, if that is known."""
+        if written is not None and target not in self._places:  # else we know better
+            self._written[target] = written
         self._places[target] = (root, path)
         self._note(target)
 
@@ -60,7 +62,7 @@ class Mirror:
         self._places.pop(target, None)
         self._written.pop(target, None)
         if target.agent is None and target.workspace:
-            self._kept.pop(target.workspace, None)
+            self._lacking.pop(target.workspace, None)
 
     async def flush(self) -> None:
         """Wait until the files hold all that was committed before."""
@@ -74,7 +76,11 @@ class Mirror:
 
     def _hear(self, event: Event) -> None:
         match event:
-            case Posted(workspace=room) | ResourceKept(workspace=room):
+            case Posted(workspace=room):
+                self._note(Target(room, None))
+            case ResourceKept(workspace=str(room), id=id):
+                if room in self._lacking:
+                    self._lacking[room].add(id)
                 self._note(Target(room, None))
             case Talked(workspace=room, agent=agent):
                 self._note(Target(room, agent))
@@ -96,6 +102,7 @@ class Mirror:
                 except (OSError, AgentWorkerError):  # the record is safe; the file follows at the next event
                     log.exception("could not write the log of %s", target)
                     self._written.pop(target, None)  # some of it may have arrived: look again
+                    self._lacking.pop(target.workspace or "", None)
             self._idle.set()
 
     async def _catch_up(self, target: Target) -> None:
@@ -113,12 +120,15 @@ class Mirror:
             await self._keep_resources(root, target.workspace)
 
     async def _keep_resources(self, root: Root, room: str) -> None:
-        if room not in self._kept:
-            self._kept[room] = await asyncio.to_thread(_resources_on_disk, root)
-        for id in set(await self._database.read(resources.ids, room)) - self._kept[room]:
+        lacking = self._lacking.get(room)
+        if lacking is None:
+            lacking = self._lacking[room] = set()  # what is kept from now on is heard of
+            there = await asyncio.to_thread(_resources_on_disk, root)
+            lacking |= set(await self._database.read(resources.ids, room)) - there
+        for id in tuple(lacking):
             kept = await self._database.read(resources.load, room, id)
             await asyncio.to_thread(root.replace, f"{RESOURCES}/{id}", kept.text)
-            self._kept[room].add(id)
+            lacking.discard(id)
 
 
 def _resources_on_disk(root: Root) -> set[str]:

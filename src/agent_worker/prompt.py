@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from agent_worker.workspaces.channel import as_line
 
 CHARACTERS_PER_TOKEN = 4
+NAMES = 40  # of members that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Brief:
     workflow_note: str = ""
     workspace: str | None = None  #: its name, for people
     members: Sequence[str] = ()
+    members_left_out: int = 0
     offices: Sequence[str] = ()  #: who coordinates, who owns the documents: a sentence each
     tools: Sequence[str] = ()
     digest: Sequence[Line] = ()
@@ -127,15 +129,22 @@ def place(brief: Brief) -> Section | None:
             f"You are {brief.name}, in a direct conversation with {brief.sender}. Your final text is the reply. {fence}"
         )
     else:
-        others = [name for name in brief.members if name != brief.name]
+        others = _others(brief)
         text = (
             f"You are {brief.name}, working in the workspace {brief.workspace}"
-            f"{' with ' + ', '.join(others) if others else ''}. Your final text is posted to the channel, unless you "
+            f"{' with ' + others if others else ''}. Your final text is posted to the channel, unless you "
             "already posted with channel_send. Write @name to call on a member, @all for everyone, @user for the "
             f"person; whom you do not name will not be woken. End without text if there is nothing to say. "
             f"{''.join(f'{office} ' for office in brief.offices)}{fence}"
         )
     return _clipped("place", text, limit=1000, source="agent-worker")
+
+
+def _others(brief: Brief) -> str:
+    """A crowd is not named whole: it would push out the rules that stand behind it."""
+    names = [name for name in brief.members if name != brief.name]
+    more = len(names[NAMES:]) + brief.members_left_out
+    return ", ".join(names[:NAMES]) + (f" and {more} others (team_members lists them)" if more else "")
 
 
 def memory(brief: Brief) -> Section | None:

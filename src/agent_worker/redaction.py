@@ -2,8 +2,9 @@
 
 Two things are known: the values of this machine's own secrets, and what twelve families of keys look like. What is
 found becomes `[redacted:kind]`; redacting twice changes nothing more. The time grows with the length of the text.
-Give it whole texts: of a secret that is cut in two, neither half is recognised, so a stream is redacted where its
-pieces have been put together. Not here: what the process itself uses, which stays as it is.
+Give it whole texts, and cut them afterwards: of a secret that is cut in two, neither half is recognised. A text that
+arrives in pieces is a `Passage`, which holds back what may yet become a secret.
+Not here: what the process itself uses, which stays as it is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import partial
 from urllib.parse import quote
 
 SHORTEST = 8  #: characters; a shorter value would be found in honest words
+LONGEST_HELD = 16 * 1024  #: characters of a text in pieces that may wait for what comes next
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY"
@@ -50,6 +52,7 @@ def _family(kind: str, hints: str, pattern: str) -> Family:
 
 _BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_ENDED = re.compile(_END)
 _GIVEN = r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"  # between a name and its value: in a header, YAML, JSON, JSON in JSON
 # `task-…` is no key; but in JSON a key at the beginning of a line comes after the letter of `\n`.
 _WORD_START = r"(?:(?<![A-Za-z0-9]sk-)|(?<=\\[nrt]sk-))"
@@ -97,6 +100,16 @@ FAMILIES = (
     _family("openai", "sk-", rf"(sk-{_WORD_START}(?=[A-Za-z_-]{{0,40}}[0-9])[\w-]{{20,}})"),
 )
 
+#: At the end of a text, what stands before a secret and belongs to it.
+_BEFORE_ONE = re.compile(
+    rf"(?i:authorization|secret_?access_?key){_GIVEN.replace(':=]', ':=]?')}"
+    r"(?:(?i:bearer|basic|token|apikey)\s{0,3})?\Z",
+    re.ASCII,
+)
+_IN_AN_ADDRESS = re.compile(r"://[^\s/]*\Z")
+_OF_A_WORD = "".join(map(chr, range(ord("!"), ord("~") + 1)))
+_is_word = re.compile(r"[!-~]+").fullmatch
+
 _HINTS = tuple(hint for family in FAMILIES for hint in family.hints)
 #: Looked for only where the character is: most of what people write has neither.
 _HINTS_BY_CHARACTER = tuple((c, tuple(hint for hint in _HINTS if c in hint)) for c in "_-")
@@ -116,6 +129,14 @@ class Redactor:
         known = {spelling for value in values for spelling in _spellings(value.strip())}
         # The longest first: one secret may be a part of another.
         self._values = tuple(sorted(known.union(self._values), key=lambda value: (-len(value), value)))
+
+    def begun(self, text: str) -> int:
+        """Where at its end a secret may have begun; the length of the text when none has."""
+        start = _begun(text)
+        for value in self._values:
+            if not _is_word(value):
+                start = min(start, _begun_with(value, text, start))
+        return start
 
     def __call__(self, text: str) -> str:
         """The text as it was, when there is nothing to hide."""
@@ -141,6 +162,51 @@ def _without_families(text: str) -> str:
         if any(hint in text for hint in family.hints):
             text = _between_markers(text, family.hidden_in)
     return text
+
+
+class Passage:
+    """A text that is shown while it is being written: no piece that is given out holds a secret or a part of one."""
+
+    def __init__(self, redact: Redactor) -> None:
+        self._redact = redact
+        self._held = ""
+
+    def add(self, piece: str) -> str:
+        """What can be shown now: all but what may yet turn out to be secret."""
+        self._held += piece
+        begun = self._redact.begun(self._held)
+        if len(self._held) - begun > LONGEST_HELD:  # no key, and no word, is that long
+            begun = len(self._held)
+        ready, self._held = self._held[:begun], self._held[begun:]
+        return self._redact(ready)
+
+    def end(self) -> str:
+        """The rest: it is whole now."""
+        ready, self._held = self._held, ""
+        return self._redact(ready)
+
+
+def _begun(text: str) -> int:
+    """Where one that anybody would recognise may have begun: in the last word, a header, an address, a block."""
+    start = len(text.rstrip(_OF_A_WORD))
+    if before := _BEFORE_ONE.search(text, max(0, start - 80), start):
+        start = before.start()
+    if address := _IN_AN_ADDRESS.search(text, max(0, len(text) - 800)):
+        start = min(start, address.start())
+    if (block := text.rfind("-----BEGIN")) >= 0:
+        ended = _ENDED.search(text, block)
+        if ended is None or start < ended.end():
+            start = min(start, block)
+    return start
+
+
+def _begun_with(value: str, text: str, start: int) -> int:
+    """Where the value stands across `start`, or where the text ends with its beginning; else the end of the text."""
+    whole = text.rfind(value)
+    if whole >= 0 and whole < start < whole + len(value):
+        return whole
+    longest = min(len(text), len(value) - 1)
+    return len(text) - next((size for size in range(longest, 0, -1) if text.endswith(value[:size])), 0)
 
 
 def secrets_in(environment: Mapping[str, str], *, named: Collection[str] = ()) -> Iterator[str]:

@@ -120,7 +120,7 @@ def _mentions(speech: Speech, agents: Mapping[str, str]) -> Mentions:
 
 
 def _post(tx: Transaction, speech: Speech, called: tuple[str, ...], *, now: int) -> Message:
-    text, resource = speech.text, None
+    text, resource = tx.redact(speech.text), None
     if len(text.encode("utf-8", "surrogatepass")) > LONG_MESSAGE:
         kept = resources.store(tx, speech.workspace, text)
         resource = kept.id

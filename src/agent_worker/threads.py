@@ -70,9 +70,9 @@ def recent(tx: Transaction, agent: str, context: str, count: int) -> list[Talk]:
 
 
 def before(tx: Transaction, agent: str, context: str, seq: int | None, count: int) -> list[Talk]:
-    """The lines before a seq (None: the end), oldest first."""
+    """The lines before a seq (None: the end), oldest first; not those that were held back."""
     rows = tx.all(
-        """select * from talk where agent = :agent and context = :context and seq < :seq
+        """select * from talk where agent = :agent and context = :context and seq < :seq and held = 0
             order by seq desc limit :count""",
         agent=agent,
         context=context,
@@ -91,6 +91,16 @@ def since(tx: Transaction, agent: str, context: str, seq: int, *, limit: int = 5
         limit=limit,
     )
     return [Talk.of(row) for row in rows]
+
+
+def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = None) -> int:
+    """No prompt shows what was said from a time on, or in one run. It stays in the record. How many lines that is."""
+    return tx.run(
+        "update talk set held = 1 where agent = :agent and held = 0 and at >= :at and (:run is null or run = :run)",
+        agent=agent,
+        at=at,
+        run=run,
+    )
 
 
 def last_seq(tx: Transaction, agent: str, context: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -149,6 +150,31 @@ async def test_mentions_that_wait_together_are_all_in_the_prompt(team: Team) -> 
         await team.post("user", f"@alice question-{n}")
     await team.elapse(30)
     assert all(f"question-{n}" in seen[1] for n in range(3))
+
+
+async def test_no_mention_is_answered_without_having_been_shown_however_many_wait(team: Team) -> None:
+    seen: list[str] = []
+
+    class Reader:
+        async def reply(self, turn, steps: list[PastStep], hands):  # type: ignore[no-untyped-def]
+            seen.append(turn.prompt)
+            await team.clock.sleep(10)
+            return Reply("read")
+
+    team.employ("alice", Reader())
+    await team.dm("alice", "think")
+    await team.elapse(1)
+    for n in range(60):
+        await team.post("user", f"[w{n}w]", to="alice")  # each is work of its own, and older than any mention
+    for n in range(130):
+        await team.post("user", f"@alice [q{n}q]")
+    await team.elapse(41)
+    given = ["".join(re.findall(r"(?:your inbox|asks you) «.*?\n«/", prompt, re.DOTALL)) for prompt in seen]
+    for n in range(130):
+        assert [number for number, shown in enumerate(given) if f"[q{n}q]" in shown] == [1 + n // 50]
+    assert {row["state"] for row in await team.rows("select state from instruction where source = 'channel'")} == {
+        "done"
+    }
 
 
 async def test_what_the_answer_rule_says_does_not_depend_on_being_pushed_aside(team: Team) -> None:

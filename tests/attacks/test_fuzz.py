@@ -14,7 +14,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from tests.attacks.insider import AGENT, Insider, environ_with_insider, holding
-from tests.faults.report import LONG
+from tests.faults.report import LONG, report
 from tests.shells.served import Served, served
 
 from agent_worker.service.catalogue import OPERATIONS
@@ -86,6 +86,7 @@ def put(caller: Insider, case: schemathesis.Case) -> None:
         arguments = {name: KNOWN.get(name, value) for name, value in arguments.items()}
     answer = caller.ask("tools/call", name=case.path.strip("/"), arguments=arguments)
     assert answer.status < 500, answer
+    report.count("D8p calls")
     assert b"Traceback" not in answer.body
     said = answer.json
     assert said.get("error", {}).get("code") != -32603, said  # internal error

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.attacks.insider import AGENT, Insider, environ_with_insider, holding
+from tests.faults.report import LONG
 from tests.shells.served import Served, served
 
 ROOM = "agents: { alice: { ref: alice }, bob: { ref: bob } }\n"
@@ -74,7 +75,8 @@ def test_M12_what_others_asked_is_not_for_an_agent_to_cancel(daemon: Served, ali
 
 
 def test_M12_a_thousand_proposals_are_ten(daemon: Served, alice: Insider) -> None:
-    outcomes = [alice.call("team_proposal_create", question=f"{n}?", voters=["user"])[0] for n in range(1000)]
+    tries = 1000 if LONG else 100
+    outcomes = [alice.call("team_proposal_create", question=f"{n}?", voters=["user"])[0] for n in range(tries)]
     assert sum(outcomes) == 10
     shown = daemon.client.request("GET", daemon.query("/proposals?at=@review&open=true"))[1]
     assert len(shown) == 10

@@ -7,7 +7,7 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,7 +67,7 @@ class Bench:
         return ModelApi(self.catalogue, Endpoint(base_url=self.server.url(mode, suffix), api_key="$TEST_KEY"))
 
     def turn(self, family: str, **changes: Any) -> Turn:
-        return replace(TURN, model=MODELS[family], **changes)
+        return replace(TURN, **{"model": MODELS[family]} | changes)
 
     async def ask(self, family: str, mode: str, steps: Sequence[PastStep] = (), **changes: Any) -> Reply:
         return await self.model(family, mode).reply(self.turn(family, **changes), steps, self.hands)
@@ -171,6 +171,67 @@ async def test_after_a_restart_an_answer_is_sent_back_as_it_came(bench: Bench, f
         await again.ask(family, "ok", [PastStep(stored, {"x1": Result("3")})])
         assert without_cache(again.sent()) == without_cache(before)
         await again.catalogue.close()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_the_body_is_the_one_that_the_vendors_library_makes(bench: Bench, family: str) -> None:
+    from pydantic_ai.models import infer_model
+    from pydantic_ai.providers import infer_provider_class
+
+    reply = await bench.play(family, Answer("Hm.", (Ask("add", {"a": 1, "b": 2}, "x1"),)))
+    past = [PastStep(reply, {"x1": Result("3")})]
+    await bench.ask(family, "ok", past)
+    ours = bench.sent()
+
+    kind, suffix = {"anthropic": ("anthropic", ""), "chat": ("openai-chat", "/v1"), "responses": ("openai", "/v1")}[
+        family
+    ]
+    provider = infer_provider_class(kind)(base_url=bench.server.url("ok", suffix), api_key=KEY)
+    name = MODELS[family].partition("/")[2]
+    await bench.catalogue.add(f"plain/{name}", infer_model(f"{kind}:{name}", provider_factory=lambda _: provider))
+    await bench.model(family, "ok").reply(bench.turn(family, model=f"plain/{name}"), past, bench.hands)
+    assert list(ours.items()) == list(bench.sent().items())
+    await provider.client.close()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_past_step_is_sent_again_without_much_ado(bench: Bench, family: str) -> None:
+    """Counted in calls of functions, which are the same on every machine."""
+    replies = [Reply("", (Call(f"x{n}", "add", {"a": n, "b": 1}),)) for n in range(60)]
+    steps = [PastStep(reply, {reply.calls[0].id: Result("3")}) for reply in replies]
+    await bench.ask(family, "ok", steps)  # what is made once for each step is made
+    few, many = [await calls_made(bench.ask(family, "ok", some)) for some in (steps[:10], steps)]
+    assert (many - few) / 50 < 250
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_tool_is_offered_again_without_much_ado(bench: Bench, family: str) -> None:
+    tools = tuple(replace(ADD, name=f"add{n}", schema=dict(ADD.schema)) for n in range(50))
+    for some in (tools[:10], tools):
+        await bench.ask(family, "ok", tools=some)
+    few, many = [await calls_made(bench.ask(family, "ok", tools=some)) for some in (tools[:10], tools)]
+    assert (many - few) / 40 < 45
+
+
+async def test_tools_that_share_a_schema_keep_their_names(bench: Bench) -> None:
+    for name in ("plus", "add"):
+        await bench.ask("chat", "ok", tools=(replace(ADD, name=name),))
+        assert bench.sent()["tools"][0]["function"]["name"] == name
+
+
+async def calls_made(work: Awaitable[object]) -> int:
+    count = 0
+
+    def seen(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(seen)
+    try:
+        await work
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 def without_cache(body: Any) -> Any:
@@ -527,3 +588,13 @@ def test_importing_it_does_not_import_the_model_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("used", "unused"), [("openai", "anthropic"), ("anthropic", "openai")])
+def test_a_model_of_one_vendor_does_not_import_the_library_of_another(used: str, unused: str) -> None:
+    """Each takes seconds to import, and tens of megabytes."""
+    code = f"import sys, agent_worker.backends.model_request, agent_worker.backends.model_{used}; " + (
+        f"print('{used}' in sys.modules, '{unused}' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True False"

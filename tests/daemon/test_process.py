@@ -281,7 +281,7 @@ def test_X8_one_record_is_one_line_and_the_token_is_not_in_it(home: Path) -> Non
     messages = [record["message"] for record in records(home)]
     assert forged in messages
     assert "forged" not in messages
-    assert "Bearer [token]" in messages
+    assert "Bearer [redacted:secret]" in messages
     assert (home / LOG_FILE).read_text().isascii()
 
 

@@ -83,6 +83,17 @@ def test_memory(shell: Shell) -> None:
     assert (shell.cwd / ".agents" / "carol" / "memory" / "core.yaml").read_text().startswith("release-day:")
 
 
+@pytest.mark.timeout(180)
+def test_keeping_it_safe(shell: Shell) -> None:
+    said = follow(shell, "keeping-it-safe.md")
+    assert said["backup ../before.db"].startswith("../before.db")
+    assert "messages from ../before.db" in said["restore ../before.db"]
+    assert "is kept as " in said["restore ../before.db"]
+    assert "database: whole" in said["doctor"]
+    assert "disk: " in said["doctor"]
+    assert said["gc"] == "nothing\n"
+
+
 def test_the_files_of_the_first_team_are_valid(tmp_path: Path) -> None:
     (agent,) = re.findall(r"```yaml\n(.*?)```", (GUIDES / "first-team.md").read_text(), re.DOTALL)
     (tmp_path / ".agents").mkdir()

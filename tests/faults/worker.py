@@ -96,6 +96,8 @@ class Life:
                     case {"keys": _}:
                         known = await engine.stage.database.read(_keys)
                         self.report(keys=known)
+                    case {"backup": path}:
+                        self._spawn(self._back_up(engine, path))
                     case {"retry": id}:
                         now = micros(engine.stage.clock.now())
                         self.report(retried=await engine.stage.database.write(rescue.continue_work, id, now=now))
@@ -128,6 +130,10 @@ class Life:
             self.report(refused=key, code=error.code, why=error.message)
         else:
             self.report(accepted=key, id=receipt.id)
+
+    async def _back_up(self, engine: Engine, path: str) -> None:
+        await engine.stage.database.back_up(Path(path), {"trust.json": b"{}"})
+        self.report(backed_up=path)
 
     async def _quiet(self, engine: Engine) -> None:
         """Nothing left to do, in rooms and in personal conversations."""

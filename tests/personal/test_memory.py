@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -301,3 +302,12 @@ def test_F11_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFact
     for key, value in entries.items():
         memory.write(home, Entry(key, value, "working"))
     assert known(home) == entries
+
+
+def test_what_an_agent_remembers_at_the_same_moment_is_all_kept(home: Root) -> None:
+    """It may make several calls in one step: they are not somebody else's edits."""
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda n: memory.write(home, Entry(f"k{n}", "v", "working")), range(40)))
+    assert outcomes == ["new"] * 40
+    assert {entry.key for entry in memory.load(home).entries} == {f"k{n}" for n in range(40)}
+    assert memory.files(home) == ["working"]

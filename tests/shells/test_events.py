@@ -209,6 +209,7 @@ def test_L6_readers_that_stop_reading_hurt_only_themselves(daemon: Served) -> No
     connection, events = follow(daemon, "/events", f"Last-Event-ID: {seen[-1]}")
     with connection:
         assert int(next(events)["id"]) == seen[-1] + 1
+    assert "without completing response" not in daemon.log()  # they were cut off on purpose: that is no error
 
 
 def _is_told_of_each(daemon: Served) -> None:
@@ -279,6 +280,18 @@ def test_R6_at_the_end_every_reader_gets_a_last_event(tmp_path: Path) -> None:
         assert time.monotonic() - began < 10
 
 
+def test_R6_one_who_does_not_read_is_cut_off_at_the_end_and_that_is_no_error(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        daemon.do("POST", "/workflows", workflow="review")
+        flood(daemon, 1500)
+        with daemon.connect(receive_buffer=4096) as stuck:
+            stuck.sendall(daemon.head("GET", "/events?after=0") + b"\r\n")
+            daemon.settled_rss()  # it has sent as much as the system takes
+            daemon.client.request("POST", "/shutdown", {})
+            daemon.process.wait(timeout=10)
+        assert '"ERROR"' not in daemon.log()
+
+
 async def test_a_silent_stream_shows_that_it_is_alive() -> None:
     pinged_twice = asyncio.Event()
     sent: list[bytes] = []
@@ -303,6 +316,7 @@ async def test_a_silent_stream_shows_that_it_is_alive() -> None:
         return {}
 
     stream = Silent()
-    await EventResponse(stream, ended=lambda: None, ping=0.01)({}, receive, send)
+    response = EventResponse(stream, ended=lambda: None, closing=asyncio.Event(), ping=0.01)
+    await response({}, receive, send)
     assert sent[-2:] == [b"id: 7\nevent: late\ndata: {}\n\n", b""]
     assert stream.closed

@@ -11,6 +11,7 @@ import pytest
 
 from agent_worker.errors import StorageFault
 from agent_worker.events import Bus, Posted, WorkspaceChanged
+from agent_worker.storage import sqlite
 from agent_worker.storage.database import Transaction
 from agent_worker.storage.sqlite import SqliteDatabase, connect
 
@@ -44,6 +45,18 @@ async def test_an_event_that_cannot_be_stored_fails_its_own_change_only(database
     assert isinstance(first, TypeError)
     assert second is None
     assert await database.write(lambda tx: len(tx.all("select * from event"))) == 1
+
+
+async def test_old_events_go_while_the_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "EVENTS_KEPT", 50)
+    monkeypatch.setattr(sqlite, "EVENTS_OVER", 10)
+    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
+    for _ in range(200):
+        await database.write(tell, "again")
+    (row,) = await database.read(lambda tx: tx.all("select min(id) as oldest, max(id) as newest from event"))
+    assert row["newest"] == 200
+    assert 50 <= 200 - row["oldest"] + 1 <= 60
+    await database.close()
 
 
 async def test_a_change_that_fails_takes_nobody_elses_with_it(database: SqliteDatabase) -> None:

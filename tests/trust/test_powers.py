@@ -337,3 +337,37 @@ def test_a_difference_shows_lines_that_went_and_came_however_long_the_text() -> 
     changed = [*many[:40_000], "new", *many[40_001:]]
     assert difference("\n".join(many), "\n".join(changed)) == "@@ line 40001 @@\n-40000\n+new"
     assert difference("same", "same") == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "label"),
+    [
+        ("", ""),
+        ("tools: [read_file]", "U"),
+        ("tools: [bash]", "U"),
+        ("tools: [read_file, write_file]", "UX"),
+        ("tools: [write_file]\nenv: [GITHUB_TOKEN]", "SX"),
+        ("skills: [skills]", "U"),
+        ("skills: [skills]\nenv: [GITHUB_TOKEN]", "US"),
+        ("tools: [read_file, edit_file]\nenv: [GITHUB_TOKEN]", "USX"),
+        ("tools: [{name: bash, network: true}]\nenv: [GITHUB_TOKEN]", "USX"),
+        ("tools: [{name: bash, unsafe: true}]", "USX"),
+        ("tools: ['./tools.py:act']", "USX"),
+        ("mcp_servers: {docs: {url: 'http://127.0.0.1:9/mcp'}}", "USX"),
+        ("backend: claude\naccess: read\nprompt: {system: x}", "US"),
+        ("backend: claude\nprompt: {system: x}", "USX"),
+        ("backend: codex\naccess: full\nprompt: {system: x}", "USX"),
+    ],
+)
+def test_B7_whoever_reads_from_outside_holds_secrets_and_acts_needs_a_yes(
+    tmp_path: Path, written: str, label: str
+) -> None:
+    (tmp_path / "tools.py").write_text("def act() -> str:\n    'Act.'\n    return ''\n")
+    (tmp_path / "skills").mkdir()
+    (tmp_path / ".agents").mkdir()
+    text = written if written.startswith("backend") else f"backend: mock\n{written}\n"
+    (tmp_path / ".agents" / "alice.yaml").write_text(text)
+    alice = load_project(tmp_path).agents["alice"]
+    assert alice.label == label
+    if label == "USX":
+        assert powers_of_agent(alice, tmp_path)

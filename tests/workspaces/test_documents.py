@@ -13,7 +13,7 @@ from agent_worker.clock import TestClock
 from agent_worker.errors import AgentWorkerError, BadInput, NotFound, Stale
 from agent_worker.storage.files import Root
 from agent_worker.workspaces import workspace
-from agent_worker.workspaces.documents import LIMIT, Author, Documents, revisions
+from agent_worker.workspaces.documents import LIMIT, Author, Documents, revised, revisions
 
 ALICE, BOB = Author("alice"), Author("bob")
 STORES = {"file": "workspace: { provider: file }\n", "sqlite": "workspace: { provider: sqlite }\n"}
@@ -48,6 +48,24 @@ async def test_what_was_written_is_read(team: Team) -> None:
     written = await documents.write("plans/release.md", "one", base=None, by=ALICE)
     assert await documents.read("plans/release.md") == written
     assert await documents.names() == ["plans/release.md"]
+
+
+async def test_a_document_that_only_grows_is_stored_once_and_has_all_its_revisions(team: Team) -> None:
+    documents = await documents_of(team)
+    for number in range(50):
+        await documents.append("log.md", f"line {number}\n", by=Author("alice", key=f"call {number}"))
+    now = await documents.read("log.md")
+    (stored,) = await team.rows("select sum(length(text)) as characters from document where name = 'log.md'")
+    assert stored["characters"] <= 2 * len(now.text)
+    for n in (1, 2, 25, 50):
+        before, after = await team.read(revised, team.room.id, "log.md", n)
+        assert (before.count("\n"), after.count("\n")) == (n - 1, n)
+        assert now.text.startswith(after)
+    again = await documents.append("log.md", "line 7\n", by=Author("alice", key="call 7"))
+    assert again.text.endswith("line 7\n")
+    assert again.text.count("\n") == 8
+    await documents.write("log.md", "anew", base=now.revision, by=ALICE)
+    assert await team.read(revised, team.room.id, "log.md", 51) == (now.text, "anew")
 
 
 async def test_a_write_on_the_revision_that_was_read_replaces_it(team: Team) -> None:
@@ -181,6 +199,9 @@ async def test_D8_an_edit_in_the_very_moment_is_kept_and_so_is_ours_and_the_pers
 
         async def read(self, query, *args, **kwargs):  # type: ignore[no-untyped-def]
             return await database.read(query, *args, **kwargs)
+
+        def redact(self, text: str) -> str:
+            return text
 
         async def close(self) -> None: ...
 

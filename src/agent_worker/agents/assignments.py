@@ -13,7 +13,7 @@ from agent_worker import attention, identities, instructions, limits, steps
 from agent_worker.agents.failure import LONGEST_WAIT
 from agent_worker.agents.telling import answer_dm, notice
 from agent_worker.backends.backend import PastStep, Reply
-from agent_worker.errors import Fenced
+from agent_worker.errors import BadInput, Fenced
 from agent_worker.events import Ended, Started, Stepped
 from agent_worker.identities import Fence
 from agent_worker.instructions import Ageing, Instruction
@@ -50,6 +50,7 @@ class Assignment:
     past: tuple[PastStep, ...]
     done_before: int = 0  #: of those steps, how many an earlier instruction did that this one continues
     others_wait: bool = False  #: more work was queued when this was taken; it may be lifted meanwhile
+    unreadable: BadInput | None = None  #: why what earlier runs left cannot be gone on with
 
     @property
     def lead(self) -> Instruction:
@@ -139,24 +140,29 @@ def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, n
             attempt=first["attempts"] + 1,
         )
     )
+    past, unreadable = _past(tx, first["work"])
     return Assignment(
         run=run,
         fence=fence,
         name=terms.name,
         project=me["project"],
         taken=tuple(map(Instruction.of, rows)),
-        past=_past(tx, first["work"]),
+        past=past,
         done_before=_done_before(tx, first),
         others_wait=instructions.any_queued(tx, fence.agent),
+        unreadable=unreadable,
     )
 
 
-def _past(tx: Transaction, work: str) -> tuple[PastStep, ...]:
+def _past(tx: Transaction, work: str) -> tuple[tuple[PastStep, ...], BadInput | None]:
     results: dict[int, dict[str, Result]] = {}
     for call in steps.calls_of_work(tx, work):
         if call["state"] == "done":
             results.setdefault(call["step"], {})[call["id"]] = Result(call["result"], bool(call["ok"]))
-    return tuple(PastStep(Reply.load(s["reply"]), results.get(s["n"], {})) for s in steps.of_work(tx, work))
+    try:
+        return tuple(PastStep(Reply.load(s["reply"]), results.get(s["n"], {})) for s in steps.of_work(tx, work)), None
+    except BadInput as error:
+        return (), error
 
 
 def _done_before(tx: Transaction, first: Row) -> int:

@@ -8,7 +8,7 @@ from agent_worker import threads
 from agent_worker.agents.assignments import Assignment
 from agent_worker.agents.registry import Worker
 from agent_worker.ids import new_id
-from agent_worker.prompt import Brief, Line
+from agent_worker.prompt import NAMES, Brief, Line
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.workspaces import channel, inbox, workspace
 
@@ -43,28 +43,27 @@ def gather(tx: Transaction, job: Assignment, worker: Worker, tools: tuple[str, .
 
 
 def _in_room(tx: Transaction, brief: Brief, job: Assignment, room: str, place: str) -> Briefing:
-    members = workspace.members(tx, room)
-    me = next((row for row in members if row["agent"] == job.fence.agent), None)
+    others = workspace.others(tx, room, job.fence.agent, limit=NAMES)
     place_row = workspace.get(tx, room)
     last = place_row["seq"]
-    seen = me["seen"] if me else 0
-    mine = inbox.open_for(tx, job.fence.agent, room)
-    inboxed = {row["seq"] for row in mine}
+    seen = workspace.seen(tx, room, job.fence.agent)
     fetched = channel.last(tx, room, DIGEST, after=seen)
-    digest = [m for m in fetched if m.seq not in inboxed and m.sender != brief.name]
+    mine = inbox.seqs_open_for(tx, job.fence.agent, room, since=fetched[0].seq) if fetched else set()
+    digest = [m for m in fetched if m.seq not in mine and m.sender != brief.name]
     return Briefing(
         replace(
             brief,
             workspace=place,
-            members=[row["name"] for row in members],
+            members=others.names,
+            members_left_out=others.more,
             offices=_offices(place_row),
             digest=[Line(m.sender, m.text, m.seq) for m in digest],
             digest_left_out=max(0, last - seen - len(fetched)),
             # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
             inbox=[
                 Line(row["sender"], row["text"], row["seq"])
-                for row in mine
-                if row["given_to"] == job.run and row["id"] != job.lead.message
+                for row in inbox.given_to(tx, job.run)
+                if row["id"] != job.lead.message
             ],
         ),
         seen=last,

@@ -10,8 +10,8 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_worker import attention, steps
@@ -22,6 +22,7 @@ from agent_worker.errors import AgentWorkerError, BadInput, Fenced, StorageFault
 from agent_worker.events import Bus, Called, Delta, Returned
 from agent_worker.failpoints import failpoint
 from agent_worker.limits import Reached
+from agent_worker.redaction import Passage, Redactor
 from agent_worker.steps import Place
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.tools.tool import Call, Desk, Question, Result, Seat, Tool, ToolSpec
@@ -29,6 +30,7 @@ from agent_worker.tools.tool import Call, Desk, Question, Result, Seat, Tool, To
 log = logging.getLogger(__name__)
 
 _NO = re.compile(rf"{attention.NO}\b[\s:,.]*")
+SHOWN = 2000  # characters of arguments and results that whoever looks on gets to see
 RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
 UNKNOWN = Result(
     "The outcome of this call is unknown: it had begun when the work was interrupted. "
@@ -44,7 +46,7 @@ class Pen:
     database: Database
     bus: Bus
     clock: Clock
-    redact: Callable[[str], str] = str  #: takes secrets out of what tools print, before a model sees it
+    redact: Redactor = field(default_factory=Redactor)  #: takes secrets out of what is shown, and what tools print
 
 
 class RunHands:
@@ -58,11 +60,20 @@ class RunHands:
         self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
         self._kept = asyncio.Event()  # the model's answer is on disk: its calls may reach outside
         self._kept.set()
+        self._saying = Passage(pen.redact)
+        self._theirs = ""  # a tool of its own that a program has called: those read what they like
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools of this run, as a model sees them."""
         return tuple(tool.spec for tool in self._tools.values())
+
+    @property
+    def outside(self) -> str:
+        """The first tool by which this work has read what others wrote outside of our rooms; '' when none has."""
+        called = (call.tool for step in self._done.values() for call in step.reply.calls)
+        foreign = (name for name in called if name in self._tools and self._tools[name].foreign)
+        return self._theirs or next(foreign, "")
 
     @property
     def seat(self) -> Seat:
@@ -79,18 +90,34 @@ class RunHands:
         return tuple(self._done.values())
 
     def say(self, text: str) -> None:
-        self._pen.bus.publish(Delta(**self._about(), text=text))
+        self._utter(self._saying.add(text))
+
+    def finish_saying(self) -> None:
+        """What was held back, because it might have become a secret, is whole now."""
+        self._utter(self._saying.end())
+
+    def _utter(self, text: str) -> None:
+        if text:
+            self._pen.bus.publish(Delta(**self._about(), text=text))
 
     def show(self, call: Call, result: Result | None = None) -> None:
+        self._theirs = self._theirs or call.tool
+        self._show(call, result)
+
+    def _show(self, call: Call, result: Result | None = None) -> None:
+        self.finish_saying()
+        about = self._about() | {"tool": self._pen.redact(call.tool)}
         if result is None:
-            self._pen.bus.publish(
-                Called(**self._about(), tool=call.tool, arguments=self._pen.redact(_short(call.arguments)))
-            )
+            self._pen.bus.publish(Called(**about, arguments=self._shown(_as_json(call))))
         else:
-            text = self._pen.redact(result.text[:2000])
-            self._pen.bus.publish(Returned(**self._about(), tool=call.tool, text=text, ok=result.ok))
+            self._pen.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
+
+    def _shown(self, text: str) -> str:
+        """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
+        return self._pen.redact(text[: 4 * SHOWN])[:SHOWN]
 
     async def keep(self, step: int, reply: Reply) -> None:
+        self.finish_saying()
         failpoint("step.after_call")
         self._done[step] = PastStep(reply, {})
         self._kept.clear()
@@ -103,11 +130,11 @@ class RunHands:
             self._kept.set()
 
     async def call(self, step: int, call: Call) -> Result:
-        self.show(call)
+        self._show(call)
         result = await self._make(Place(self._job.lead.work, step, call.id), call)
         if step in self._done:
             self._done[step].results[call.id] = result
-        self.show(call, result)
+        self._show(call, result)
         return result
 
     async def _make(self, place: Place, call: Call) -> Result:
@@ -134,7 +161,7 @@ class RunHands:
 
     async def _leave_to(self, place: Place, call: Call) -> Result | None:
         """None when the person said yes; a result when they said no. Until they say anything the work rests."""
-        wish = f"{self._job.name} wants to use {call.tool}: {_short(call.arguments)}"
+        wish = f"{self._job.name} wants to use {call.tool}: {self._shown(_as_json(call))}"
         answer = _or_suspend(await self._pen.database.write(self._ask, place, "approval", wish))
         if answer.text == attention.YES:
             return None
@@ -148,9 +175,12 @@ class RunHands:
         if known is not None:
             return known
         failpoint("call.before")
-        text = await tool.function(replace(self._desk, key=place.key), **arguments)
+        text = await tool.function(self._desk_for(place), **arguments)
         failpoint("call.after")
         return await self._pen.database.write(self._note, place, call, Result(str(text)))
+
+    def _desk_for(self, place: Place) -> Desk:
+        return replace(self._desk, key=place.key, outside=self.outside)
 
     # --- inside the writer ----------------------------------------------------------------------------
 
@@ -161,7 +191,7 @@ class RunHands:
         hold_run(tx, self._job)
         if known := _done(tx, place):
             return known
-        made = tool.function(tx, replace(self._desk, key=place.key), **arguments)
+        made = tool.function(tx, self._desk_for(place), **arguments)
         if not isinstance(made, Question):
             return self._write_down(tx, place, call, Result(made))
         options = f" ({' / '.join(made.options)})" if made.options else ""
@@ -210,7 +240,7 @@ class RunHands:
             place,
             run=self._job.run,
             tool=call.tool,
-            arguments=json.dumps(call.arguments, ensure_ascii=False),
+            arguments=_as_json(call),
             now=micros(self._pen.clock.now()),
             result=result.text if result else None,
             ok=result.ok if result else True,
@@ -238,5 +268,5 @@ def _capped(text: str) -> str:
     return f"{text[:RESULT_LIMIT]}\n[cut: {len(text) - RESULT_LIMIT} more characters]"
 
 
-def _short(arguments: dict[str, Any]) -> str:
-    return json.dumps(arguments, ensure_ascii=False)[:2000]
+def _as_json(call: Call) -> str:
+    return json.dumps(call.arguments, ensure_ascii=False)

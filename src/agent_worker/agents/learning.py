@@ -1,8 +1,9 @@
 """Auto-memory: after a run that did something, a cheap model draws out what is worth remembering.
 
 It sees only what the agent itself said and did in that run: no recalled memory, no message or file of others.
-What it finds goes into decisions.yaml, patterns.yaml and work-log.yaml, each entry with its run and date. It is
-metered like any step and never fails the work it learns from.
+What it finds goes into decisions.yaml, patterns.yaml and work-log.yaml, each entry with its run and date. But an agent
+may repeat what it has read: what is learned from work that another agent asked for, or that read from outside, is held
+back in quarantine.yaml until a person releases it. It is metered like any step and never fails the work it learns from.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import asyncio
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
+from agent_worker.agents.hands import Pen
 from agent_worker.agents.registry import Worker
 from agent_worker.backends.backend import PastStep, Reply, Turn
+from agent_worker.clock import micros
 from agent_worker.errors import AgentWorkerError
+from agent_worker.guard import audit
 from agent_worker.personal import memory
 from agent_worker.tools.tool import Call, Result
 
@@ -41,7 +45,9 @@ class Lesson:
     entries: tuple[memory.Entry, ...]  #: what it was about, kept or not
 
 
-async def learn(worker: Worker, run: str, done: Sequence[PastStep], final: str, *, now: datetime) -> Lesson | None:
+async def learn(
+    worker: Worker, run: str, done: Sequence[PastStep], final: str, *, doubtful: bool = False, pen: Pen
+) -> Lesson | None:
     """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer."""
     wanted = worker.definition.auto_memory
     if worker.learner is None or not wanted or worker.home is None or not did_something(done):
@@ -52,13 +58,33 @@ async def learn(worker: Worker, run: str, done: Sequence[PastStep], final: str, 
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
-    entries = read_answer(reply.text, run, now)
+    entries = read_answer(pen.redact(reply.text), run, pen.clock.now())
     for entry in entries:
         try:
-            await asyncio.to_thread(memory.write, worker.home, entry)
+            await _keep(worker, entry, pen, doubtful=doubtful)
         except (AgentWorkerError, OSError) as error:
             log.warning("%s could not keep what it learned from %s: %s", worker.name, run, error)
     return Lesson(turn.model, reply, entries)
+
+
+async def _keep(worker: Worker, entry: memory.Entry, pen: Pen, *, doubtful: bool) -> None:
+    assert worker.home is not None
+    if doubtful:
+        held = replace(entry, file=memory.QUARANTINE, label=memory.OUTSIDE)
+        return await asyncio.to_thread(memory.hold_back, worker.home, held, when=pen.clock.now())
+    before = await asyncio.to_thread(memory.find, worker.home, entry.key)
+    if await asyncio.to_thread(memory.write, worker.home, entry) == "known":
+        return
+    done = audit.Done(
+        project=worker.project,
+        agent=worker.agent,
+        who=worker.name,
+        deed="learned",
+        about=entry.key,
+        before=json.dumps(asdict(before)) if before else "",
+        run=entry.source,
+    )
+    await pen.database.write(audit.note, done, now=micros(pen.clock.now()))
 
 
 def did_something(done: Sequence[PastStep]) -> bool:

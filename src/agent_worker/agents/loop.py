@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -22,15 +22,18 @@ from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.recollection import recollect
 from agent_worker.agents.registry import Registry, Worker
-from agent_worker.backends.backend import Finished, PastStep, Suspended, Turn, Unfinished
+from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
 from agent_worker.clock import Clock, micros
-from agent_worker.errors import BackendFailure, Crashed, Fenced, Overloaded, StorageFault
+from agent_worker.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.failpoints import failpoint
 from agent_worker.identities import Fence
 from agent_worker.instructions import Ageing
+from agent_worker.storage.space import Space
 from agent_worker.tools.tool import Desk, Seat, Tool
 
 T = TypeVar("T")
+
+SPACE_WAIT = 5_000_000  # microseconds
 
 
 class Slots:
@@ -44,7 +47,8 @@ class Slots:
 
     @asynccontextmanager
     async def one(self, worker: Worker) -> AsyncIterator[None]:
-        async with self._runs, self._programs if worker.is_program else contextlib.nullcontext():
+        # A program waits for its turn before it takes a place: those that hang must not keep all the others out.
+        async with self._programs if worker.is_program else contextlib.nullcontext(), self._runs:
             yield
 
     @asynccontextmanager
@@ -66,6 +70,7 @@ class Floor:
     limiter: Limiter
     slots: Slots
     ageing: Ageing = field(default_factory=Ageing)
+    space: Space = field(default_factory=Space)  #: on the disk
 
     @property
     def clock(self) -> Clock:
@@ -119,6 +124,8 @@ class Loop:
     async def _take_and_do(self, credential: str, *, alone: bool = False) -> NotYet | Suspect | bool | None:
         if self._stopping or not self._may_call(credential):
             return True
+        if self._floor.space.look().state == "stopped":  # nobody tells us when there is space again
+            return NotYet(self._floor.now() + SPACE_WAIT, SPACE_WAIT)
         failpoint("lease.before")
         job = await self._write(assignments.begin, self.fence, self._terms, ageing=self._floor.ageing, alone=alone)
         failpoint("lease.after")
@@ -137,6 +144,8 @@ class Loop:
         worker = self._floor.registry.worker(self.fence.agent, job.workspace)
         terms = self._terms(job.workspace)
         try:
+            if job.unreadable:
+                raise Permanent(job.unreadable.message, hint=job.unreadable.hint)
             tools = await _tools(job, worker)
             hands = self.hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
             turn, seen = await self._prepare(job, worker, tools)
@@ -157,9 +166,10 @@ class Loop:
                     self._floor.limiter.succeeded(worker.credential)
                 match outcome:
                     case Finished(step, reply):
+                        hands.finish_saying()
                         await self._write(endings.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
-                        await self._learn(job, worker, hands.done, reply.text)
+                        await self._learn(job, worker, hands, reply.text)
                         self._waited.pop(job.lead.id, None)
                         return
                     case Unfinished():
@@ -167,8 +177,9 @@ class Loop:
                             return
         raise Crashed("the backend stopped without an answer")
 
-    async def _learn(self, job: Assignment, worker: Worker, done: Sequence[PastStep], final: str) -> None:
-        lesson = await learn(worker, job.run, done, final, now=self._floor.clock.now())
+    async def _learn(self, job: Assignment, worker: Worker, hands: RunHands, final: str) -> None:
+        doubtful = bool(hands.outside) or any(item.hop for item in job.taken)
+        lesson = await learn(worker, job.run, hands.done, final, doubtful=doubtful, pen=self._floor.pen)
         if lesson:
             await self._write(assignments.charge_lesson, job, lesson.reply, lesson.model)
 
@@ -238,6 +249,7 @@ class Loop:
             home=worker.home,
             library=worker.library,
             env=worker.definition.env,
+            home_of=lambda agent: self._floor.registry.worker(agent).home,
         )
 
     def _terms(self, workspace: str | None) -> Terms:

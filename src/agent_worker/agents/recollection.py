@@ -54,4 +54,4 @@ def _memories(worker: Worker, about: str, now: datetime) -> tuple[list[Memory], 
 
 
 def _line(entry: memory.Entry) -> str:
-    return f"{entry.key}: {entry.value}"
+    return f"{entry.key}: {entry.value}{' (from outside)' if entry.label else ''}"

@@ -7,7 +7,7 @@ workspace, on top of what they are by themselves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -82,13 +82,19 @@ class Roster:
             id = admitted.agents[name]
             if not self._registry.knows(id):
                 self._registry.add(await self._worker(admitted.id, id, definition, project, has_home=False))
+        unscheduled = []
         for name, definition in project.agents.items():
             if not again and self._registry.has(admitted.agents[name], definition):
                 continue  # its backend, with script or session, goes on
             worker = await self._worker(admitted.id, admitted.agents[name], definition, project)
             self._registry.add(worker)
             await self._watch(worker)
-            await self._keep_schedule(worker, definition.schedule)
+            if definition.schedule:
+                await self._keep_schedule(worker, definition.schedule)
+            else:
+                unscheduled.append(schedule.id_of(admitted.id, worker.agent))
+        if unscheduled:  # at once: a commit for each of a thousand takes seconds
+            await self._database.write(_clear_all, unscheduled)
         await self._keep_workflow_schedules(admitted)
         return admitted
 
@@ -174,15 +180,12 @@ class Roster:
         if worker.home is None:
             return
         seq = await asyncio.to_thread(last_seq, worker.home, CONVERSATIONS, dated=True)
-        if seq > await self._database.read(threads.last_seq, worker.agent, threads.PERSONAL):
+        if seq and seq > await self._database.read(threads.last_seq, worker.agent, threads.PERSONAL):
             talk = await asyncio.to_thread(last_talk, worker.home, CONVERSATIONS, RESTORED)
             await self._database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=seq)
-        self._mirror.watch(Target(None, worker.agent), worker.home, CONVERSATIONS)
+        self._mirror.watch(Target(None, worker.agent), worker.home, CONVERSATIONS, written=seq)
 
-    async def _keep_schedule(self, worker: Worker, wanted: Schedule | None, *, room: str = "") -> None:
-        if wanted is None:
-            await self._database.write(schedule.clear, schedule.id_of(worker.project, worker.agent))
-            return
+    async def _keep_schedule(self, worker: Worker, wanted: Schedule, *, room: str = "") -> None:
         timer = Timer(worker.project, wanted, agent=worker.agent, room=room)
         await self._database.write(schedule.keep, timer, now=self._clock.now())
         if self.ticker:
@@ -201,6 +204,11 @@ def _enrol_all(tx: Transaction, project: Project, quick: Mapping[str, AgentDefin
     agents = {name: identities.enrol(tx, project=id, name=name) for name in project.agents}
     agents |= {name: identities.enrol(tx, project=id, name=name, kind="ephemeral") for name in quick}
     return Admitted(id, project, agents, quick)
+
+
+def _clear_all(tx: Transaction, schedules: Iterable[str]) -> None:
+    for id in schedules:
+        schedule.clear(tx, id)
 
 
 def limits_of(agent: AgentDefinition, project: Project, workflow: WorkflowDefinition | None = None) -> Limits:

@@ -22,7 +22,7 @@ from agent_worker.backends.programs.probe import Guest
 from agent_worker.errors import DiskFull, Fenced, StorageFault
 from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
 from agent_worker.ids import new_id
-from agent_worker.storage.database import Transaction
+from agent_worker.storage.database import Row, Transaction
 from agent_worker.tools.tool import Seat
 from agent_worker.workspaces import workspace
 
@@ -56,10 +56,7 @@ class Supervisor:
 
     async def wake_all(self) -> None:
         """Look at every queue that has something in it: after a start there is nobody to tell us."""
-        rows = await self._floor.pen.database.read(
-            lambda tx: tx.all("select distinct agent from instruction where state = 'queued'")
-        )
-        for row in rows:
+        for row in await self._floor.pen.database.read(_with_work):
             self.wake(row["agent"])
 
     def wake(self, agent: str) -> None:
@@ -207,3 +204,11 @@ class Supervisor:
                 if self._stopping:
                     raise
                 await self._floor.clock.sleep(FULL_DISK_WAIT)
+
+
+def _with_work(tx: Transaction) -> list[Row]:
+    """Who has something to do. Those whose work was interrupted come first: there may not be room for all at once."""
+    return tx.all(
+        """select agent from instruction where state = 'queued'
+            group by agent order by max(attempts) desc, min(queued_at), agent"""
+    )

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from agent_worker.errors import BadInput
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -62,9 +63,21 @@ class Reply:
 
     @classmethod
     def load(cls, record: str) -> Reply:
-        data = json.loads(record)
-        calls = tuple(Call(*call) for call in data["calls"])
-        return cls(text=data["text"], calls=calls, raw=data["raw"], more=data["more"])
+        """What is stored is data of this shape and nothing more. Raises BadInput."""
+        try:
+            match json.loads(record):
+                case {"text": str(text), "calls": list(calls), "raw": str(raw), "more": bool(more)}:
+                    return cls(text=text, calls=tuple(map(_call, calls)), raw=raw, more=more)
+        except (ValueError, RecursionError):
+            pass
+        raise BadInput("what is stored of its earlier steps cannot be read", hint="drop it, and ask again")
+
+
+def _call(value: object) -> Call:
+    match value:
+        case [str(id), str(tool), dict(arguments)]:
+            return Call(id, tool, arguments)
+    raise ValueError
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

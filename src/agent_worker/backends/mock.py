@@ -60,7 +60,7 @@ class MockModel:
         self._clock = clock
         self._whole = [entry for written in script or () for entry in _spread(written)]  # from the definition
         self._script = None if script is None else deque(self._whole)
-        self._runs: set[str] = set()
+        self._begun = False
         self._ids = itertools.count(1)
 
     def then(self, *entries: ScriptEntry) -> None:
@@ -77,10 +77,10 @@ class MockModel:
     async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
         if self._script is None:
             return _sensible(turn, steps)
-        if not self._runs:  # a new process goes on with work that an old one began
+        if not self._begun:  # a new process goes on with work that an old one began
             for _ in turn.past:
                 self._script.popleft()
-        self._runs.add(turn.run)
+        self._begun = True
         if self._script and self._script[0].again:
             self._script = deque(self._whole)
         if not self._script:

@@ -8,16 +8,23 @@ twice: a failure is classified where it is born, and raised.
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
-from agent_worker.backends.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
+from agent_worker.backends.providers import (
+    AS_NAMED,
+    NOTHING_APPROVED,
+    Approval,
+    Endpoint,
+    Route,
+    is_anthropic,
+    route,
+)
 from agent_worker.errors import Permanent
-from agent_worker.imports import taking_turns
+from agent_worker.imports import for_good, soon, taking_turns
 from agent_worker.outbound import NOT_TOO_LONG, Patience
 
 if TYPE_CHECKING:  # importing it takes seconds
@@ -106,6 +113,11 @@ class ModelApi:
     async def warm(self) -> None:
         await self._catalogue.warm()
 
+    def expect(self, model: str) -> None:
+        """It will be asked: begin to import what that takes."""
+        soon("agent_worker.backends.model_request")
+        soon(f"agent_worker.backends.{'model_anthropic' if is_anthropic(model, self._endpoint) else 'model_openai'}")
+
     async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
         built = await self._catalogue.find(turn.model, self._endpoint)
         library = await self._catalogue.warm()
@@ -120,20 +132,11 @@ class ModelApi:
 
 
 def _load(patience: Patience) -> ModelLibrary:
-    # The library is a million objects that live as long as the process. A collection that walks over them stops
-    # every thread for a tenth of a second, during the import and at any time after it, and finds nothing.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with taking_turns:
+    with taking_turns:
+        with for_good():
             from agent_worker.backends.model_request import ModelLibrary
 
-        library = ModelLibrary(patience)
-        gc.freeze()
-    finally:
-        if collecting:
-            gc.enable()
-    return library
+        return ModelLibrary(patience)
 
 
 def _made_elsewhere(model: Any) -> Built:

@@ -1,40 +1,27 @@
 """Builds a model of the model library for a route: its client, with the connection guarded.
 
-Imports the vendors' libraries (seconds of CPU), so it is itself only imported in a thread, by model_api.py. The
-libraries retry and follow redirects by themselves; here they do neither, because the loop decides about tries and
-a key must not travel.
+Imports the model library (a second of CPU), and that of a vendor when the first of its models is built, so it is
+itself only imported in a thread, by model_api.py. The libraries retry and follow redirects by themselves; here they do
+neither, because the loop decides about tries and a key must not travel.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import cache
+from dataclasses import replace
 
 import httpx2
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI, OpenAI
-from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.ollama import OllamaModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.models.openrouter import OpenRouterModel
-from pydantic_ai.profiles.openai import OpenAIModelProfile
-from pydantic_ai.providers import Provider, infer_provider_class
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.models import Model, ModelRequestParameters
 
 from agent_worker.backends.providers import Route
 from agent_worker.errors import BadInput, Permanent
+from agent_worker.imports import for_good, taking_turns
 from agent_worker.outbound import IPAddress, Patience, check_address, host_of, literal, proxy_for, resolve
 
 Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
 
-#: Known to the model library with their peculiarities; the others are spoken to as plain chat completions.
-_KNOWN = frozenset(("openai", "openai-chat", "openrouter", "deepseek", "moonshotai", "together", "fireworks", "ollama"))
-_CHAT_MODELS: Mapping[str, type[OpenAIChatModel]] = {"openrouter": OpenRouterModel, "ollama": OllamaModel}
 #: The libraries insist on a key; this stands for «none», and the transport takes it off again.
 _NO_KEY = "none"
 
@@ -44,41 +31,40 @@ def build_model(
 ) -> tuple[Model, httpx2.AsyncClient]:
     """The model, and the client to close when it is no longer used."""
     http = _http_client(route, patience, env, certificates)
-    key = route.key or _NO_KEY
-    if route.speaks == "anthropic":
-        client = AsyncAnthropic(api_key=key, base_url=route.base_url, http_client=http, max_retries=0)
-        return AnthropicModel(route.model, provider=AnthropicProvider(anthropic_client=client)), http
-    provider = _openai_provider(
-        route, AsyncOpenAI(api_key=key, base_url=route.base_url, http_client=http, max_retries=0)
-    )
-    if route.speaks == "responses":
-        _rehearse_responses()
-        return OpenAIResponsesModel(route.model, provider=provider), http
-    # Without the flag a stream that ends early is taken for a whole answer.
-    profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
-    model = _CHAT_MODELS.get(route.provider, OpenAIChatModel)
-    return model(route.model, provider=provider, profile=profile), http
+    model = _maker(route)(route, route.key or _NO_KEY, http)
+    _fit_tools_once(model)
+    return model, http
 
 
-@cache
-def _rehearse_responses() -> None:
-    """The library builds the types of its events, most of a second of work, when the first of them arrives.
+def _maker(route: Route) -> Callable[[Route, str, httpx2.AsyncClient], Model]:
+    """Imports the library of one vendor: each takes seconds, and tens of megabytes."""
+    with taking_turns, for_good():
+        if route.speaks == "anthropic":
+            from agent_worker.backends.model_anthropic import anthropic_model
 
-    Let it arrive here, in the thread that builds, and not on the event loop.
-    """
-    event = {"type": "response.created", "sequence_number": 0, "response": {"id": "", "output": [], "tools": []}}
-    said = f"event: response.created\ndata: {json.dumps(event)}\n\n".encode()
-    heads = {"content-type": "text/event-stream"}
-    stage = httpx2.MockTransport(lambda request: httpx2.Response(200, headers=heads, content=said))
-    with OpenAI(api_key=_NO_KEY, base_url="http://stage", http_client=httpx2.Client(transport=stage)) as client:
-        for _ in client.responses.create(model="", input="", stream=True):
-            pass
+            return anthropic_model
+        from agent_worker.backends.model_openai import openai_model
+
+        return openai_model
 
 
-def _openai_provider(route: Route, client: AsyncOpenAI) -> Provider[AsyncOpenAI]:
-    if route.provider in _KNOWN:
-        return infer_provider_class(route.provider)(openai_client=client)  # type: ignore[call-arg]
-    return OpenAICompatibleProvider(route.provider, openai_client=client)
+_TOOLSETS = 256
+
+
+def _fit_tools_once(model: Model) -> None:
+    """The library fits the schemas of all tools to the provider at every step; the tools of an agent stay the same."""
+    fit = model.customize_request_parameters
+    fitted: dict[tuple[object, ...], tuple[ModelRequestParameters, ModelRequestParameters]] = {}
+
+    def fit_once(asked: ModelRequestParameters) -> ModelRequestParameters:
+        key = tuple((tool.name, tool.description, id(tool.parameters_json_schema)) for tool in asked.function_tools)
+        if key not in fitted:
+            while len(fitted) >= _TOOLSETS:
+                del fitted[next(iter(fitted))]
+            fitted[key] = asked, fit(asked)  # the first keeps the schemas, so that no other gets their id
+        return replace(asked, function_tools=fitted[key][1].function_tools)
+
+    model.customize_request_parameters = fit_once  # type: ignore[method-assign, assignment]
 
 
 def _http_client(

@@ -127,6 +127,12 @@ def parse_model(spec: str, provider: str = "") -> tuple[str, str]:
     return first[1], first[2]
 
 
+def is_anthropic(spec: str, endpoint: Endpoint) -> bool:
+    """Whether it speaks Anthropic's protocol, as far as its name tells; the others speak one of OpenAI's."""
+    provider = endpoint.name or re.split("[/:]", spec, maxsplit=1)[0]
+    return provider in PROVIDERS and PROVIDERS[provider].speaks == "anthropic"
+
+
 def configured_providers(env: Mapping[str, str]) -> list[ProviderStatus]:
     """Every provider we know, those that can be used first."""
     found = [_status(provider, env) for provider in PROVIDERS.values() if provider.name != "openai-chat"]

@@ -120,19 +120,46 @@ def delete(name: str, files: bool, yes: bool) -> None:
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--file", "file", default="core", show_default=True, help="Which file: core, working, …")
+@click.option("--share/--private", default=None, help="Do colleagues get to hear it when they ask?")
 @as_json_option
-def memory(name: str, key: str | None, value: str | None, file: str, as_json: bool) -> None:
+def memory(name: str, key: str | None, value: str | None, file: str, share: bool | None, as_json: bool) -> None:
     """What NAME remembers; with KEY one entry, with VALUE too it is set (an empty value archives it)."""
     if key is not None and value is not None:
-        return click.echo(call("PUT", f"/agents/{part(name)}/memory", key=key, value=value, file=file, project=here()))
+        seen_by = None if share is None else "shareable" if share else "private"
+        path = f"/agents/{part(name)}/memory"
+        return click.echo(call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here()))
     found = call("GET", f"/agents/{part(name)}/memory", project=here())
     entries = [e for e in found["entries"] if key is None or e["key"] == key]
     if as_json:
         return tell_json(entries)
-    rows = [(e["file"], e["key"], e["value"]) for e in entries]
-    tell_table(("file", "key", "value"), rows, empty="nothing is remembered")
+    rows = [(e["file"], e["key"], e["value"], e["visibility"], e["source"]) for e in entries]
+    tell_table(("file", "key", "value", "seen by", "learned in"), rows, empty="nothing is remembered")
     for problem in found["problems"]:
         click.echo(clean(problem), err=True)
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+@click.option("--since", metavar="DAY", help="Since this day, such as 2026-01-31.")
+@click.option("--source", metavar="RUN", help="In this run; `agent memory` and `audit` name it.")
+@as_json_option
+def revert(name: str, since: str | None, source: str | None, as_json: bool) -> None:
+    """Take back what NAME learned since a day, or in one run; what it replaced is there again."""
+    taken = call("POST", f"/agents/{part(name)}/memory/revert", since=since, source=source, project=here())
+    if as_json:
+        return tell_json(taken)
+    rows = [(what, each) for what, found in taken.items() for each in found]
+    tell_table(("what", "which"), rows, empty="nothing was learned then")
+    if taken["memories"]:
+        click.echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
+
+
+@agent.command()
+@click.argument("name", shell_complete=agents)
+@click.argument("key")
+def release(name: str, key: str) -> None:
+    """Let NAME remember what was held back from it."""
+    click.echo(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()))
 
 
 @agent.command()

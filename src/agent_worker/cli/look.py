@@ -1,22 +1,28 @@
-"""`ls`, `status`, `runs`, `explain`, `trace`, `stats`, `providers`, `backends`: looking."""
+"""`ls`, `status`, `runs`, `explain`, `trace`, `stats`, `audit`, `providers`, `backends`: looking."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from agent_worker.cli.call import call, here, part
-from agent_worker.cli.complete import addresses, instances
+from agent_worker.cli.complete import addresses, agents, instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
 from agent_worker.errors import NotFound
+from agent_worker.storage.space import Room
 
 
 @click.command()
 @click.argument("target", required=False, shell_complete=instances)
 @as_json_option
 def ls(target: str | None, as_json: bool) -> None:
-    """Agents and running workflows; with @workflow, its members."""
+    """Agents and running workflows; with @workflow, its members.
+
+    The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
+    or reaches out. Who is all three did not begin before you approved it.
+    """
     if target:
         running = call("GET", f"/workflows/{part(target.removeprefix('@'))}", project=here())
         if as_json:
@@ -51,6 +57,8 @@ def status(context: click.Context, target: str | None, as_json: bool) -> None:
     click.echo(f"{paint(clean(project['name']), 'cyan', bold=True)}  {clean(project['root'])}")
     for problem in project["problems"]:
         click.echo(f"  {paint('!', 'red')} {clean(problem)}")
+    if told := Room(**found["disk"]).told():
+        click.echo(f"  {paint('!', 'red')} {told}")
     click.echo()
     _agents(found["agents"])
     if found["instances"]:
@@ -89,11 +97,13 @@ def _agents(agents: list[dict[str, Any]]) -> None:
             a["backend"] + (f" {a['model']}" if a["model"] else ""),
             str(a["queued"]),
             usd(a["usd_today"]),
+            a["label"],
             ", ".join(filter(None, (a["unsafe"], a["reason"]))),
         )
         for a in agents
     ]
-    tell_table(("agent", "state", "backend", "queued", "today", ""), rows, empty="no agents yet: agent-worker init")
+    titles = ("agent", "state", "backend", "queued", "today", "label", "")
+    tell_table(titles, rows, empty="no agents yet: agent-worker init")
 
 
 def _instances(found: list[dict[str, Any]]) -> None:
@@ -177,6 +187,23 @@ def stats(as_json: bool) -> None:
         if by:
             click.echo()
             tell_table((title, "cost"), [(name, usd(amount)) for name, amount in by.items()])
+
+
+@click.command()
+@click.argument("agent", required=False, shell_complete=agents)
+@click.option("-n", "--count", default=50, show_default=True)
+@as_json_option
+def audit(agent: str | None, count: int, as_json: bool) -> None:
+    """What was done to the memory of agents, and by whom. Ends with 1 if somebody has tampered with the record."""
+    found = call("GET", "/audit", agent=agent, limit=count, project=here())
+    if as_json:
+        tell_json(found)
+    else:
+        rows = [(ago(e["at"]), e["agent"], e["who"], e["deed"], e["about"], e["run"]) for e in found["entries"]]
+        tell_table(("when", "memory of", "who", "did", "what", "run"), rows, empty="nothing was done yet")
+    if found["flaw"]:
+        click.echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
+        sys.exit(1)
 
 
 @click.command()

@@ -106,7 +106,7 @@ def _approve(root: Path) -> None:
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
     """Check everything; each check says what would fix it."""
-    checks = [_home(), _daemon(fix), _project(), _keys(), _sandbox(), _git(), *_programs()]
+    checks = [_home(), _disk(), _database(fix), _daemon(fix), _project(), _keys(), _sandbox(), _git(), *_programs()]
     if as_json:
         tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in checks])
     else:
@@ -132,6 +132,42 @@ def _home() -> Check:
     except AgentWorkerError as error:
         return "home", False, error.message, error.hint
     return "home", True, str(home), ""
+
+
+def _disk() -> Check:
+    from agent_worker.daemon.discovery import home_directory
+    from agent_worker.storage.space import Space, amount
+
+    home = home_directory()
+    try:
+        room = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
+    except AgentWorkerError as error:
+        return "disk", False, error.message, error.hint
+    if told := room.told():
+        return "disk", False, told, "agent-worker gc"
+    return "disk", True, "nobody knows how much is free" if room.free is None else f"{amount(room.free)} are free", ""
+
+
+def _database(fix: bool) -> Check:
+    """Every page of it; and with `fix`, what can be read of a damaged one is put in its place."""
+    from agent_worker.daemon.discovery import DATABASE, home_directory
+    from agent_worker.storage.recovery import look_at
+    from agent_worker.storage.space import amount
+
+    path = home_directory() / DATABASE
+    if not (wrong := look_at(path)):
+        if not path.exists():
+            return "database", True, "there is none yet", ""
+        return "database", True, f"whole, {amount(path.stat().st_size)}", ""
+    if not fix:
+        cure = "agent-worker stop --all, then agent-worker doctor --fix, or agent-worker restore FILE"
+        return "database", False, f"damaged: {wrong}", cure
+    from agent_worker.cli.keep import recovered
+
+    try:
+        return "database", True, f"was damaged; {recovered()}", ""
+    except AgentWorkerError as error:
+        return "database", False, error.message, error.hint
 
 
 def _daemon(fix: bool) -> Check:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,7 +26,7 @@ from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker import processes
 from agent_worker.compose import Settings, open_engine
-from agent_worker.daemon.discovery import authority, open_private
+from agent_worker.daemon.discovery import DATABASE, authority, open_private
 from agent_worker.daemon.entries import Entries
 from agent_worker.daemon.guardpost import App, Guardpost, Message, Receive, Send, Tokens
 from agent_worker.daemon.http import Door, arguments, route, unrouted
@@ -35,11 +36,12 @@ from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.errors import BadInput
 from agent_worker.imports import taking_turns
 from agent_worker.service.catalogue import OPERATIONS
+from agent_worker.service.keeping import DiskWatch, look_at_database
 from agent_worker.service.office import Office
 from agent_worker.service.timekeeping import Timekeeper
 from agent_worker.storage.files import Root
-
-DATABASE = "state.db"
+from agent_worker.storage.scratch import abandoned
+from agent_worker.storage.space import Space
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +55,9 @@ async def make_app(identity: Identity) -> App:
         # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
         os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         private = Root.private(identity.home)
-        settings = Settings(database=database, trust=private, programs=identity.home / "programs")
-        engine = await opening.enter_async_context(open_engine(settings, door=entries))
+        space = Space.of(identity.home, os.environ)
+        settings = Settings(database=database, trust=private, programs=identity.home / "programs", space=space)
+        engine = await opening.enter_async_context(open_engine(settings, door=entries, redact=identity.redact))
         entries.seat_of = engine.stage.supervisor.seat
         office = Office(engine.stage, closing=identity.stopping)
         opening.push_async_callback(office.close)
@@ -65,6 +68,8 @@ async def make_app(identity: Identity) -> App:
         opening.push_async_callback(mcp.close)
         await office.open_again()
         Timekeeper(office)
+        DiskWatch(office)
+        office.background(look_at_database(office))
         everything = opening.pop_all()
     routes = [
         *_own_routes(identity),
@@ -78,6 +83,7 @@ async def make_app(identity: Identity) -> App:
         lifespan=lambda _: _life(everything),
     )
     app.router.redirect_slashes = False
+    app.state.redact = identity.redact
     return Guardpost(app, tokens, identity.host, identity.port, {"/health": {"GET"}} | STRANGERS)
 
 
@@ -91,6 +97,9 @@ async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
 def _sweep() -> None:
     if killed := processes.kill_orphans():
         log.warning("ended %d processes that an earlier daemon had left behind", killed)
+    for folder in abandoned():
+        log.info("removing what a killed run left behind: %s", folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _own_routes(identity: Identity) -> list[BaseRoute]:

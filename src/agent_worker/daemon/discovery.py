@@ -26,7 +26,7 @@ READY_VARIABLE = "AGENT_WORKER_READY_FD"  #: where a daemon tells whoever starte
 NONCE_HEADER = "X-Agent-Worker-Nonce"
 NONCE = re.compile(r"[0-9a-f]{64}")
 FORMAT = 1
-DAEMON_FILE, LOCK_FILE, LOG_FILE = "daemon.json", "daemon.lock", "daemon.log"
+DAEMON_FILE, LOCK_FILE, LOG_FILE, DATABASE = "daemon.json", "daemon.lock", "daemon.log", "state.db"
 
 _ELSEWHERE = f"set {HOME_VARIABLE} to another directory"
 _LARGEST = 64 * 1024

@@ -31,6 +31,7 @@ from agent_worker.service.stream import Happening, Stream
 STREAMS = 64  #: that are followed at once
 PING = 15.0  #: seconds of silence after which a stream shows that it is alive
 SEND_PATIENCE = 5.0  #: seconds that the reader of a stream may keep us waiting
+LAST_PATIENCE = 1.0  #: and when we are about to end
 _DEEPEST = 64
 _LARGEST = 2**63
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
@@ -88,7 +89,8 @@ class Door:
                 raise TooMany(f"{STREAMS} streams are open already", hint="close one of them")
             self._open += 1
             try:
-                return EventResponse(await operation.stream(self._office, given), ended=self._stream_ended)
+                happening = await operation.stream(self._office, given)
+                return EventResponse(happening, ended=self._stream_ended, closing=self._office.closing)
             except BaseException:
                 self._stream_ended()
                 raise
@@ -185,13 +187,14 @@ def _check(value: Any, depth: int = 0) -> None:
 
 
 def explained(endpoint: Endpoint) -> Endpoint:
-    """Every error as an answer; one we did not expect is logged, and told by its number."""
+    """Every error as an answer, without secrets; one we did not expect is logged, and told by its number."""
 
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)
         except AgentWorkerError as error:
-            return failure(status_of(error), error.code, error.message, error.hint)
+            redact = request.app.state.redact
+            return failure(status_of(error), error.code, redact(error.message), redact(error.hint))
         except Exception:  # boundary
             id = new_id("e")
             log.exception("%s %s failed: %s", request.method, request.scope["path"], id)
@@ -204,7 +207,7 @@ async def unrouted(request: Request, error: Exception) -> Response:
     """No such path, or not with this method."""
     assert isinstance(error, HTTPException)
     code = "not_found" if error.status_code == 404 else "bad_method"
-    told = f"there is no {request.method} {request.scope['path'][:200]}"
+    told = f"there is no {request.method} {request.app.state.redact(request.scope['path'])[:200]}"
     return failure(error.status_code, code, told, "GET /openapi.json", headers=error.headers)
 
 
@@ -224,24 +227,36 @@ class EventResponse(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, stream: Stream, *, ended: Callable[[], None], ping: float = PING) -> None:
+    def __init__(
+        self, stream: Stream, *, ended: Callable[[], None], closing: asyncio.Event, ping: float = PING
+    ) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._stream = stream
         self._ended = ended
+        self._closing = closing
         self._ping = ping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         leaving = asyncio.create_task(_left(receive))
+        hurrying = asyncio.create_task(self._hurry(scope))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._write(send, leaving)
         except TimeoutError:
-            _cut(scope)
+            if _cut(scope):
+                await leaving  # or the server finds that we have forgotten the end
         finally:
             leaving.cancel()
+            hurrying.cancel()
             self._ended()
             await self._stream.close()
+
+    async def _hurry(self, scope: Scope) -> None:
+        """Who does not read must not keep us from ending."""
+        await self._closing.wait()
+        await asyncio.sleep(LAST_PATIENCE)
+        _cut(scope)
 
     async def _write(self, send: Send, leaving: asyncio.Task[None]) -> None:
         batches = aiter(self._stream)
@@ -291,7 +306,9 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-def _cut(scope: Scope) -> None:
+def _cut(scope: Scope) -> bool:
     """A client that does not read would keep what was meant for it in memory for ever."""
-    if connection := scope.get("extensions", {}).get("agent_worker"):
+    connection = scope.get("extensions", {}).get("agent_worker")
+    if connection:
         connection["drop"]()
+    return bool(connection)

@@ -1,4 +1,4 @@
-"""The daemon's log: JSON lines that stay within their share, and never complain about themselves."""
+"""The daemon's log: JSON lines without secrets that stay within their share, and never complain about themselves."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from agent_worker.clock import SystemClock
 from agent_worker.daemon import discovery
 from agent_worker.daemon.settings import Settings
 from agent_worker.errors import AgentWorkerError, Refused
+from agent_worker.redaction import Redactor
 
 _BACKLOG = 10_000  #: records that wait for a slow disk; more are dropped
 _LONGEST = 64 * 1024  #: characters of one record
@@ -73,10 +74,10 @@ class LogFile:
 class Scribe(logging.Handler):
     """Log records as lines of JSON, written by its own thread: a slow disk must not hold up the event loop."""
 
-    def __init__(self, file: LogFile, *, secret: str) -> None:
+    def __init__(self, file: LogFile, redact: Redactor) -> None:
         super().__init__()
         self._file = file
-        self._secret = secret.encode()
+        self._redact = redact
         self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()  # may be put to in the middle of a put
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
@@ -90,8 +91,8 @@ class Scribe(logging.Handler):
             message = f"{record.msg!r} with unfitting values"
         extra = {"exception": "".join(traceback.format_exception(*record.exc_info))} if record.exc_info else {}
         at = datetime.fromtimestamp(record.created, UTC)
-        line = log_line(at, record.levelname, record.name, message, **extra)
-        self._waiting.put(line.replace(self._secret, b"[token]"))
+        told = {name: self._redact(text) for name, text in ({"message": message} | extra).items()}
+        self._waiting.put(log_line(at, record.levelname, record.name, **told))
 
     def close(self) -> None:
         self._waiting.put(None)
@@ -104,10 +105,10 @@ class Scribe(logging.Handler):
 
 
 @contextmanager
-def logging_to(home: Path, settings: Settings, token: str) -> Iterator[LogFile]:
+def logging_to(home: Path, settings: Settings, redact: Redactor) -> Iterator[LogFile]:
     """All that this process has to say goes to its log; why it ends, too."""
     file = LogFile(home / discovery.LOG_FILE, limit=settings.log_bytes, keep=settings.log_files)
-    scribe, root = Scribe(file, secret=token), logging.getLogger()
+    scribe, root = Scribe(file, redact), logging.getLogger()
     root.addHandler(scribe)
     root.setLevel(logging.INFO)
     for library in _TALKATIVE:
@@ -116,7 +117,7 @@ def logging_to(home: Path, settings: Settings, token: str) -> Iterator[LogFile]:
     sys.unraisablehook = lambda unraisable: log.error("in %r", unraisable.object, exc_info=unraisable.exc_value)
     faulthandler.enable(file.descriptor)
     try:
-        with _output_recorded(file):
+        with _output_recorded(file, redact):
             yield file
     except AgentWorkerError as error:
         log.error("%s", error.message)
@@ -132,7 +133,7 @@ def logging_to(home: Path, settings: Settings, token: str) -> Iterator[LogFile]:
 
 
 @contextmanager
-def _output_recorded(file: LogFile) -> Iterator[None]:
+def _output_recorded(file: LogFile, redact: Redactor) -> Iterator[None]:
     """In the background, what libraries and children print becomes log lines too, and so stays bounded."""
     if not _is_same(2, file.descriptor):
         yield
@@ -141,7 +142,7 @@ def _output_recorded(file: LogFile) -> Iterator[None]:
     reading, writing = os.pipe()
     _redirect(writing)
     os.close(writing)
-    recorder = threading.Thread(target=_record_output, args=(reading, file), name="output", daemon=True)
+    recorder = threading.Thread(target=_record_output, args=(reading, file, redact), name="output", daemon=True)
     recorder.start()
     try:
         yield
@@ -157,14 +158,14 @@ def _redirect(target: int) -> None:
     os.dup2(target, 2)
 
 
-def _record_output(reading: int, file: LogFile) -> None:
+def _record_output(reading: int, file: LogFile, redact: Redactor) -> None:
     rest = b""
     while piece := os.read(reading, _CHUNK):
         *whole, rest = (rest + piece).split(b"\n")
         if len(rest) > _CHUNK:
             whole, rest = [*whole, rest], b""
         for line in filter(None, whole):
-            file.write(log_line(SystemClock().now(), "INFO", "output", line.decode(errors="replace")))
+            file.write(log_line(SystemClock().now(), "INFO", "output", redact(line.decode(errors="replace"))))
 
 
 def log_line(at: datetime, level: str, logger: str, message: str, **extra: str) -> bytes:

@@ -166,7 +166,8 @@ class _Door:
         except TimeoutError:
             return _said("It is still being worked on. Look again later with channel_read or workflow_status.")
         except AgentWorkerError as error:
-            return _said(f"{error.message} ({error.hint})" if error.hint else error.message, ok=False)
+            told = f"{error.message} ({error.hint})" if error.hint else error.message
+            return _said(self._office.stage.database.redact(told), ok=False)
         return _said(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
 
     def _hands(self, seat: Seat) -> Working | None:

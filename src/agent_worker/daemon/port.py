@@ -21,7 +21,9 @@ _LISTENING = "0A"
 
 @contextmanager
 def listening(home: Path, address: str, port: int) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    # With its protocol named: only then asyncio lets small pieces go at once on what is accepted.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((address, port))

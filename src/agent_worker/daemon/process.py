@@ -28,7 +28,8 @@ import uvicorn
 from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.clock import SystemClock
-from agent_worker.daemon import client, discovery
+from agent_worker.daemon import discovery
+from agent_worker.daemon.answers import LOGS
 from agent_worker.daemon.discovery import AlreadyRunning, Found
 from agent_worker.daemon.lock import UNKNOWN, only_one, refuse_network_disk
 from agent_worker.daemon.logs import logging_to
@@ -38,6 +39,7 @@ from agent_worker.daemon.watchdog import Watchdog
 from agent_worker.daemon.wire import Connection
 from agent_worker.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.ids import new_id
+from agent_worker.redaction import Redactor, secrets_in
 
 _STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole grace
 _APP_ENDS = 0.7  #: share of the grace that the application gets
@@ -61,6 +63,7 @@ class Identity:
     instance: str
     started_at: str
     token: str = field(repr=False)
+    redact: Redactor = field(repr=False)  #: as the log does it: what the application learns is kept out of both
     stop: Callable[[], None] = field(repr=False)  #: ask the daemon to end
     stopping: asyncio.Event = field(repr=False)  #: set when asked: endless streams say goodbye and end
 
@@ -90,18 +93,18 @@ def serve(make_app: MakeApp, settings: Settings) -> int:
 
 def _serve(make_app: MakeApp, settings: Settings, starter: _Starter) -> None:
     token, instance, address = _token(settings), new_id("d"), address_of(settings)
-    home = discovery.make_home(settings.home)
+    home, redact = discovery.make_home(settings.home), Redactor([token, *secrets_in(os.environ)])
     with ExitStack() as held:
         try:
             refuse_network_disk(home)
             held.enter_context(only_one(home, instance))
-            file = held.enter_context(logging_to(home, settings, token))
+            file = held.enter_context(logging_to(home, settings, redact))
         except OSError as error:
             told = f"the daemon cannot use {error.filename or home}: {error.strerror}"
             raise Refused(told, hint=f"set {discovery.HOME_VARIABLE} to another directory") from None
         watchdog = held.enter_context(Watchdog(file, patience=settings.stuck_after))
         listener = held.enter_context(listening(home, address, settings.port))
-        daemon = _Daemon(home, settings, instance, token, listener=listener, watchdog=watchdog)
+        daemon = _Daemon(home, settings, instance, token, redact=redact, listener=listener, watchdog=watchdog)
         asyncio.run(daemon.run(make_app, starter))
 
 
@@ -149,6 +152,7 @@ class _Daemon:
         instance: str,
         token: str,
         *,
+        redact: Redactor,
         listener: socket.socket,
         watchdog: Watchdog,
     ) -> None:
@@ -162,6 +166,7 @@ class _Daemon:
             instance=instance,
             started_at=SystemClock().now().isoformat(timespec="milliseconds"),
             token=token,
+            redact=redact,
             stop=self.stop,
             stopping=asyncio.Event(),
         )
@@ -215,7 +220,7 @@ class _Daemon:
         life = LifespanOn(_configured(app, lifespan="auto"))
         await life.startup()
         if life.should_exit:
-            raise AgentWorkerError("the application did not start", hint=client.LOGS)
+            raise AgentWorkerError("the application did not start", hint=LOGS)
         self._front.open(app)
         return life
 
@@ -310,7 +315,7 @@ def _configured(app: App, *, lifespan: Literal["auto", "off"]) -> uvicorn.Config
 
 def _refusing(error: BaseException) -> App:
     known = error if isinstance(error, AgentWorkerError) else None
-    told = known or AgentWorkerError("the daemon could not start", hint=client.LOGS)
+    told = known or AgentWorkerError("the daemon could not start", hint=LOGS)
 
     async def app(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

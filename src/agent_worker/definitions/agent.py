@@ -168,6 +168,7 @@ class AgentSettings(Block):
     access: Access = "edit"  #: of a program: look, change files beneath its cwd, or whatever the user may do
     command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     script: tuple[ScriptEntry, ...] | None = None  #: None lets the mock answer by itself
+    character: Literal["gullible", "liar", "thief"] | None = None  #: of a mock that misbehaves, to try a team against
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -182,6 +183,10 @@ class AgentSettings(Block):
             yield Broken(("access",), "is only for coding programs", "tools say what an agent may do")
         if backend in _BACKENDS - {"mock"} and written.get("script") is not None:
             yield Broken(("script",), "is only for backend mock")
+        if backend in _BACKENDS - {"mock"} and written.get("character") is not None:
+            yield Broken(("character",), "is only for backend mock")
+        if written.get("script") is not None and written.get("character") is not None:
+            yield Broken(("character",), "does as it likes, and follows no script", "keep one of them")
         prompts = [key for key in ("prompt", "system_prompt") if written.get(key) is not None]
         if len(prompts) == 2:
             yield Broken(("system_prompt",), "stands for prompt, which is here too", "keep one of them")
@@ -204,6 +209,26 @@ class AgentSettings(Block):
         if self.backend in _PROGRAMS and self.access == "full":
             return "full access"
         return "bash without sandbox" if any(tool.unsafe for tool in self.tools) else ""
+
+    @property
+    def label(self) -> str:
+        """By the Rule of Two: U reads what others wrote, S reaches what is sensitive, X changes things or reaches out.
+
+        Whoever is all three does nothing before a person has said yes: each way to it is a power (trust/powers.py).
+        """
+        names = {tool.name for tool in self.tools}
+        is_program = self.backend in _PROGRAMS
+        anything = bool(self.mcp_servers) or any(":" in name for name in names)  # a server, a function: who knows
+        unsafe = any(tool.unsafe for tool in self.tools)
+        letters = {
+            "U": is_program or anything or bool(self.skills) or bool(names & {"bash", "read_file", "search_files"}),
+            "S": is_program or anything or unsafe or bool(self.env),
+            "X": self.edits_freely
+            or anything
+            or any(tool.unsafe or tool.network for tool in self.tools)
+            or bool(names & {"write_file", "edit_file"}),
+        }
+        return "".join(letter for letter, holds in letters.items() if holds)
 
     @property
     def edits_freely(self) -> bool:

@@ -31,8 +31,9 @@ A = TypeVar("A", bound=AgentSettings)
 
 
 def shown(path: Path, root: Path) -> str:
-    """A file as messages name it."""
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    """A file as messages name it. A name that is no text is written so that it can be shown and stored."""
+    name = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    return name.encode(errors="backslashreplace").decode()
 
 
 def load_agent(path: Path, *, root: Path) -> AgentDefinition:

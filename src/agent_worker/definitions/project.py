@@ -108,6 +108,8 @@ class _Look:
         self._root = root
         self._default = ProjectDefinition(name=root.name or "project")
         self._before = previous or Project(root, self._default)
+        files = (self._before.agent_files, self._before.workflow_files)
+        self._before_in = {file: name for each in files for name, file in each.items()}
         self._problems: list[Problem] = []
         self._agents: dict[str, AgentDefinition] = {}
         self._workflows: dict[str, WorkflowDefinition] = {}
@@ -151,7 +153,7 @@ class _Look:
 
     def _take_agent(self, entry: str | AgentDefinition) -> None:
         file = self._file_of(entry)
-        kept = _last_good(self._before.agents, self._before.agent_files, file)
+        kept = self._before.agents.get(self._before_in.get(file, ""))
         if isinstance(entry, AgentDefinition):
             kept = self._before.agents.get(entry.name)
         agent = self._or_kept(lambda: self._load_agent(entry, file), kept)
@@ -183,7 +185,7 @@ class _Look:
             self._note(file, "context.dir", broken.message)
 
     def _take_workflow(self, file: Path, *, name: str | None = None) -> None:
-        kept = _last_good(self._before.workflows, self._before.workflow_files, file)
+        kept = self._before.workflows.get(self._before_in.get(file, ""))
         if kept and not self._all_here(kept):
             kept = None
         workflow = self._or_kept(lambda: self._load_workflow(file, name), kept)
@@ -228,7 +230,3 @@ class _Look:
 
     def _note(self, file: Path, field: str, message: str, *, hint: str = "") -> None:
         self._problems.append(Problem(self._shown(file), 1, 1, field, message, hint))
-
-
-def _last_good(definitions: Mapping[str, D], files: Mapping[str, Path], file: Path) -> D | None:
-    return next((definitions[name] for name, path in files.items() if path == file), None)

@@ -1,6 +1,7 @@
 """What an agent remembers: `memory/*.yaml`, a key with a value, or with a record that says where it came from.
 
-`core.yaml` is always in the prompt, `archive.yaml` only found on demand, every other file is working memory.
+`core.yaml` is always in the prompt, `archive.yaml` only found on demand, every other file is working memory. But not
+`quarantine.yaml`: what may have been put into the agent's mouth waits there, out of its reach, until a person looks.
 People edit these files by hand; what they wrote (order, comments) stays as it is when we add to them.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -19,7 +20,8 @@ from agent_worker.personal.pages import rewrite, text_of
 from agent_worker.storage.files import Root
 
 FOLDER = "memory"
-CORE, WORKING, ARCHIVE = "core", "working", "archive"
+CORE, WORKING, ARCHIVE, QUARANTINE = "core", "working", "archive", "quarantine"
+OUTSIDE = "outside"  #: label of what was learned while the agent read what others wrote
 LONGEST_KEY = 120
 LONGEST_VALUE = 4 * 1024
 
@@ -35,6 +37,7 @@ class Entry:
     visibility: str = "private"  #: private | shareable | public
     source: str = ""  #: the run it was learned in; '' when a person wrote it
     updated: str = ""  #: a date
+    label: str = ""  #: OUTSIDE, or ''
 
     @property
     def tier(self) -> Tier:
@@ -60,11 +63,12 @@ def load(root: Root, *, only: str | None = None) -> Memories:
 
 
 def files(root: Root) -> list[str]:
+    """All that the agent itself may see."""
     try:
         names = [e.name for e in root.list(FOLDER) if e.name.endswith(".yaml") and not e.is_directory]
     except NotFound:
         return []
-    return sorted(name.removesuffix(".yaml") for name in names)
+    return sorted({name.removesuffix(".yaml") for name in names} - {QUARANTINE})
 
 
 def path_of(file: str) -> str:
@@ -84,7 +88,7 @@ def write(root: Root, entry: Entry) -> Literal["new", "changed", "known"]:
         _edit(root, entry.file, entry.key, _record(entry))
         return "new"
     made_core = entry.file == CORE != known.file
-    if known.value == entry.value and not made_core:
+    if (known.value, known.visibility) == (entry.value, entry.visibility) and not made_core:
         return "known"
     if known.file == CORE != entry.file:
         raise Refused(f"{entry.key!r} is part of core memory", hint="use another key, or tier core")
@@ -101,12 +105,42 @@ def forget(root: Root, key: str, *, when: datetime) -> None:
         near = ", ".join(e.key for e in load(root).entries[:20] if e.file != ARCHIVE)
         raise NotFound(f"nothing is remembered under {key!r}", hint=f"there are: {near or 'none'}")
 
-    archived = {entry.key for entry in _entries(root, ARCHIVE)}
-    dated = f"{key} ({when.date().isoformat()})"
-    names = (key, dated, *(f"{dated} {n}" for n in range(2, len(archived) + 3)))
-    free = next(name for name in names if name not in archived)
-    _edit(root, ARCHIVE, free, _record(known))  # first: if we stop in between it is there twice, never nowhere
-    _edit(root, known.file, key, None)
+    _move(root, known, ARCHIVE, when=when)
+
+
+def hold_back(root: Root, entry: Entry, *, when: datetime) -> None:
+    """Out of the agent's reach, wherever it stands now; a person may `release` it."""
+    if entry.file == QUARANTINE and any(held.value == entry.value for held in _entries(root, QUARANTINE)):
+        return
+    _move(root, entry, QUARANTINE, when=when)
+
+
+def release(root: Root, key: str) -> None:
+    """A person has looked at it: what was held back is working memory from now on, and no longer from outside."""
+    held = next((entry for entry in _entries(root, QUARANTINE) if entry.key == key), None)
+    if held is None:
+        near = ", ".join(entry.key for entry in _entries(root, QUARANTINE))
+        raise NotFound(f"nothing is held back under {key!r}", hint=f"there are: {near or 'none'}")
+    if (known := find(root, key)) and known.value != held.value:
+        raise Refused(f"{key!r} is remembered already, as {known.value[:200]!r}", hint="forget one of them")
+    _edit(root, WORKING, key, _record(replace(held, label="")))
+    _edit(root, QUARANTINE, key, None)
+
+
+def restore(root: Root, entry: Entry) -> None:
+    """Put it back where it was."""
+    _edit(root, entry.file, entry.key, _record(entry))
+
+
+def _move(root: Root, known: Entry, file: str, *, when: datetime) -> None:
+    """To another file, under a name that is free there."""
+    there = {entry.key for entry in _entries(root, file)}
+    dated = f"{known.key} ({when.date().isoformat()})"
+    names = (known.key, dated, *(f"{dated} {n}" for n in range(2, len(there) + 3)))
+    free = next(name for name in names if name not in there)
+    _edit(root, file, free, _record(known))  # first: if we stop in between it is there twice, never nowhere
+    if known.file != file:
+        _edit(root, known.file, known.key, None)
 
 
 def _parsed(text: str, file: str) -> dict[str, Any]:
@@ -128,6 +162,7 @@ def _entries(root: Root, file: str) -> Iterator[Entry]:
             visibility=str(record.get("visibility", "private")),
             source=str(record.get("source") or ""),
             updated=str(record.get("updated") or ""),
+            label=str(record.get("label") or ""),
         )
 
 
@@ -140,7 +175,7 @@ def _plain(value: Any) -> str:
 
 
 def _record(entry: Entry) -> dict[str, str]:
-    record = {"value": entry.value, "source": entry.source, "updated": entry.updated}
+    record = {"value": entry.value, "source": entry.source, "updated": entry.updated, "label": entry.label}
     if entry.visibility != "private":
         record["visibility"] = entry.visibility
     return {key: value for key, value in record.items() if value}
@@ -155,7 +190,7 @@ def _check(entry: Entry) -> None:
         raise BadInput("there is nothing to remember", hint="to drop an entry use memory_forget")
     if len(entry.value) > LONGEST_VALUE:
         raise BadInput(f"an entry holds at most {LONGEST_VALUE} characters", hint="write a note instead")
-    if not _FILE.fullmatch(entry.file) or entry.file == ARCHIVE:
+    if not _FILE.fullmatch(entry.file) or entry.file in (ARCHIVE, QUARANTINE):
         raise BadInput(f"{entry.file!r} is not a place for memories", hint="use core or working")
 
 

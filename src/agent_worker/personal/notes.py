@@ -11,6 +11,7 @@ from agent_worker.personal.pages import rewrite, text_of
 from agent_worker.storage.files import Root
 
 FOLDER = "notes"
+QUARANTINE = "quarantine"
 LIMIT = 64 * 1024
 
 
@@ -56,6 +57,16 @@ def edit(root: Root, name: str, text: str, *, was: str) -> None:
     if not text.strip() or len(text) > LIMIT:
         raise BadInput(f"a note holds between one character and {LIMIT // 1024} KiB")
     rewrite(root, f"{FOLDER}/{name}", lambda _: text)
+
+
+def hold_back(root: Root, name: str) -> bool:
+    """Into a folder that only a person looks into. False when it is not there any more."""
+    text = text_of(root, f"{FOLDER}/{name}")
+    if text is None:
+        return False
+    root.replace(f"{FOLDER}/{QUARANTINE}/{name}", text)
+    root.remove(f"{FOLDER}/{name}")
+    return True
 
 
 def slug(title: str) -> str:

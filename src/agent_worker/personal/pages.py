@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 
 from agent_worker.errors import NotFound, Stale
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import Conflict, content_hash
+
+_TURNS = [Lock() for _ in range(64)]  # an agent makes several calls at once: those are no conflict
 
 
 def text_of(root: Root, path: str) -> str | None:
@@ -19,6 +22,11 @@ def text_of(root: Root, path: str) -> str | None:
 
 def rewrite(root: Root, path: str, change: Callable[[str], str]) -> bool:
     """False when there was nothing to change. Raises Stale when a person saved the file at the same moment."""
+    with _TURNS[hash(root.location(path)) % len(_TURNS)]:
+        return _rewrite(root, path, change)
+
+
+def _rewrite(root: Root, path: str, change: Callable[[str], str]) -> bool:
     before = text_of(root, path)
     after = change(before or "")
     if after == (before or ""):

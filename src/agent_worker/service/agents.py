@@ -43,6 +43,7 @@ class Agent:
     kind: str = "project"
     file: str = ""
     unsafe: str = ""  #: what it may do that nothing holds it back from
+    label: str = ""  #: U reads what others wrote, S reaches what is sensitive, X changes things or reaches out
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +253,7 @@ def _agent(admitted: Admitted, row: Row) -> Agent:
         kind=row["kind"],
         file=str(admitted.project.agent_files.get(row["name"], "")),
         unsafe=definition.unsafe,
+        label=definition.label,
     )
 
 

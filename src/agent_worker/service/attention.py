@@ -38,6 +38,7 @@ CAN: dict[str, list[str]] = {
     "limit": ["retry", "drop"],
     "mention": ["answer", "drop"],
     "conflict": ["drop"],
+    "space": ["drop"],
 }
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from agent_worker.backends.programs.known import KNOWN, found, version
 from agent_worker.backends.programs.probe import Guest, Seen, probe
@@ -18,6 +16,7 @@ from agent_worker.processes import safe_environment
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.files import Root
+from agent_worker.storage.scratch import scratch
 
 RESULTS = "tested.json"
 
@@ -76,8 +75,8 @@ async def backend_test(office: Office, name: str, model: str = "") -> BackendSta
 
     if office.stage.testbench is None:
         raise Refused("programs are tested by the daemon", hint="agent-worker backends --test")
-    with tempfile.TemporaryDirectory(prefix="agent-worker-test-") as place:
-        backend = office.stage.testbench(name, model, Path(place))
+    with scratch("test") as place:
+        backend = office.stage.testbench(name, model, place)
         try:
             seen = await probe(backend, invite, model=model)
         finally:

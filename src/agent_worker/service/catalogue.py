@@ -8,9 +8,11 @@ from types import MappingProxyType
 from agent_worker.service import (
     agents,
     attention,
+    auditing,
     backends,
     demo,
     documents,
+    keeping,
     limits,
     messages,
     personal,
@@ -21,6 +23,7 @@ from agent_worker.service import (
     runs,
     schedules,
     skills,
+    tidying,
     trust,
     watching,
     workflows,
@@ -38,6 +41,7 @@ _MODULES = (
     documents,
     proposals,
     personal,
+    auditing,
     schedules,
     attention,
     backends,
@@ -45,6 +49,8 @@ _MODULES = (
     remotes,
     skills,
     demo,
+    keeping,
+    tidying,
     watching,
 )
 

@@ -12,6 +12,8 @@ from agent_worker.service.operation import operation
 from agent_worker.storage.database import Transaction
 from agent_worker.workspaces import workspace
 
+LATELY = 100  # pieces of work that ended last: what they descend from is still of interest
+
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
@@ -47,11 +49,16 @@ def _allowances(
 
 
 def _of_room(tx: Transaction, office: Office, admitted: Admitted, room: str, *, now: int) -> list[Allowance]:
-    """Of its dearest request: each has an allowance of its own."""
+    """Of the dearest request that is, or just was, worked on: each has an allowance of its own."""
     dearest = tx.one(
         """select t.key from tally t where t.scope = 'root' and t.key in (
-             select root from instruction where workspace = :room) order by t.runs desc limit 1""",
+             select root from instruction where workspace = :room and state in ('queued', 'running', 'waiting')
+             union select root from (
+               select root from instruction where workspace = :room and ended_at is not null
+                order by ended_at desc limit :lately) as ended)
+           order by t.runs desc limit 1""",
         room=room,
+        lately=LATELY,
     )
     members = workspace.seated(tx, room)
     if dearest is None or not members:

@@ -10,7 +10,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -75,6 +76,7 @@ class Office:
         self._instances: dict[str, Instance] = {}
         self._finishing: dict[str, _Finishing] = {}
         self._admitting = asyncio.Lock()
+        self._opening = False  # nobody is woken yet
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def now(self) -> int:
@@ -98,7 +100,8 @@ class Office:
                 definitions = await asyncio.to_thread(load_project, path, previous=previous)
                 quick = known.admitted.quick if known else {}
                 known = self._projects[path] = _Known(await self.stage.roster.admit(definitions, quick), stamp)
-                await self.stage.supervisor.wake_all()
+                if not self._opening:
+                    await self.stage.supervisor.wake_all()
             return known.admitted
 
     async def add_quick(self, admitted: Admitted, definition: AgentDefinition) -> None:
@@ -120,12 +123,26 @@ class Office:
     # --- instances ------------------------------------------------------------------------------------
 
     async def open_again(self) -> None:
-        """After a restart: projects that have work, and the instances that were running."""
+        """After a restart: projects that have work, and the instances that were running.
+
+        All are opened before anybody works, so that what was interrupted goes on first, whoever's it is.
+        """
+        self._opening = True
+        try:
+            await self._open_projects()
+            await self._open_rooms()
+        finally:
+            self._opening = False
+        await self.stage.supervisor.wake_all()
+
+    async def _open_projects(self) -> None:
         for row in await self.stage.database.read(_roots_with_work):
             try:
                 await self.project(row["root"])
             except (AgentWorkerError, OSError):
                 log.exception("project %s could not be opened again", row["root"])
+
+    async def _open_rooms(self) -> None:
         for room in await self.stage.database.read(workspace.left):
             try:
                 await self._reopen(room)
@@ -245,18 +262,24 @@ def _project_at(directory: str) -> Path:
 
 
 def _stamp(root: Path) -> tuple[tuple[str, int, int], ...]:
-    """Changes whenever one of the files that define the project does."""
-    files = [root / name for name in PROJECT_FILES]
-    for folder in (AGENTS, WORKFLOWS):
-        files += sorted(p for p in (root / folder).glob("*") if p.suffix in (".yaml", ".yml", ".md", ".txt"))
+    """Changes whenever one of the files that define the project does. Asked at every request, of every file."""
     found = []
-    for file in files:
-        try:
-            status = file.stat()
-        except OSError:
-            continue
-        found.append((str(file), status.st_mtime_ns, status.st_size))
-    return tuple(found)
+    for name in PROJECT_FILES:
+        with suppress(OSError):
+            status = os.stat(root / name)
+            found.append((name, status.st_mtime_ns, status.st_size))
+    for folder in (AGENTS, WORKFLOWS):
+        with suppress(OSError), os.scandir(root / folder) as entries:
+            found += _stamps(entries)
+    return tuple(sorted(found))
+
+
+def _stamps(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int, int]]:
+    for entry in entries:
+        if entry.name.endswith((".yaml", ".yml", ".md", ".txt")):
+            with suppress(OSError):
+                status = entry.stat()
+                yield entry.path, status.st_mtime_ns, status.st_size
 
 
 def _roots_with_work(tx: Transaction) -> list[Row]:

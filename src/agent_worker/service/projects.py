@@ -12,6 +12,7 @@ from agent_worker.service.attention import attention_list
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.service.workflows import Running, instances_list
+from agent_worker.storage.space import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Status:
     agents: list[Agent]
     instances: list[Running]
     waiting: int  #: items in the person's inbox
+    disk: Room
 
 
 @operation("GET", "/projects")
@@ -46,6 +48,7 @@ async def status(office: Office, project: str | None = None) -> Status:
         agents=await agents_list(office, project),
         instances=await instances_list(office, project),
         waiting=len(await attention_list(office, project)),
+        disk=office.stage.space.look(),
     )
 
 

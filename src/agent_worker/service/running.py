@@ -344,7 +344,11 @@ def _put(tx: Transaction, admitted: Admitted, to: Address, message: str, *, now:
     """The instruction that the message becomes. Nobody waits for one who does not work."""
     receipt = hand_over(tx, admitted, to, message, now=now)
     row = tx.one("select * from instruction where id = :ref", ref=receipt.id)
-    row = row or tx.one("select * from instruction where message = :ref", ref=receipt.id)
+    row = row or tx.one(
+        """select i.* from delivery d join instruction i on i.agent = d.agent and i.message = d.message
+            where d.message = :ref and i.state = 'queued'""",
+        ref=receipt.id,
+    )
     assert row is not None
     me = identities.identity(tx, row["agent"])
     if me["paused"] or me["state"] in ("stopped", "error"):
@@ -382,7 +386,7 @@ def _usage(tx: Transaction, whose: str, id: str, since: int) -> Usage:
     row = tx.one(
         f"""select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
                    coalesce(sum(l.micros), 0) as micros
-              from ledger l join run r on r.id = l.run where {whose} and l.at >= :since""",
+              from ledger l join run r on r.id = l.run where {whose} and r.started_at >= :since""",
         id=id,
         since=since,
     )

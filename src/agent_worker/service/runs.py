@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_worker.address import parse_address
-from agent_worker.errors import NotFound
+from agent_worker.backends.backend import Reply
+from agent_worker.errors import BadInput, NotFound
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.database import Row, Transaction
@@ -101,7 +102,8 @@ async def stats(office: Office, project: str | None = None) -> Stats:
 
 RUN = """
 select r.*, a.name, w.workflow, w.tag,
-       (select count(*) from step s where s.run = r.id) as steps,
+       (select count(*) from step s
+         where s.work = (select i.work from instruction i where i.id = r.instruction) and s.run = r.id) as steps,
        (select coalesce(sum(l.input + l.output), 0) from ledger l where l.run = r.id) as tokens,
        (select coalesce(sum(l.micros), 0) from ledger l where l.run = r.id) as micros
   from run r join agent a on a.id = r.agent left join workspace w on w.id = r.workspace"""
@@ -145,14 +147,21 @@ def _place(row: Row) -> str:
     return str(row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}")
 
 
+def _said(step: Row) -> str:
+    try:
+        return Reply.load(step["reply"]).text
+    except BadInput as error:
+        return f"({error.message})"
+
+
 def _explain(tx: Transaction, id: str) -> Explained:
     row = tx.one(f"{RUN} where r.id = :id", id=id)
     if row is None:
         raise NotFound(f"there is no run {id}", hint="agent-worker runs")
-    asked = tx.one("select text, sender, source, queued_at from instruction where id = :id", id=row["instruction"])
+    asked = tx.one("select * from instruction where id = :id", id=row["instruction"])
+    work = asked["work"] if asked else ""
     steps = []
-    for step in tx.all("select * from step where run = :id order by n", id=id):
-        reply = json.loads(step["reply"])
+    for step in tx.all("select * from step where work = :work and run = :id order by n", work=work, id=id):
         calls = tx.all(CALLS, work=step["work"], n=step["n"])
         shown = [
             {
@@ -165,7 +174,7 @@ def _explain(tx: Transaction, id: str) -> Explained:
             }
             for c in calls
         ]
-        steps.append(Step(step["n"], reply["text"], shown, step["tokens"], step["micros"] / 1e6, step["at"]))
+        steps.append(Step(step["n"], _said(step), shown, step["tokens"], step["micros"] / 1e6, step["at"]))
     attempts = tx.all(f"{RUN} where r.instruction = :instruction order by r.id", instruction=row["instruction"])
     return Explained(
         run=_run(row),
@@ -181,31 +190,25 @@ def _explain(tx: Transaction, id: str) -> Explained:
 
 
 def _stats(tx: Transaction, project: str) -> Stats:
-    total = tx.one(
-        """select coalesce(sum(input + output), 0) as tokens, coalesce(sum(micros), 0) as micros
-             from ledger where project = :project""",
-        project=project,
-    )
     runs = tx.one(
         "select count(*) as n from run r join agent a on a.id = r.agent where a.project = :project", project=project
     )
     said = tx.one("select coalesce(sum(seq), 0) as n from workspace where project = :project", project=project)
     agents = tx.all(
-        """select a.name, sum(l.micros) as micros from ledger l join agent a on a.id = l.agent
-            where l.project = :project group by a.name order by a.name""",
+        """select a.name, sum(t.micros) as micros from agent a join tally t on t.scope = 'agent' and t.key = a.id
+            where a.project = :project group by a.name order by a.name""",
         project=project,
     )
     days = tx.all(
-        "select day, micros from tally where scope = 'project' and key = :project order by day", project=project
+        "select day, tokens, micros from tally where scope = 'project' and key = :project order by day", project=project
     )
-    assert total
     assert runs
     assert said
     return Stats(
         runs=runs["n"],
         messages=said["n"],
-        tokens=total["tokens"],
-        usd=total["micros"] / 1e6,
+        tokens=sum(row["tokens"] for row in days),
+        usd=sum(row["micros"] for row in days) / 1e6,
         by_agent={row["name"]: row["micros"] / 1e6 for row in agents},
         by_day={row["day"]: row["micros"] / 1e6 for row in days},
     )

@@ -7,7 +7,8 @@ its commit, even if whoever asked for the write has gone away.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from agent_worker.events import Event
@@ -28,6 +29,10 @@ class Transaction(Protocol):
 
     def all(self, sql: str, **values: object) -> list[Row]: ...
 
+    def redact(self, text: str) -> str:
+        """As it may be stored: without secrets. For a text that is known by its hash, or cut; others need no asking."""
+        ...
+
     def tell(self, event: Event) -> None:
         """Publish this after the commit; forgotten if there is none."""
         ...
@@ -43,6 +48,18 @@ class Database(Protocol):
 
     async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run on a consistent view that cannot write."""
+        ...
+
+    async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
+        """A copy of everything as of one moment, and of these files of the home. Nobody waits for it."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """As it may be kept, in the database or in a file: without secrets."""
+        ...
+
+    async def check(self) -> None:
+        """Look at every page, apart from those who read and write. Raises StorageFault, and from then on so do they."""
         ...
 
     async def close(self) -> None:

@@ -75,7 +75,11 @@ class Folder:
         if self.status(name) is not None:
             return name
         wanted = same_document(name)
-        return next((found for found in self.names() if same_document(found) == wanted), name)
+        there = os.listdir(self.descriptor)
+        listed = "/".join(("", *there, ""))
+        if listed.isascii() and f"/{wanted}/" not in listed.lower():
+            return name  # as nearly always, seen without a look at each of what may be thousands
+        return min((found for found in there if same_document(found) == wanted), default=name)
 
     def is_directory(self, name: str) -> bool:
         status = self.status(name)

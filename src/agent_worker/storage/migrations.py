@@ -5,7 +5,9 @@ Before the first change to a database that already holds data, a copy of it is p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 
@@ -13,8 +15,7 @@ import apsw
 
 from agent_worker.errors import StorageFault
 from agent_worker.failpoints import failpoint
-from agent_worker.storage.disk import sync
-from agent_worker.storage.folder import Folder
+from agent_worker.storage.backup import copy
 
 
 def versions() -> list[tuple[int, str]]:
@@ -36,7 +37,7 @@ def migrate(connection: apsw.Connection, path: Path | None, known: Sequence[tupl
     pending = [(number, sql) for number, sql in known if number > current]
     if pending and current and path:
         # Named after what it holds: an upgrade of several steps that is cut off keeps the copy it began with.
-        _back_up(connection, path.with_name(f"{path.name}.version-{current:04}"))
+        copy(connection, path.with_name(f"{path.name}.version-{current:04}"))
     for number, sql in pending:
         with connection:
             connection.execute(sql)
@@ -44,13 +45,14 @@ def migrate(connection: apsw.Connection, path: Path | None, known: Sequence[tupl
             connection.execute("insert into migration(version) values (?)", (number,))
 
 
-def _back_up(connection: apsw.Connection, target: Path) -> None:
-    unfinished = target.with_name(f"{target.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    connection.execute("vacuum into ?", (str(unfinished),))
-    unfinished.chmod(0o600)
-    with unfinished.open("rb") as file:
-        sync(file.fileno())  # SQLite does not
-    unfinished.rename(target)
-    with Folder.at(target.parent) as folder:
-        folder.sync()
+def schema_of(version: int) -> dict[str, str]:
+    """What a database of this version consists of."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        migrate(connection, None, [each for each in versions() if each[0] <= version])
+        return shape(connection)
+
+
+def shape(connection: apsw.Connection) -> dict[str, str]:
+    """Tables, indexes and whatever else: name → SQL, without comments."""
+    found = connection.execute("select name, coalesce(sql, '') from sqlite_schema")
+    return {name: " ".join(re.sub(r"--[^\n]*", "", sql).split()) for name, sql in found}

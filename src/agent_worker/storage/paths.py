@@ -43,6 +43,8 @@ def acceptable(name: str) -> bool:
 
 def same_document(name: str) -> str:
     """Names with an equal answer are one document, also on a disk that tells upper and lower case apart."""
+    if name.isascii():  # asked of every name in a folder
+        return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

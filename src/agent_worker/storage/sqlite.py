@@ -13,7 +13,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
-from agent_worker.errors import DiskFull, StorageFault
+from agent_worker.errors import DiskFull, Refused, StorageFault
 from agent_worker.events import Bus, Event, Posted
 from agent_worker.failpoints import failpoint
+from agent_worker.storage.backup import copy
 from agent_worker.storage.database import Row
+from agent_worker.storage.mark import FIX, Mark
 from agent_worker.storage.migrations import migrate
 
 P = ParamSpec("P")
@@ -32,17 +34,24 @@ T = TypeVar("T")
 
 Redact = Callable[[str], str]
 
-TEXTS = frozenset({"text", "reply", "result", "reason", "arguments", "prompt", "answer", "status"})
-"""Parameters that hold what somebody wrote. A text that is known by its hash is called `body`, and left alone."""
+TEXTS = frozenset(
+    {"text", "reply", "result", "reason", "arguments", "prompt", "answer", "status", "tool"}
+    | {"question", "options", "choice", "outcome", "fallback"}
+)
+"""Parameters that hold what somebody wrote. A text that is known by its hash is called `body`: whoever makes the hash
+calls `redact` before."""
 
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
-_DISK = (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError)  # the disk's own word
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError)
+_DISK = (apsw.FullError, apsw.IOError, *_DAMAGE)  # the disk's own word
 EVENTS_KEPT = 100_000  # how far back a stream can go on
+EVENTS_OVER = 1000  # and how many more there may be until the oldest go
+WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay when it begins anew; a long reader had made it longer
 
 
 class SqliteTransaction:
-    def __init__(self, connection: apsw.Connection, redact: Redact | None = None) -> None:
+    def __init__(self, connection: apsw.Connection, redact: Redact = str) -> None:
         self._connection = connection
         self._redact = redact
         self._names: dict[str, tuple[str, ...]] = {}
@@ -59,6 +68,12 @@ class SqliteTransaction:
         return rows[0] if rows else None
 
     def all(self, sql: str, **values: object) -> list[Row]:
+        try:
+            return self._rows(sql, values)
+        except UnicodeDecodeError as error:
+            raise apsw.CorruptError(f"a text is not UTF-8: {error}") from None
+
+    def _rows(self, sql: str, values: dict[str, object]) -> list[Row]:
         cursor = self._connection.execute(sql, self._hidden(values))
         names = self._names.get(sql)
         if names is None:
@@ -69,6 +84,11 @@ class SqliteTransaction:
             self._names[sql] = names
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
+    def redact(self, text: str) -> str:
+        if (hidden := self._redact(text)) != text:
+            self.hid = True
+        return hidden
+
     def tell(self, event: Event) -> None:
         self.told.append(event)
 
@@ -78,11 +98,9 @@ class SqliteTransaction:
 
     def _hidden(self, values: dict[str, object]) -> dict[str, object]:
         """Secrets are taken out here, where nobody can forget to."""
-        if self._redact is not None:
-            for name in TEXTS & values.keys():
-                if isinstance(value := values[name], str) and (hidden := self._redact(value)) != value:
-                    values[name] = hidden
-                    self.hid = True
+        for name in TEXTS & values.keys():
+            if isinstance(value := values[name], str):
+                values[name] = self.redact(value)
         return values
 
 
@@ -103,6 +121,7 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
     if write:
         # One by one: apsw stops at the first statement that gives a row, and journal_mode does.
         connection.pragma("journal_mode", "wal")
+        connection.pragma("journal_size_limit", WAL_KEPT)
         connection.pragma("synchronous", "full")
         connection.pragma("foreign_keys", True)
     else:
@@ -113,24 +132,25 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
 class SqliteDatabase:
     """`await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
 
-    def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact | None = None) -> None:
+    def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> None:
         self._path = str(path)
-        self._redact = redact
+        self.redact = redact
         self._bus = bus
         self._vfs = vfs
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._fault: StorageFault | None = None
         self._events = 0  # number of the last one; only the writer thread touches it
+        self._forgot = 0  # and what that was when the oldest went
         self._closed = False
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
         self._reading: list[apsw.Connection] = []
+        self._working: set[apsw.Connection] = set()  # at something that takes long
+        self._mark = Mark(Path(path)) if self._path != ":memory:" and vfs is None else None
 
     @classmethod
-    async def open(
-        cls, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact | None = None
-    ) -> SqliteDatabase:
+    async def open(cls, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> SqliteDatabase:
         database = cls(path, bus, vfs=vfs, redact=redact)
         ready: asyncio.Future[None] = database._loop.create_future()
         thread = threading.Thread(target=database._write_for_life, args=(ready,), name="writer", daemon=True)
@@ -153,10 +173,21 @@ class SqliteDatabase:
             self._readers, lambda: self._query(lambda transaction: query(transaction, *args, **kwargs))
         )
 
+    async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
+        if self._path == ":memory:":
+            raise Refused("this database is kept in memory: there is nothing to back up", hint="use the daemon")
+        await asyncio.to_thread(self._apart, lambda connection: copy(connection, target, files))
+
+    async def check(self) -> None:
+        if self._path != ":memory:":
+            await asyncio.to_thread(self._apart, _quick_check)
+
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
+        for connection in tuple(self._working):
+            connection.interrupt()
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
         self._readers.shutdown()
@@ -186,6 +217,24 @@ class SqliteDatabase:
         except _DISK as error:
             raise self._judge(error) from error
 
+    def _apart(self, work: Callable[[apsw.Connection], None]) -> None:
+        """On a connection of its own, for something that takes long; closing the database ends it."""
+        connection = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READONLY, vfs=self._vfs)
+        self._working.add(connection)
+        try:
+            if self._closed:
+                raise apsw.InterruptError("closed")
+            work(connection)
+        except apsw.InterruptError:
+            raise Refused("the daemon is stopping: this was not finished") from None
+        except _DAMAGE as error:
+            raise self._judge(error) from error
+        except (apsw.FullError, apsw.IOError, OSError) as error:  # of what is written elsewhere, as far as we know
+            raise DiskFull(f"the copy cannot be written: {error}", hint="free some space and try again") from error
+        finally:
+            self._working.discard(connection)
+            connection.close()
+
     # --- the writer thread ---------------------------------------------------------------------------
 
     def _write_for_life(self, ready: asyncio.Future[None]) -> None:
@@ -195,7 +244,7 @@ class SqliteDatabase:
             self._loop.call_soon_threadsafe(ready.set_exception, error)
             return
         self._loop.call_soon_threadsafe(ready.set_result, None)
-        transaction = SqliteTransaction(connection, self._redact)
+        transaction = SqliteTransaction(connection, self.redact)
         while (job := self._jobs.get()) is not None:
             group = [job]
             while len(group) < GROUP:
@@ -210,15 +259,35 @@ class SqliteDatabase:
             self._commit(transaction, group)
             self._loop.call_soon_threadsafe(self._answer, group)
         connection.close()
+        if self._mark:
+            self._mark.close()
 
     def _open_writer(self) -> apsw.Connection:
-        if self._path != ":memory:" and self._vfs is None:
+        if self._mark:
+            self._mark.check_log()
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
-        connection = connect(self._path, write=True, vfs=self._vfs)
+        try:
+            connection = connect(self._path, write=True, vfs=self._vfs)
+            try:
+                self._begin(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except _DAMAGE as error:
+            raise self._judge(error) from error
+        return connection
+
+    def _begin(self, connection: apsw.Connection) -> None:
         migrate(connection, None if self._path == ":memory:" else Path(self._path))
         self._events = connection.execute("select coalesce(max(id), 0) from event").get
+        if self._mark:
+            self._mark.check_end(self._events)
+            self._mark.open()
+        self._forget_events(connection)
+
+    def _forget_events(self, connection: apsw.Connection) -> None:
         connection.execute("delete from event where id <= ?", (self._events - EVENTS_KEPT,))
-        return connection
+        self._forgot = self._events
 
     def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
         if self._fault is not None:
@@ -229,13 +298,21 @@ class SqliteDatabase:
                 connection.execute("rollback")
                 self._try_apart(transaction, group)
             _store_events(connection, group)
+            if self._events - self._forgot >= EVENTS_OVER:
+                self._forget_events(connection)
             failpoint("commit.before")
             connection.execute("commit")
             failpoint("commit.after")
+            self._note(group)
         except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
             _fail(group, self._judge(error))
             if not connection.get_autocommit():
                 connection.execute("rollback")
+
+    def _note(self, group: list[_Job]) -> None:
+        stored = [event.number for job in group if job.error is None for event in job.told if event.kept]
+        if self._mark and stored:
+            self._mark.note(max(stored))
 
     def _try_together(self, transaction: SqliteTransaction, group: list[_Job]) -> bool:
         """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this counts."""
@@ -268,8 +345,8 @@ class SqliteDatabase:
         transaction.begin_change()
         job.result = job.change(transaction)
         told = transaction.told
-        if transaction.hid and self._redact:
-            told = [event.redacted(self._redact) for event in told]
+        if transaction.hid:
+            told = [event.redacted(self.redact) for event in told]
         for event in told:
             if event.kept:
                 self._events += 1  # a change or a commit that fails leaves a gap
@@ -280,6 +357,9 @@ class SqliteDatabase:
     def _judge(self, error: Exception) -> StorageFault:
         if isinstance(error, apsw.FullError):
             return DiskFull("the disk is full: nothing was stored", hint="free some space and try again")
+        if isinstance(error, _DAMAGE):
+            self._fault = StorageFault(f"the database is damaged: {error}", hint=f"agent-worker stop --all, then {FIX}")
+            return self._fault
         self._fault = StorageFault(
             f"the database cannot be written any more: {error}",
             hint="check the disk, then restart: agent-worker doctor",
@@ -296,6 +376,12 @@ class SqliteDatabase:
                 job.answer.set_exception(job.error)
             else:
                 job.answer.set_result(job.result)
+
+
+def _quick_check(connection: apsw.Connection) -> None:
+    found = connection.execute("pragma quick_check(1)").get
+    if found != "ok":
+        raise apsw.CorruptError(str(found))
 
 
 def _as_row(event: Event) -> tuple[object, ...]:

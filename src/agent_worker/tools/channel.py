@@ -9,6 +9,7 @@ from agent_worker.tools.tool import Desk, Seat, tool
 from agent_worker.workspaces import channel, workspace
 
 PAGE = 50
+LATELY = 100  # lines of its thread in which a run looks for its own words
 
 
 @tool
@@ -53,8 +54,8 @@ def channel_peek(tx: Transaction, desk: Desk, limit: int = 20) -> str:
 
 
 def _said_in_this_run(tx: Transaction, seat: Seat, text: str) -> bool:
-    rows = tx.all("select text from talk where run = :run and who = :name", run=seat.run, name=seat.name)
-    return any(row["text"] == text for row in rows)
+    talk = threads.recent(tx, seat.agent, seat.workspace or threads.PERSONAL, LATELY)
+    return any((line.run, line.who, line.text) == (seat.run, seat.name, text) for line in talk)
 
 
 def _seen(tx: Transaction, desk: Desk) -> int:

@@ -73,6 +73,7 @@ class McpPool:
             stored=False,
             repeatable=offer.repeatable,
             personal=True,
+            foreign=True,
         )
 
     async def _offers(self, name: str, server: Server) -> list[Offer]:

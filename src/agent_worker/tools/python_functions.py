@@ -39,7 +39,7 @@ def python_tool(reference: str, *, root: Path) -> Tool:
         raise BadInput(f"there is no function {name} in {relative}")
     if not inspect.getdoc(function):
         raise BadInput(f"{reference} has no docstring", hint="write in it what the tool does: the model reads it")
-    return tool(personal=True)(_served(function, reference))
+    return tool(personal=True, foreign=True)(_served(function, reference))
 
 
 def _module(relative: str, root: Root) -> ModuleType:

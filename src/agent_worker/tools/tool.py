@@ -87,6 +87,8 @@ class Desk:
     home: Root | None = None  #: the agent's own folder; None when it has no personal files
     library: Library | None = None  #: what it can look up
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
+    home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
+    outside: str = ""  #: a tool by which this work has read what others wrote outside of our rooms; '' for none
 
 
 #: The arguments of a call → the same, typed, for the function. BadInput is a sentence the model can act on.
@@ -102,6 +104,7 @@ class Tool:
     repeatable: bool  #: safe to make again when its outcome is unknown
     personal: bool  #: also there without a workspace
     approve: bool = False  #: a person must say yes to each call
+    foreign: bool = False  #: what it returns was written by others: files, pages, skills, whatever a server says
 
     @property
     def name(self) -> str:
@@ -111,9 +114,16 @@ class Tool:
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def tool(*, repeatable: bool = False, personal: bool = False) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
-    function: Callable[..., Any] | None = None, /, *, repeatable: bool = False, personal: bool = False
+    *, repeatable: bool = False, personal: bool = False, foreign: bool = False
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    repeatable: bool = False,
+    personal: bool = False,
+    foreign: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     def define(function: Callable[..., Any]) -> Tool:
         stored = not inspect.iscoroutinefunction(function)
@@ -125,6 +135,7 @@ def tool(
             stored=stored,
             repeatable=repeatable or stored,
             personal=personal,
+            foreign=foreign,
         )
 
     return define(function) if function is not None else define

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.errors import BadInput
-from agent_worker.tools import channel, decisions, me, person, recall, resources, task, team
+from agent_worker.tools import channel, decisions, me, others, person, recall, resources, task, team
 from agent_worker.tools.python_functions import python_tool
 from agent_worker.tools.skills import skill_tools
 from agent_worker.tools.tool import Tool
@@ -27,6 +27,7 @@ TEAM: tuple[Tool, ...] = (
     team.team_doc_write,
     team.team_doc_append,
     team.team_doc_suggest,
+    others.ask_agent,
     decisions.team_proposal_create,
     decisions.team_vote,
     decisions.team_proposal_status,

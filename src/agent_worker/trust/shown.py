@@ -11,7 +11,10 @@ import unicodedata
 from difflib import unified_diff
 from itertools import takewhile
 
+from agent_worker.redaction import Redactor
+
 LINE = 500  #: characters of a line; the whole is in the content
+masked = Redactor()  #: a key that somebody wrote into a file is neither shown nor kept with what was approved
 _COMPARED = 2000  #: lines; beyond, finding the smallest difference could take for ever
 
 _BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # letters by name, nothing to see
@@ -34,8 +37,8 @@ def in_ascii(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Revealed, its line breaks marked; says so when it is cut."""
-    line = " ⏎ ".join(revealed(text).strip("\n").split("\n"))
+    """Revealed but for keys, its line breaks marked; says so when it is cut."""
+    line = " ⏎ ".join(revealed(masked(text)).strip("\n").split("\n"))
     return line if len(line) <= LINE else f"{line[:LINE]} … ({len(line) - LINE:,} more characters)"
 
 

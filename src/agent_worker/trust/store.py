@@ -18,7 +18,7 @@ from agent_worker.errors import NotFound, Refused, Untrusted
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import Conflict, content_hash
 from agent_worker.trust.powers import Power
-from agent_worker.trust.shown import difference, revealed
+from agent_worker.trust.shown import difference, masked, revealed
 
 FILE = "trust.json"
 KEPT = 64 * 1024  #: characters of an approved text
@@ -39,7 +39,8 @@ class Unapproved:
         """For a person: the difference to what was approved, or all of it."""
         if self.before is None:
             return revealed(_text(self.power))
-        return difference(self.before, _kept(self.power)) or "(it changed in a part that is too long, or no text)"
+        unseen = "(it changed in a part that is too long, secret, or no text)"
+        return difference(self.before, _kept(self.power)) or unseen
 
 
 class NotApproved(Untrusted):
@@ -161,7 +162,7 @@ def _key(power: Power) -> str:
 
 
 def _text(power: Power) -> str:
-    return power.what if power.content == power.what else f"{power.what}\n\n{power.content}"
+    return masked(power.what if power.content == power.what else f"{power.what}\n\n{power.content}")
 
 
 def _kept(power: Power) -> str:

@@ -28,6 +28,7 @@ from agent_worker.failpoints import failpoint
 from agent_worker.mirror import Mirror, Target, last_seq
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
+from agent_worker.storage.space import Space
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.workflows import archive
@@ -45,6 +46,7 @@ from agent_worker.workspaces.workspace import Room
 
 Testbench = Callable[[str, str, Path], Backend]  #: backend, model, where it works
 ELECT = "elect"  # instead of the name of a document owner
+FARTHEST = 2**48  # nobody has said so much: whoever wrote such a number wants to stop us
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Stage:
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
     testbench: Testbench | None = None  #: makes backends to be tried out
     programs: Path | None = None  #: where coding programs keep what lasts
+    home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
+    space: Space = field(default_factory=Space)  #: on the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +178,9 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
     began = opened["started_at"]  # earlier, if its host died since
     directory = Path(room.directory) if room.directory else None
     if directory is not None:
-        if opened["seq"] == 0:
-            await _make_room(stage, id, room, directory, members)
+        if opened["seq"] == 0 and not room.bound:
+            await _make_room(stage, directory)
+        await _go_on_after(stage, id, Root(directory), members)
         await _tidy(stage, id, directory)
         if room.provider == "file":
             _keep_logs(stage, id, directory, members)
@@ -241,19 +246,23 @@ async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str
     await stage.database.write(routing.say, speech, now=micros(stage.clock.now()), key=key)
 
 
-async def _make_room(stage: Stage, id: str, room: Room, directory: Path, members: Mapping[str, str]) -> None:
+async def _make_room(stage: Stage, directory: Path) -> None:
     """An instance that begins in a directory where one was before."""
     now = stage.clock.now()
-    if not room.bound:
-        await asyncio.to_thread(archive.set_aside, directory, now=now)
-        await stage.database.write(archive.forget_old, now=micros(now))
+    await asyncio.to_thread(archive.set_aside, directory, now=now)
+    await stage.database.write(archive.forget_old, now=micros(now))
+
+
+async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, str]) -> None:
+    """Where the files know more than the database (it is new, or was restored), go on counting after what they hold."""
+    if not root.is_there:
         return
-    # Bound, and the database does not know it: go on counting after what the files hold.
-    root = Root(directory)
-    if said := await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False):
+    said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
+    if (await stage.database.read(workspace.get, id))["seq"] < said < FARTHEST:
         await stage.database.write(workspace.begin_at, id, said)
     for name, agent in members.items():
-        if talked := await asyncio.to_thread(last_seq, root, f"history/{name}.jsonl", dated=False):
+        talked = await asyncio.to_thread(last_seq, root, f"history/{name}.jsonl", dated=False)
+        if await stage.database.read(threads.last_seq, agent, id) < talked < FARTHEST:
             await stage.database.write(threads.restore, agent, id, (), seq=talked)
 
 

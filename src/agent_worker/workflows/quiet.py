@@ -62,14 +62,15 @@ class QuietWatch:
                 self._turned.set()
 
 
-def _look(tx: Transaction, room: str) -> tuple[int, str]:
-    return _under_way(tx, room), held_up(tx, room)
+def _look(tx: Transaction, room: str) -> tuple[bool, str]:
+    work = _under_way(tx, room)
+    return work, "" if work else held_up(tx, room)
 
 
-def _under_way(tx: Transaction, room: str) -> int:
-    """Work, and questions that are open: each ends by itself, by time if by nothing else."""
-    asked = 0 if workspace.get(tx, room)["paused"] else len(proposals.open_in(tx, room))
-    return instructions.going_on(tx, room) + asked
+def _under_way(tx: Transaction, room: str) -> bool:
+    """Is there work, or a question that is open? Each ends by itself, by time if by nothing else."""
+    asked = not workspace.get(tx, room)["paused"] and bool(proposals.open_in(tx, room))
+    return asked or instructions.going_on(tx, room)
 
 
 def held_up(tx: Transaction, room: str) -> str:

@@ -16,8 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -27,6 +26,7 @@ from agent_worker.definitions.remote import Fetched, Remote
 from agent_worker.errors import BadInput, NotFound, Refused
 from agent_worker.storage.files import Root
 from agent_worker.storage.paths import acceptable
+from agent_worker.storage.scratch import scratch
 from agent_worker.trust.shown import one_line
 
 TRANSFER = 128 * 1024 * 1024  #: bytes of a repository's objects
@@ -42,7 +42,7 @@ _LEFT_OUT = "left-out.json"
 _REGULAR = {"100644", "100755"}
 _REASONS = {"120000": "a link", "160000": "a submodule"}
 #: No configuration of the user or of the system is read, and what git would do by itself is off.
-_SETTINGS = (
+SETTINGS = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.symlinks=false"),
     *("-c", "protocol.ext.allow=never", "-c", "http.followRedirects=false", "-c", "credential.helper="),
     *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30", "-c", "submodule.recurse=false"),
@@ -110,7 +110,7 @@ class Remotes:
         if remote.is_commit:
             return remote.ref
         names = [f"refs/heads/{remote.ref}", f"refs/tags/{remote.ref}"]
-        with _workplace() as place:
+        with scratch("git") as place:
             listing = await _git(place, remote, "ls-remote", "--", remote.url, *names, f"{names[1]}^{{}}")
         lines = (line.partition("\t") for line in listing.decode(errors="replace").splitlines())
         found = {name: commit for commit, _, name in lines}
@@ -126,7 +126,7 @@ class Remotes:
         key = hashlib.sha256(json.dumps([remote.url, commit, folder]).encode()).hexdigest()[:32]
         root = self._home.location(key)
         if not root.is_dir():
-            with _workplace() as place:
+            with scratch("git") as place:
                 tree = await self._carried(place, remote, commit, folder)
                 await asyncio.to_thread(self._shelve, tree, root)
         left_out = await asyncio.to_thread((root / _LEFT_OUT).read_text)
@@ -216,16 +216,10 @@ def _unfit(mode: str, size: str, path: bytes) -> str:
     return "" if all(acceptable(part) and part.lower() != ".git" for part in parts) else "an odd name"
 
 
-@contextmanager
-def _workplace() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="agent-worker-git-") as place:
-        yield Path(place)
-
-
 async def _git(place: Path, remote: Remote, *arguments: str, stdin: bytes | None = None) -> bytes:
     """What git printed. Its files cannot grow past the limit, nor its time."""
     # A shell sets the limit, and becomes git: the words of the command stay words.
-    limited = ("/bin/sh", "-c", f'ulimit -f {TRANSFER // 512}; exec git "$@"', "git", *_SETTINGS)
+    limited = ("/bin/sh", "-c", f'ulimit -f {TRANSFER // 512}; exec git "$@"', "git", *SETTINGS)
     said, complaint = bytearray(), processes.Ends(4096)
     try:
         async with (

@@ -9,7 +9,7 @@ from agent_worker import attention
 from agent_worker.decisions.words import ending
 from agent_worker.storage.database import Transaction
 from agent_worker.workflows.quiet import held_up
-from agent_worker.workspaces import channel, documents, proposals, workspace
+from agent_worker.workspaces import documents, proposals, workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
         outcome=_outcome(reason, limit or row["paused"], held_by, [*bad, *incomplete]),
         reason=reason or held_by or limit,
         runs={r["name"]: r["n"] for r in done},
-        messages=len(channel.read(tx, room, limit=1_000_000)),
+        messages=row["seq"],
         documents=tuple(documents.changed_since(tx, room, since)),
         failures=tuple(bad),
         tokens=tokens,
@@ -74,7 +74,7 @@ def _outcome(stopped: str, limit: str, held_by: str, bad: list[str]) -> str:
 def _spent(tx: Transaction, room: str, since: int) -> tuple[int, int]:
     row = tx.one(
         """select coalesce(sum(l.input + l.output), 0) as tokens, coalesce(sum(l.micros), 0) as micros
-             from ledger l join run r on r.id = l.run where r.workspace = :room and l.at >= :since""",
+             from ledger l join run r on r.id = l.run where r.workspace = :room and r.started_at >= :since""",
         room=room,
         since=since,
     )

@@ -12,6 +12,7 @@ from agent_worker.ids import new_id
 from agent_worker.storage.database import Row, Transaction
 
 Sort = Literal["message", "system", "proposal", "decision"]
+LATELY = 500  # messages of a channel among which a repetition is noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +162,14 @@ def last(tx: Transaction, workspace: str, count: int, *, after: int = 0, before:
 
 
 def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, among: int = 10) -> bool:
-    """Did this sender say just this in its last few messages here?"""
+    """Did this sender say just this in its last few messages here? What is long past does not count."""
     rows = tx.all(
         """select text from message where workspace = :workspace and sender = :sender and sort = 'message'
+              and seq > (select w.seq - :lately from workspace w where w.id = :workspace)
             order by seq desc limit :among""",
         workspace=workspace,
         sender=sender,
         among=among,
+        lately=LATELY,
     )
     return any(row["text"].strip() == text.strip() for row in rows)

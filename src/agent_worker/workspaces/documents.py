@@ -3,7 +3,8 @@
 A write is first committed as a revision and then put into its file, so that a crash in between is made good at
 the next start and a tool call made twice is one revision. Writing takes the revision that was read; a person's
 edit in between is never overwritten: theirs stays in place, ours is kept beside it, and the conflict is told.
-Where one member owns the documents, the others only suggest; a person always writes.
+Where one member owns the documents, the others only suggest; a person always writes. Secrets are taken out of what is
+written here; what a person puts into a file with an editor stays as it is.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Documents:
             now = await self._look(name)
             if (now.revision if now else None) != base:
                 raise _stale(name, now)
-            return await self._put(name, text, now, by)
+            return await self._put(name, self._database.redact(text), now, by)
 
     async def append(self, name: str, text: str, *, by: Author) -> Document:
         """Add to the end, whatever stands there; a missing document begins with this."""
@@ -108,7 +109,7 @@ class Documents:
             await self._database.read(_let_write, self._room["id"], name, by)
             await self._catch_up(name)
             now = await self._look(name)
-            return await self._put(name, _joined(now, text), now, by)
+            return await self._put(name, _joined(now, self._database.redact(text)), now, by)
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
@@ -210,7 +211,7 @@ def append_stored(tx: Transaction, room: Row, name: str, text: str, by: Author, 
     """Add to a document that is kept in the database, as part of a larger change."""
     last = _last(tx, room["id"], name)
     now = Document(name, last["text"], last["revision"]) if last else None
-    whole = _joined(now, text)
+    whole = _joined(now, tx.redact(text))
     _revise(tx, room, Document(name, whole, content_hash(whole)), now, by, at=at)
 
 
@@ -226,8 +227,38 @@ def _revise(tx: Transaction, room: Row, new: Document, now: Document | None, by:
     row = _insert(
         tx, room["id"], new, number, now.revision if now else "", by, at, filed=int(room["documents"] != "file")
     )
+    if last and last["filed"] and last["n"] == row["n"] - 1:
+        _fold(tx, last, new.text)
     tx.tell(DocumentChanged(workspace=room["id"], name=new.name, revision=new.revision, author=by.name))
     return row
+
+
+def _fold(tx: Transaction, last: Row, following: str) -> None:
+    """What the next revision begins with is not stored twice: a line that is appended costs a line, not the text."""
+    if following.startswith(last["text"]):
+        tx.run(
+            "update document set text = '', part = :part where workspace = :workspace and name = :name and n = :n",
+            workspace=last["workspace"],
+            name=last["name"],
+            n=last["n"],
+            part=len(last["text"]),
+        )
+
+
+def _unfolded(tx: Transaction, row: Row) -> Row:
+    """With its text; the last revision is always whole."""
+    if row["part"] is None:
+        return row
+    whole = tx.one(
+        """select text from document where workspace = :workspace and name = :name and n > :n and part is null
+            order by n limit 1""",
+        workspace=row["workspace"],
+        name=row["name"],
+        n=row["n"],
+    )
+    if whole is None:  # only in a database that was damaged
+        raise NotFound(f"the text of revision {row['n']} of {row['name']} is lost")
+    return row | {"text": whole["text"][: row["part"]]}
 
 
 def _insert(
@@ -277,7 +308,8 @@ def _last(tx: Transaction, room: str, name: str) -> Row | None:
 
 
 def _by_key(tx: Transaction, room: str, key: str) -> Row | None:
-    return tx.one("select * from document where workspace = :room and key = :key and key <> ''", room=room, key=key)
+    row = tx.one("select * from document where workspace = :room and key = :key and key <> ''", room=room, key=key)
+    return _unfolded(tx, row) if row else None
 
 
 def _unfiled(tx: Transaction, room: str) -> list[Row]:
@@ -285,7 +317,16 @@ def _unfiled(tx: Transaction, room: str) -> list[Row]:
 
 
 def _latest(tx: Transaction, room: str) -> list[Row]:
-    return tx.all("select distinct name from document where workspace = :room order by name", room=room)
+    """From one name to the next: with `distinct`, every revision would be looked at."""
+    return tx.all(
+        """with recursive known(name) as (
+             select min(name) from document where workspace = :room
+             union all
+             select (select min(d.name) from document d where d.workspace = :room and d.name > known.name)
+               from known where known.name is not null)
+           select name from known where name is not null order by name""",
+        room=room,
+    )
 
 
 def revisions(tx: Transaction, room: str, name: str) -> list[Row]:
@@ -303,10 +344,10 @@ def revised(tx: Transaction, room: str, name: str, n: int) -> tuple[str, str]:
     if after is None:
         raise NotFound(f"{name} has no revision {n}", hint=f"agent-worker doc read {name}")
     before = tx.one(_REVISION, room=room, name=name, n=n - 1)
-    return (before["text"] if before else ""), after["text"]
+    return (_unfolded(tx, before)["text"] if before else ""), _unfolded(tx, after)["text"]
 
 
-_REVISION = "select text from document where workspace = :room and name = :name and n = :n"
+_REVISION = "select * from document where workspace = :room and name = :name and n = :n"
 
 
 def changed_since(tx: Transaction, room: str, at: int) -> list[str]:

@@ -23,13 +23,34 @@ def deliver(tx: Transaction, message: Message, agent: str) -> None:
 def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) -> list[Row]:
     """The inbox: open deliveries with their messages, oldest first."""
     return tx.all(
-        """select m.*, d.run as given_to from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
+        """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
             where d.agent = :agent and d.workspace = :workspace and d.state in ('queued', 'given')
             order by d.seq limit :limit""",
         agent=agent,
         workspace=workspace,
         limit=limit,
     )
+
+
+def given_to(tx: Transaction, run: str) -> list[Row]:
+    """The messages that this run has in its hands, oldest first."""
+    return tx.all(
+        """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
+            where d.run = :run and d.state = 'given' order by d.seq""",
+        run=run,
+    )
+
+
+def seqs_open_for(tx: Transaction, agent: str, workspace: str, *, since: int) -> set[int]:
+    """Which messages from this one on are in the inbox."""
+    rows = tx.all(
+        """select seq from delivery
+            where agent = :agent and workspace = :workspace and seq >= :since and state in ('queued', 'given')""",
+        agent=agent,
+        workspace=workspace,
+        since=since,
+    )
+    return {row["seq"] for row in rows}
 
 
 def give(tx: Transaction, messages: Sequence[str], agent: str, run: str) -> None:

@@ -27,6 +27,8 @@ class Resource:
 
 
 def store(tx: Transaction, workspace: str, text: str) -> Resource:
+    """Its id is the hash of what is kept, from which secrets are gone."""
+    text = tx.redact(text)
     data = text.encode("utf-8", "surrogatepass")
     if len(data) > LIMIT:
         raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {len(data)} bytes")

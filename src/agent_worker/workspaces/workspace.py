@@ -146,6 +146,33 @@ def seated(tx: Transaction, workspace: str) -> dict[str, str]:
     return {row["name"]: row["agent"] for row in rows}
 
 
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Whom a member has around it: the first by name, and how many more."""
+
+    names: tuple[str, ...]
+    more: int
+
+
+def others(tx: Transaction, workspace: str, agent: str, *, limit: int) -> Others:
+    rows = tx.all(
+        """select name, (select count(*) from member o where o.workspace = :workspace and o.agent <> :agent) as n
+             from member where workspace = :workspace and agent <> :agent order by name limit :limit""",
+        workspace=workspace,
+        agent=agent,
+        limit=limit,
+    )
+    return Others(tuple(row["name"] for row in rows), rows[0]["n"] - len(rows) if rows else 0)
+
+
+def seen(tx: Transaction, workspace: str, agent: str) -> int:
+    """The last message that this member was shown."""
+    row = tx.one(
+        "select seen from member where workspace = :workspace and agent = :agent", workspace=workspace, agent=agent
+    )
+    return int(row["seen"]) if row else 0
+
+
 def get(tx: Transaction, workspace: str) -> Row:
     row = tx.one("select * from workspace where id = :workspace", workspace=workspace)
     if row is None:
@@ -220,32 +247,35 @@ def leave_all(tx: Transaction) -> None:
     tx.run("update workspace set state = 'left' where state = 'running'")
 
 
-_OF_A_ROOM = (
-    "message",
-    "delivery",
-    "resource",
-    "document",
-    "vote",
-    "proposal",
-    "member",
-    "instruction",
-    "run",
-    "attention",
-    "event",
+_ENDED = "select id from instruction where workspace = :workspace and ended_at is not null"
+_OPEN = "select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"
+_WORK = f"select work from instruction where id in ({_ENDED} union all {_OPEN})"
+
+#: What hangs on other rows goes before them, found by its key: the room may be a small part of what is stored.
+_ERASE = (
+    f"delete from step where work in ({_WORK})",
+    f"delete from call where work in ({_WORK})",
+    "delete from run where workspace = :workspace",
+    f"delete from instruction where id in ({_ENDED} union all {_OPEN})",
+    "delete from delivery where message in (select id from message where workspace = :workspace)",
+    "delete from message where workspace = :workspace",
+    "delete from resource where workspace = :workspace",
+    "delete from document where workspace = :workspace",
+    "delete from vote where proposal in (select id from proposal where workspace = :workspace)",
+    "delete from proposal where workspace = :workspace",
+    "delete from member where workspace = :workspace",
+    "delete from attention where workspace = :workspace",
+    "delete from event where workspace = :workspace",
+    """delete from talk where context = :workspace
+          and agent in (select agent from thread where context = :workspace)""",
+    "delete from thread where context = :workspace",
 )
 
 
 def erase(tx: Transaction, workspace: str) -> None:
     """Provider `memory` keeps nothing: whatever was said and done here goes with the room. What it cost stays."""
-    for table in ("step", "call"):
-        tx.run(
-            f"delete from {table} where work in (select work from instruction where workspace = :workspace)",
-            workspace=workspace,
-        )
-    for table in _OF_A_ROOM:
-        tx.run(f"delete from {table} where workspace = :workspace", workspace=workspace)
-    for table in ("talk", "thread"):
-        tx.run(f"delete from {table} where context = :workspace", workspace=workspace)
+    for statement in _ERASE:
+        tx.run(statement, workspace=workspace)
     tx.run(
         "update workspace set state = 'archived', given = '{}', ended_at = null where id = :workspace",
         workspace=workspace,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
@@ -26,6 +25,7 @@ from agent_worker.backends.programs.runner import Clocks, Launch, Parser, run_pr
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
 from agent_worker.errors import BackendFailure, Crashed, Permanent
+from agent_worker.storage.scratch import scratch
 from agent_worker.tools.tool import Call, Result
 
 log = logging.getLogger(__name__)
@@ -112,8 +112,8 @@ class OneShot:
 
     async def _once(self, turn: Turn, entry: Entry, book: _Log) -> str:
         prompt = await sessions.opening(turn, book.hands, resumes=bool(book.session.id))
-        with tempfile.TemporaryDirectory(prefix="agent-worker-") as folder:  # made for nobody but us
-            job = Job(self._program, entry, Path(folder), turn.system, prompt, book.session)
+        with scratch("run") as folder:
+            job = Job(self._program, entry, folder, turn.system, prompt, book.session)
             try:
                 async with aclosing(self._cli.run(job, self._clocks)) as signals:
                     async for signal in signals:

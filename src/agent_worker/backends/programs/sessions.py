@@ -41,10 +41,11 @@ def session_of(past: Sequence[PastStep], program: str) -> Session:
     for step in reversed(past):
         try:
             known = json.loads(step.reply.raw or "null")
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # of another backend
-        if isinstance(known, dict) and known.get("program") == program:
-            return Session(program, str(known["session"]), float(known["usd"]))
+        match known:
+            case {"program": str(whose), "session": str(id), "usd": int() | float() as usd} if whose == program:
+                return Session(program, id, usd)
     return Session(program)
 
 

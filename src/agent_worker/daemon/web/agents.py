@@ -323,6 +323,8 @@ def _memory(remembered: Remembered, name: str, project: str | None) -> Html:
     def entry(each: Entry) -> Html:
         if each.file == "archive":
             return h("li", h("p", h("b", each.key), " ", each.value), class_="archived")
+        if each.file == "quarantine":
+            return h("li", _release(each, name, project), data_key=f"entry-{each.file}-{each.key}")
         return h(
             "li",
             h(
@@ -340,6 +342,18 @@ def _memory(remembered: Remembered, name: str, project: str | None) -> Html:
         [h("p", text, class_="why") for text in remembered.problems],
         shown,
         h("details", h("summary", "Add"), _remember(name, project, None), data_key="memory-add"),
+    )
+
+
+def _release(entry: Entry, name: str, project: str | None) -> Html:
+    """What an agent may have been made to say waits here for a person's word."""
+    return form(
+        f"POST /agents/{quote(name)}/memory/release",
+        h("p", h("b", entry.key), " ", entry.value, h("span", "held back", class_="less")),
+        button("Release"),
+        label=f"Release {entry.key}",
+        key=entry.key,
+        project=project,
     )
 
 

@@ -20,6 +20,7 @@ _TITLES = {
     "limit": "reached a limit",
     "mention": "calls on you",
     "conflict": "conflict between two versions",
+    "space": "the disk is getting full",
 }
 _WORDS = {"drop": "Dismiss", "retry": "Try again", "answer": "Answer", "approve": "Approve", "deny": "Deny"}
 _TAKES_TEXT = frozenset({"answer", "deny"})

@@ -83,6 +83,7 @@ create table delivery (
   primary key (message, agent)
 );
 create index delivery_open on delivery(agent, workspace, seq) where state in ('queued', 'given');
+create index delivery_given on delivery(run) where state = 'given';
 
 create table instruction (
   id text primary key,
@@ -111,7 +112,11 @@ create table instruction (
 create index instruction_queue on instruction(agent, lane, ord) where state = 'queued';
 create index instruction_age on instruction(agent, queued_at) where state = 'queued' and lane > 0;
 create index instruction_open on instruction(workspace) where state in ('queued', 'running', 'waiting');
-create index instruction_run on instruction(run) where state = 'running';
+create index instruction_waiting on instruction(work) where state = 'waiting';
+create index instruction_run on instruction(run) where run is not null;
+create index instruction_chain on instruction(work) where work <> id;
+create index instruction_past on instruction(agent, ord) where ended_at is not null;
+create index instruction_ended on instruction(workspace, ended_at) where ended_at is not null;
 
 create table run (
   id text primary key,
@@ -132,6 +137,7 @@ create table run (
 );
 create index run_open on run(agent) where state = 'running';
 create index run_of on run(instruction);
+create index run_at on run(workspace, started_at);
 
 create table step (
   work text not null,
@@ -173,8 +179,8 @@ create table tally (
 );
 
 create table ledger (
-  id text primary key,
   run text not null,
+  id text not null,
   step integer not null,
   agent text not null,
   project text not null,
@@ -185,7 +191,8 @@ create table ledger (
   output bigint not null,
   micros bigint not null,
   estimated integer not null,
-  at bigint not null
+  at bigint not null,
+  primary key (run, id)
 );
 
 create table thread (
@@ -203,6 +210,7 @@ create table talk (
   sort text not null,                       -- message | failure
   text text not null,
   run text,
+  held integer not null default 0,          -- 1: taken back by a person, so that no prompt shows it any more
   at bigint not null,
   primary key (agent, context, seq)
 );
@@ -222,10 +230,11 @@ create table document (
   revision text not null,                   -- SHA-256 of the text
   base text not null,                       -- the revision it replaced; '' for the first
   author text not null,
-  text text not null,
   key text not null default '',             -- the tool call that wrote it: made again, it is found again
   filed integer not null,                   -- 0 until its file holds it
   at bigint not null,
+  part bigint,                              -- not null: its text is so many characters of the next whole revision
+  text text not null,                       -- last, so that a list need not read past it
   primary key (workspace, name, n)
 );
 create index document_unfiled on document(workspace) where filed = 0;
@@ -279,7 +288,8 @@ create table attention (
   project text not null,
   workspace text,
   agent text,
-  sort text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit | conflict
+  sort text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
+                                            -- conflict | space
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   state text not null default 'open',       -- open | answered | dropped
@@ -287,6 +297,27 @@ create table attention (
   at bigint not null
 );
 create index attention_open on attention(project) where state = 'open';
+create index attention_about on attention(ref);
+
+create table audit (
+  n bigint primary key,                     -- counts without a gap
+  project text not null,
+  agent text not null,                      -- whose memory it concerns
+  who text not null,                        -- who did it: a name, or user
+  deed text not null,
+  about text not null,
+  before text not null,                     -- JSON: what stood there
+  run text not null,
+  at bigint not null,
+  seal text not null                        -- SHA-256 over the seal before and this entry
+);
+create index audit_of on audit(agent, at);
+create index audit_run on audit(run, deed);
+
+create table sealed (                       -- one row: where the audit ends
+  n bigint not null,
+  seal text not null
+);
 
 create table event (
   id integer primary key,                   -- grows with each commit: where a stream goes on after a break

@@ -1,0 +1,98 @@
+"""What one thing costs at several sizes, and whether it grows as it should.
+
+A *flat* cost must not depend on the size: the last point is set against the first. A *linear* one may grow with it,
+but each further piece must cost what the pieces before it did: the slope of the end is set against that of the
+beginning, so that the fixed part of the cost hides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from measures.figure import measured, ms, us
+
+AT_MOST = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    what: str
+    points: Mapping[int, float]  #: size → CPU seconds, or megabytes
+    should: Literal["flat", "linear"] = "flat"
+    unit: Literal["time", "MB"] = "time"
+    since: int = 0  #: flat from this size on
+
+    @property
+    def growth(self) -> float:
+        costs = list(self.points.values())
+        if self.should == "flat":
+            return costs[-1] / next(cost for size, cost in self.points.items() if size >= self.since)
+        sizes = list(self.points)
+        middle = max(1, len(sizes) - 2)
+        early = (costs[middle] - costs[0]) / (sizes[middle] - sizes[0])
+        late = (costs[-1] - costs[middle]) / (sizes[-1] - sizes[middle])
+        return max(0.0, late) / max(early, 1e-12)
+
+    @property
+    def met(self) -> bool:
+        return self.growth <= AT_MOST
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        first = next(iter(self.points.values()))
+        costs = [f"{self._shown(cost)} ({cost / first:.2f})" for cost in self.points.values()]
+        should = f"flat from {self.since}" if self.since else self.should
+        return (self.what, *costs, should, f"{self.growth:.2f}", f"≤ {AT_MOST:g}", "yes" if self.met else "**no**")
+
+    def _shown(self, cost: float) -> str:
+        if self.unit == "MB":
+            return f"{cost:.0f} MB"
+        return us(cost) if cost < 0.001 else ms(cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Curves over the same sizes."""
+
+    title: str
+    of: str  #: what the sizes count
+    about: str
+    curves: Sequence[Curve]
+
+    def table(self) -> str:
+        sizes = list(self.curves[0].points)
+        head = (self.of, *(f"{size:,}" for size in sizes), "should be", "growth", "target", "met")
+        rows = [head, ("---",) * len(head), *(curve.cells for curve in self.curves)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+Work = Callable[[], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The same work at all sizes, in turns, so that all meet the same machine."""
+
+    taken: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+
+    async def run(self, what: str, works: Mapping[int, Work], *, rounds: int = 5, calls: int = 1) -> None:
+        for _ in range(rounds):
+            for size, work in works.items():
+                with measured() as spent:
+                    for _ in range(calls):
+                        await work()
+                self.taken.setdefault(what, {}).setdefault(size, []).append(spent.cpu / calls)
+
+    def curves(self, *, linear: Collection[str] = (), since: Mapping[str, int] | None = None) -> list[Curve]:
+        """The best round of each size: the one that others on this machine disturbed least."""
+        return [
+            Curve(
+                what,
+                {size: min(costs) for size, costs in by_size.items()},
+                "linear" if what in linear else "flat",
+                since=(since or {}).get(what, 0),
+            )
+            for what, by_size in self.taken.items()
+        ]

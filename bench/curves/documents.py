@@ -1,0 +1,85 @@
+"""One to a thousand revisions of one document of 20 KB: writing the next, reading the last, listing them all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from agent_worker.compose import Engine
+from agent_worker.storage.database import Transaction
+from agent_worker.storage.swap import content_hash
+from agent_worker.workspaces import documents, workspace
+from agent_worker.workspaces.documents import Author, Documents
+from curves.curve import Rounds, Topic, Work
+from measures.teams import open_team
+
+SIZES = (1, 10, 100, 1_000)
+KILOBYTES = 20
+NAME = "plan.md"
+BODY = ("A line of the plan that everybody has agreed on, more or less.\n" * 400)[: KILOBYTES * 1024 - 20]
+LINEAR = ("the list of revisions",)
+ABOUT = "Every revision is kept whole. `file`: the document is a file beside the database; `sqlite`: a row and no file."
+
+
+async def measure(folder: Path) -> Topic:
+    rounds = Rounds()
+    async with AsyncExitStack() as rooms:
+        for store in ("file", "sqlite"):
+            shelves = {size: await _shelf(rooms, folder / f"{store}{size}", store, size) for size in SIZES}
+            for what, work in (("writing the next", _write), ("reading the last", _read), ("an append", _append)):
+                works: dict[int, Work] = {size: partial(work, shelf) for size, shelf in shelves.items()}
+                await rounds.run(f"{what}, {store}", works, rounds=5, calls=4)
+        listed: dict[int, Work] = {size: partial(_list, shelf) for size, shelf in shelves.items()}
+        await rounds.run("the list of revisions", listed, rounds=5, calls=4)
+    return Topic("Documents", "revisions", ABOUT, rounds.curves(linear=LINEAR))
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    engine: Engine
+    room: str
+    documents: Documents
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def text(self) -> str:
+        return f"{BODY}{next(self.numbers)}\n"
+
+
+async def _shelf(rooms: AsyncExitStack, folder: Path, store: str, size: int) -> Shelf:
+    settings = f"workspace: {{ provider: sqlite, documents: {store} }}\n"
+    engine, instance = await rooms.enter_async_context(open_team(folder, {"alice": ""}, workflow=settings))
+    row = await engine.stage.database.read(workspace.get, instance.id)
+    shelf = Shelf(engine, instance.id, Documents(engine.stage.database, engine.stage.clock, row))
+    await engine.stage.database.write(_fill, instance.id, size - 1)
+    before = await engine.stage.database.read(documents._last, instance.id, NAME)
+    base = before["revision"] if before and store == "sqlite" else None  # it has no file yet
+    await shelf.documents.write(NAME, shelf.text(), base=base, by=Author("alice"))
+    return shelf
+
+
+def _fill(tx: Transaction, room: str, count: int) -> None:
+    for number in range(1, count + 1):
+        text = f"{BODY}{-number}\n"
+        document = documents.Document(NAME, text, content_hash(text))
+        documents._insert(tx, room, document, number, "", Author("alice"), number, filed=1)
+
+
+async def _write(shelf: Shelf) -> None:
+    now = await shelf.documents.read(NAME)
+    await shelf.documents.write(NAME, shelf.text(), base=now.revision, by=Author("alice"))
+
+
+async def _read(shelf: Shelf) -> None:
+    await shelf.documents.read(NAME)
+
+
+async def _append(shelf: Shelf) -> None:
+    await shelf.documents.append(NAME, "One more.\n", by=Author("alice"))
+
+
+async def _list(shelf: Shelf) -> None:
+    await shelf.engine.stage.database.read(documents.revisions, shelf.room, NAME)

@@ -1,0 +1,49 @@
+"""A thousand to a hundred thousand things to remember: what it costs to find some again, and to take in one more."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from pathlib import Path
+
+import recall as talk
+from agent_worker.guard.tables import Entry
+from curves.curve import Rounds, Topic, Work
+
+SIZES = (1_000, 10_000, 100_000)
+QUERIES = 20
+ABOUT = (
+    "Invented talk of real words, without `semantic`. A question finds entries that have any of its words, so its "
+    "cost may grow with their number."
+)
+LINEAR = ("a question",)
+
+
+async def measure(folder: Path) -> Topic:
+    turns, questions = talk.load()
+    asked = [question.ask for question in questions if question.ask.isascii()][:QUERIES]
+    indexes = {size: talk.filled(folder / f"{size}.db", talk.invented(turns, size)) for size in SIZES}
+    rounds, numbers = Rounds(), itertools.count()
+
+    def ask(size: int) -> Work:
+        search = talk.ours(indexes[size])
+
+        async def work() -> None:
+            for question in asked:
+                search(question)
+
+        return work
+
+    async def hear(size: int) -> None:
+        number = next(numbers)
+        heard = Entry(f"new/{number}", "history", "new", "a word that was just said", "zoe", talk.NOW, number)
+        indexes[size].append("new", [heard], stamp=str(number))
+
+    await rounds.run("a question", {size: ask(size) for size in SIZES}, rounds=3)
+    await rounds.run("taking in one more line", {size: partial(hear, size) for size in SIZES}, rounds=9, calls=10)
+    for index in indexes.values():
+        index.close()
+    rounds.taken["a question"] = {
+        size: [cost / len(asked) for cost in costs] for size, costs in rounds.taken["a question"].items()
+    }
+    return Topic("Recall", "entries", ABOUT, rounds.curves(linear=LINEAR))

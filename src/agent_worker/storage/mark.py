@@ -1,0 +1,88 @@
+"""How far a database had come, noted beside it: so that a log that was lost or exchanged is noticed at the next start.
+
+SQLite cannot notice either: without its log a database is simply an older one, and any log fits any database. The note
+is written after each commit and not synced, so it is never ahead of what is on the disk, and costs microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from agent_worker.errors import StorageFault
+
+SUFFIX = ".mark"
+FIX = "agent-worker doctor --fix"
+_SIZE = 64
+_SALT_AT, _HEAD = 16, 32  # of a log: where its salt is, and how long its head is
+_RESETS = 1000  # each adds one to the salt; a foreign log is off by any number
+
+
+class Mark:
+    """Of one database. Only the thread that writes uses it."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(database.name + SUFFIX)
+        self._log_path = database.with_name(f"{database.name}-wal")
+        self._events, self._salt = _read(self._path)
+        self._file: int | None = None
+        self._log: int | None = None
+
+    def check_log(self) -> None:
+        """Before the database is opened, because that already takes the log for its own. Raises StorageFault."""
+        found = _salt_in(self._log_path)
+        if found is not None and self._salt is not None and (found - self._salt) % 2**32 > _RESETS:
+            raise StorageFault(f"{self._log_path} is the log of another database, or of another time", hint=FIX)
+
+    def check_end(self, events: int) -> None:
+        """Of the database that was opened: the number of its last event. Raises StorageFault."""
+        if events < self._events:
+            told = f"the database ends at event {events}, but event {self._events} had been stored"
+            raise StorageFault(f"{told}: its log was lost, or it is an older copy", hint=FIX)
+
+    def open(self) -> None:
+        """From now on we write it. Which log there will be is not known yet."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._salt = None
+        self._write()
+
+    def note(self, events: int) -> None:
+        """They are on the disk."""
+        self._events = max(events, self._events)
+        with suppress(OSError):
+            if self._log is None:
+                self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
+            self._salt = _salt_of(os.pread(self._log, _HEAD, 0))
+        self._write()
+
+    def close(self) -> None:
+        for file in (self._file, self._log):
+            if file is not None:
+                os.close(file)
+
+    def _write(self) -> None:
+        assert self._file is not None
+        text = json.dumps({"events": self._events, "salt": self._salt}).ljust(_SIZE - 1) + "\n"
+        with suppress(OSError):  # without it we only notice less
+            os.pwrite(self._file, text.encode(), 0)
+
+
+def _read(path: Path) -> tuple[int, int | None]:
+    """What was noted last; nothing when that cannot be read."""
+    with suppress(OSError, ValueError):
+        match json.loads(path.read_bytes()[:_SIZE]):
+            case {"events": int(events), "salt": int() | None as salt}:
+                return events, salt
+    return 0, None
+
+
+def _salt_in(log: Path) -> int | None:
+    with suppress(OSError), log.open("rb") as file:
+        return _salt_of(file.read(_HEAD))
+    return None
+
+
+def _salt_of(head: bytes) -> int | None:
+    return int.from_bytes(head[_SALT_AT : _SALT_AT + 4], "big") if len(head) == _HEAD else None

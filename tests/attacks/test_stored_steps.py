@@ -1,0 +1,111 @@
+"""Stored steps are data of one shape: whatever else stands there is neither run nor believed, and stops nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from tests.faults.report import report
+from tests.teams import open_team
+
+from agent_worker.backends.backend import PastStep, Reply
+from agent_worker.backends.mock import says
+from agent_worker.backends.programs.sessions import Session, session_of
+from agent_worker.clock import TestClock
+from agent_worker.errors import BadInput
+
+CANARY = "touched-by-a-stored-step"
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.touch, (Path(CANARY),))
+
+
+def whole(**changes: object) -> str:
+    return json.dumps({"text": "", "calls": [], "raw": "", "more": True} | changes)
+
+
+COMMAND = f"touch {CANARY}"
+HOSTILE = {
+    "a pickle": pickle.dumps(Evil(), protocol=0).decode("latin-1"),
+    "a tagged object": json.dumps({"py/reduce": [{"py/function": "os.system"}, {"py/tuple": [COMMAND]}]}),
+    "a constructor": json.dumps({"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {"c": COMMAND}}),
+    "a YAML tag": f"!!python/object/apply:os.system ['{COMMAND}']",
+    "an expression": f"__import__('os').system('{COMMAND}')",
+    "nothing": "",
+    "null": "null",
+    "a list": "[]",
+    "a word": '"finished"',
+    "half": '{"text": "',
+    "deep": "[" * 100_000,
+    "a missing field": json.dumps({"text": "", "calls": []}),
+    "a text that is none": whole(text=["a"]),
+    "calls that are none": whole(calls="bash"),
+    "a call with a method": whole(calls=[["c", "bash", {}, "__class__"]]),
+    "a call that is an object": whole(calls=[{"id": "c", "tool": "bash", "arguments": {}}]),
+    "arguments that are none": whole(calls=[["c", "bash", f"touch {CANARY}"]]),
+    "a tool that is none": whole(calls=[["c", ["bash"], {}]]),
+    "raw that is an object": whole(raw={"kind": "response", "parts": []}),
+    "more that is a word": whole(more="yes"),
+    "a constant": whole(more=True).replace("true", "NaN"),
+}
+
+
+@pytest.mark.parametrize("record", HOSTILE.values(), ids=HOSTILE)
+def test_N8_a_stored_step_of_another_shape_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="cannot be read"):
+        Reply.load(record)
+    assert not Path(CANARY).exists()
+    report.count("N8 hostile steps")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pickle.dumps(Evil(), protocol=0).decode("latin-1"),
+        json.dumps({"program": "codex"}),
+        json.dumps({"program": "codex", "session": ["--dangerous"], "usd": 0}),
+        json.dumps({"program": "codex", "session": "s", "usd": "a lot"}),
+        json.dumps({"program": ["codex"], "session": "s", "usd": 0}),
+        "[" * 100_000,
+    ],
+)
+def test_N8_a_stored_session_of_another_shape_is_no_session(raw: str) -> None:
+    assert session_of([PastStep(Reply(raw=raw))], "codex") == Session("codex")
+
+
+async def test_N8_work_with_a_hostile_step_fails_with_a_reason_and_its_agent_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_team(tmp_path / "p", "alice", clock=TestClock()) as team:
+        for n, record in enumerate(HOSTILE.values()):
+            await team.write(lambda tx: tx.run("update agent set paused = 'while we break in'"))
+            await team.dm("alice", f"question {n}")
+            await team.write(
+                lambda tx, record=record: tx.run(
+                    """insert into step(work, n, run, reply, at)
+                       select work, 0, 'r', :stored, 0 from instruction where state = 'queued'""",
+                    stored=record,
+                )
+            )
+            await team.write(lambda tx: tx.run("update agent set paused = ''"))
+            team.engine.stage.supervisor.wake(team.id_of("alice"))
+            await team.idle()
+        assert set(await team.states()) == {"failed"}
+        reasons = {row["reason"] for row in await team.rows("select reason from instruction")}
+        assert reasons == {"what is stored of its earlier steps cannot be read (drop it, and ask again)"}
+        assert {sort for sort, _ in await team.attention()} == {"failure"}
+        team.backends["alice"].then(says("all is well"))
+        await team.dm("alice", "and now?")
+        await team.idle()
+        assert (await team.states()).count("done") == 1
+        assert (await team.agent("alice"))["state"] == "idle"
+        assert CANARY not in {path.name for path in await asyncio.to_thread(lambda: list(tmp_path.iterdir()))}

@@ -1,0 +1,22 @@
+"""The port, as those who connect to it feel it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+from agent_worker.daemon.port import listening
+
+
+async def test_an_answer_in_two_pieces_is_not_held_back_until_the_first_is_acknowledged(tmp_path: Path) -> None:
+    """Nagle's algorithm would cost 40 ms for every answer on a connection that is kept."""
+    accepted: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+    with listening(tmp_path, "127.0.0.1", 0) as listener:
+        server = await asyncio.start_server(lambda _, writer: accepted.set_result(writer), sock=listener)
+        async with server:
+            _, ours = await asyncio.open_connection(*listener.getsockname())
+            theirs = await accepted
+            assert theirs.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            ours.close()
+            theirs.close()

@@ -1,0 +1,147 @@
+"""After `kill -9` of the shipped daemon: how soon the next one serves, and how soon interrupted work goes on.
+
+Times of a busy machine prove nothing, so what is asserted is the processor time of the start, against that of an empty
+home, and who comes first; how many starts were quick by the clock is counted.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psutil
+import pytest
+
+from agent_worker.compose import Settings
+from agent_worker.daemon.client import Client, connect
+from agent_worker.daemon.discovery import is_running, signal_daemon
+from agent_worker.daemon.starting import COMMAND
+from tests.faults.report import LONG, report
+from tests.shells.served import eventually
+from tests.teams import write_project
+
+QUEUED = 10_000
+HISTORY = 1_000 if LONG else 20  # MB
+AGENTS = [f"agent{n}" for n in range(20)]
+AT_ONCE = Settings().runs_at_once
+LONG_WORK = "script:\n- { say: at last, slow: 1h }\n"
+SECOND = 1_000_000  # microseconds
+
+pytestmark = pytest.mark.timeout(600 if LONG else 60)
+
+
+@dataclass
+class Place:
+    """A home and its project, and the daemons that come and go."""
+
+    home: Path
+    project: Path
+    took: list[float] = field(default_factory=list)  #: seconds by the clock from being started to the first answer
+    spent: list[float] = field(default_factory=list)  #: seconds of the processor
+
+    @contextmanager
+    def daemon(self) -> Iterator[Client]:
+        """Killed at the end, and gone."""
+        begun = time.monotonic()
+        client = connect(home=self.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=50)
+        try:
+            client.request("GET", f"/status?project={self.project}")
+            self.took.append(time.monotonic() - begun)
+            times = psutil.Process(client.found.pid).cpu_times()
+            self.spent.append(times.user + times.system)
+            yield client
+        finally:
+            signal_daemon(self.home, client.found, signal.SIGKILL)
+            assert eventually(lambda: not is_running(client.found))
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        connection = apsw.Connection(str(self.home / "state.db"))
+        connection.set_busy_timeout(10_000)
+        try:
+            return list(connection.execute(sql, values))
+        finally:
+            connection.close()
+
+    def forgive(self) -> None:
+        """Who is killed again and again while it works is blamed for it; here nobody is."""
+        self.rows("delete from run where state = 'lost'")
+
+    def states(self) -> dict[str, int]:
+        return dict(self.rows("select state, count(*) from instruction group by state"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path / "home", tmp_path / "project")
+    workflow = "workspace: { provider: sqlite }\n"
+    write_project(made.project, AGENTS, workflow=workflow, extra=dict.fromkeys(AGENTS, LONG_WORK))
+    return made
+
+
+def put_work_and_history(place: Place) -> None:
+    """Each agent has one instruction; now it has hundreds. And much was said in the room."""
+    each = QUEUED // len(AGENTS) - 1
+    place.rows(
+        """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
+           insert into instruction(id, work, agent, source, sender, lane, ord, text, root, hop, state, queued_at)
+           select 'i_' || agent || n, 'i_' || agent || n, agent, source, sender, lane, ord + n, text, root, hop,
+                  'queued', queued_at from (select * from instruction group by agent) join n""",
+        each,
+    )
+    place.rows("update agent set ordered = ordered + ?", each)
+    place.rows(
+        """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
+           insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+           select w.id, w.seq + n, 'm_' || n, 'user', 'message', hex(zeroblob(2000)), '[]', 'm_' || n, 0, n
+             from workspace w join n""",
+        HISTORY * 250,
+    )
+    place.rows("update workspace set seq = seq + ?", HISTORY * 250)
+
+
+def test_R1_a_killed_daemon_serves_again_at_once_however_much_it_has_to_do(place: Place) -> None:
+    with place.daemon() as client:
+        client.request("POST", "/workflows", {"project": str(place.project), "workflow": "review"})
+        for name in AGENTS:
+            client.request("POST", "/send", {"project": str(place.project), "to": name, "message": "work"})
+    put_work_and_history(place)
+    size = (place.home / "state.db").stat().st_size
+    for _ in range(20 if LONG else 2):
+        place.forgive()
+        with place.daemon():
+            report.count("R1 restarts")
+    assert sum(place.states().values()) == QUEUED
+    assert set(place.states()) <= {"queued", "running"}
+    empty, full = place.spent[0], sorted(place.spent[1:])
+    report.count("R1 of them served within 2 s", sum(seconds <= 2 for seconds in place.took[1:]))
+    report.count("R1 ms of the processor for a start, half of them", round(full[len(full) // 2] * 1000))
+    report.count("R1 MB of history", size // 1_000_000)
+    assert full[int(len(full) * 0.95)] < 2 * empty + 1
+
+
+def test_R2_interrupted_work_goes_on_before_any_other(place: Place) -> None:
+    """Also before that of a project which was known earlier."""
+    other = place.project.with_name("other")
+    write_project(other, AGENTS, extra=dict.fromkeys(AGENTS, LONG_WORK))
+    with place.daemon() as client:
+        for project in (other, place.project):
+            for name in AGENTS[:10]:
+                client.request("POST", "/send", {"project": str(project), "to": name, "message": "work"})
+        assert eventually(lambda: place.states().get("running") == AT_ONCE)
+    for _ in range(50 if LONG else 2):
+        place.forgive()
+        interrupted = {id for (id,) in place.rows("select id from instruction where state = 'running'")}
+        assert len(interrupted) == AT_ONCE
+        with place.daemon():
+            ready = time.time_ns() // 1000
+            assert eventually(lambda: place.states().get("running") == AT_ONCE)
+            started = dict(place.rows("select instruction, started_at from run where state = 'running'"))
+        report.count("R2 interrupted runs", len(interrupted))
+        report.count("R2 of them at work within 1 s", sum(int(at) < ready + SECOND for at in started.values()))
+        assert set(started) == interrupted
