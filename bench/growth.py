@@ -33,8 +33,8 @@ HEAD = """# How costs grow
 Written by `uv run python bench/growth.py --write docs/figures/growth.md`; [how to read it](../../bench/README.md).
 
 Each cell is CPU time (or memory), and in brackets its multiple of the first. *Growth* of what should be flat is the
-last point against the first; of what may be linear, the cost of one more piece at the end against that at the
-beginning.
+last point against the first; of what may be linear, the cost of one more piece at the end against that of a piece at
+the point before.
 """
 
 

@@ -185,7 +185,8 @@ async def open_team(
     # One thread, so that waiting for it means that all file work is done (`Team.still`).
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     write_project(root, agents, workflow=workflow, extra=extra)
-    async with open_engine(Settings(database=database, **settings), clock=clock) as engine:
+    exactly = Settings(database=database, chance=lambda: 0.0, **settings)
+    async with open_engine(exactly, clock=clock) as engine:
         project = load_project(root)
         assert not project.problems, project.problems
         admitted = await engine.stage.roster.admit(project)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_worker.agents.hands import SHOWN
@@ -231,7 +231,8 @@ KNOWING = Redactor(["correct-horse-battery-staple", ODD])
 BEFORE = ["", "Authorization: Bearer abcdef123456 ", "https://bob:pässwörd@host/x ", "look: -----BEGIN x-----END "]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
+@example(["https://bob:pässwörd@host/x "], [24])
 @given(
     st.lists(
         st.sampled_from([*(secret for _, secret in CASES), "correct-horse-battery-staple", ODD, *BEFORE, "so ist es,"]),

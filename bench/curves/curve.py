@@ -1,8 +1,8 @@
 """What one thing costs at several sizes, and whether it grows as it should.
 
 A *flat* cost must not depend on the size: the last point is set against the first. A *linear* one may grow with it,
-but each further piece must cost what the pieces before it did: the slope of the end is set against that of the
-beginning, so that the fixed part of the cost hides nothing.
+but each further piece must cost no more than those before it: the slope of the end is set against the cost of a piece
+at the point before.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ class Curve:
         costs = list(self.points.values())
         if self.should == "flat":
             return costs[-1] / next(cost for size, cost in self.points.items() if size >= self.since)
-        sizes = list(self.points)
-        middle = max(1, len(sizes) - 2)
-        early = (costs[middle] - costs[0]) / (sizes[middle] - sizes[0])
-        late = (costs[-1] - costs[middle]) / (sizes[-1] - sizes[middle])
-        return max(0.0, late) / max(early, 1e-12)
+        *_, before, last = self.points
+        slope = (self.points[last] - self.points[before]) / (last - before)
+        return max(0.0, slope) / (self.points[before] / before)
 
     @property
     def met(self) -> bool:

@@ -45,7 +45,7 @@ WORKING = (
         "a turn of two, CPU",
         "for us a turn is a whole run: taken from the queue, prompted from the channel, committed, delivered; that is "
         "about half of it, measured apart with a mock model. Streaming about doubles the request itself. For them a "
-        "turn is one request with the last words in it",
+        "turn is little more than the request",
     ),
     Column("turn wall", "a turn of two, wall", "as its CPU, and commits are synced"),
     Column("crowd cpu", f"{AGENTS} agents × {STEPS_OF_EACH}, CPU", COMMITS),
@@ -88,8 +88,8 @@ we postpone the import of the model library until an agent wants it, which flatt
 8 of them at a time.
 
 Why a step is cheaper with us though it is kept: OpenAI's library, which all of us use, goes through the whole
-conversation again at every request in search of keys to rename. We hand the conversation past that search; this
-comparison made us notice it.
+conversation again at every request in search of keys to rename. We hand the conversation past that search. This
+comparison made us notice it: before, a step of ours took about as much CPU as one of theirs.
 
 ## Where we are behind, in every round
 
@@ -102,8 +102,8 @@ comparison made us notice it.
 ## How it was measured
 
 {versions()}. Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} processors at a load of \
-{os.getloadavg()[0]:.0f}; medians of {len(rounds)} rounds in {minutes:.0f} minutes, in each of which all arms take turns. \
-The largest CPU figure of the rounds is typically {spread(rounds):.2f} times the smallest; wall times vary more.
+{os.getloadavg()[0]:.0f}; medians of {len(rounds)} rounds in {minutes:.0f} minutes, in each of which all arms take \
+turns. The largest CPU figure of the rounds is typically {spread(rounds):.2f} times the smallest; wall times vary more.
 CPU is that of the whole client process, all threads, and the figure to trust; the model is a process of its own and
 is not counted. Memory is the largest resident size. Steps, turns and the {AGENTS} agents are measured in a process that
 has already had one answer.

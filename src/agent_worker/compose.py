@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -64,6 +65,7 @@ class Settings:
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
+    chance: Callable[[], float] = random.random  #: from 0 to 1, for what many hosts must not do in the same moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ async def open_engine(
     registry, mirror = Registry(), Mirror(database, bus)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     pen = Pen(database, bus, clock, redact)
-    supervisor = Supervisor(Floor(pen, registry, Limiter(clock), slots, space=settings.space))
+    supervisor = Supervisor(Floor(pen, registry, Limiter(clock, settings.chance), slots, space=settings.space))
     roster = Roster(database, clock, registry, mirror, workshop.equip)
     roster.ticker = Ticker(database, clock)
     await supervisor.start()

@@ -52,7 +52,7 @@ class Mirror:
         self._task = asyncio.create_task(self._follow(), name="mirror")
 
     def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:
-        """Keep this file up to date from now on, beginning with whatever it lacks: after `written`, if that is known."""
+        """Keep this file up to date from now on, beginning with what it lacks: after `written`, if that is known."""
         if written is not None and target not in self._places:  # else we know better
             self._written[target] = written
         self._places[target] = (root, path)

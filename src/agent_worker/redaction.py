@@ -106,7 +106,7 @@ _BEFORE_ONE = re.compile(
     r"(?:(?i:bearer|basic|token|apikey)\s{0,3})?\Z",
     re.ASCII,
 )
-_IN_AN_ADDRESS = re.compile(r"://[^\s/]*\Z")
+_IN_AN_ADDRESS = re.compile(r"://\S*\Z")
 _OF_A_WORD = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _is_word = re.compile(r"[!-~]+").fullmatch
 

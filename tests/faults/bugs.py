@@ -317,9 +317,33 @@ def acknowledge(tx: Transaction, job: Assignment, reply: Reply, *, now: int) -> 
         "test_redaction.py::test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
         (
             "storage/sqlite.py",
-            'TEXTS = frozenset({"text", "reply", "result", "reason", "arguments",',
-            'TEXTS = frozenset({"text", "reply", "result", "reason",',
+            '    {"text", "reply", "result", "reason", "arguments",',
+            '    {"text", "reply", "result", "reason",',
         ),
+    ),
+    bug(
+        "text is shown as it comes, piece by piece",
+        "N5",
+        "test_redaction.py::test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
+        ("agents/hands.py", "        self._utter(self._saying.add(text))\n", "        self._utter(text)\n"),
+    ),
+    bug(
+        "the Guard answers with what is private, too",
+        "A1",
+        "attacks/test_words.py::test_A1_A4_the_guard_answers_with_what_is_shared_and_nothing_else",
+        ("guard/ask.py", "entry.visibility in OPEN and not entry.label and not repeats(entry.value, entries)", "True"),
+    ),
+    bug(
+        "a skill that was read may fill core memory",
+        "G10s",
+        "attacks/test_words.py::test_G10s_a_skill_does_not_get_into_core_memory_or_the_soul",
+        ("tools/recall.py", "    if desk.outside:\n", "    if not desk:\n"),
+    ),
+    bug(
+        "the end of the audit is not looked at",
+        "A13",
+        "attacks/test_words.py::test_A13_tampering_with_the_audit_is_told_loudly",
+        ("guard/audit.py", '    if (last["n"], last["seal"]) != (count, seal):\n', "    if last is None:\n"),
     ),
     bug(
         "HTML in what somebody wrote is HTML",

@@ -304,6 +304,19 @@ def test_G1_a_database_that_is_gone_is_missed_and_comes_back_from_its_backup(
     assert bool(done.messages) == bool(backups)
 
 
+@pytest.mark.parametrize("table", ["workspace", "project"])
+def test_G1_what_was_said_is_kept_although_the_place_it_was_said_in_is_lost(
+    victim: Victim, tmp_path: Path, table: str
+) -> None:
+    database = victim.copied(tmp_path / "placeless")
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.execute(f"delete from {table}")
+    done = recover(database, stamp=STAMP)
+    assert look_at(database) == ""
+    assert done.messages == done.expected == len(victim.whole["message"])
+    assert isinstance(asyncio.run(serve(database)), dict)
+
+
 def test_G1_a_whole_database_is_found_whole(victim: Victim, tmp_path: Path) -> None:
     database = victim.copied(tmp_path / "whole")
     assert look_at(database) == ""

@@ -134,7 +134,7 @@ def test_R2_interrupted_work_goes_on_before_any_other(place: Place) -> None:
             for name in AGENTS[:10]:
                 client.request("POST", "/send", {"project": str(project), "to": name, "message": "work"})
         assert eventually(lambda: place.states().get("running") == AT_ONCE)
-    for _ in range(50 if LONG else 2):
+    for _ in range(40 if LONG else 2):  # one request may cause fifty runs
         place.forgive()
         interrupted = {id for (id,) in place.rows("select id from instruction where state = 'running'")}
         assert len(interrupted) == AT_ONCE

@@ -304,6 +304,18 @@ def _is_json(value: Value) -> bool:
 
 # --- making one thing of it
 
+#: What was said in a workspace that is lost stays readable, as `recovered:<end of its id>`.
+_STAND_IN = (
+    """insert into project(id, root, name) select distinct project, 'lost/' || project, 'recovered' from agent
+        where project not in (select id from project)""",
+    """insert or ignore into workspace(id, project, workflow, tag, provider, documents, state, seq, started_at)
+       select m.workspace, a.project, 'recovered', substr(m.workspace, -12), 'sqlite', 'sqlite', 'stopped',
+              max(m.seq), min(m.at)
+         from message m join (select workspace, agent from member union select workspace, agent from instruction) b
+              on b.workspace = m.workspace join agent a on a.id = b.agent
+        where m.workspace not in (select id from workspace) group by m.workspace""",
+)
+
 #: Rows that hang on what is lost would trip whoever meets them.
 _MEND = (
     "delete from workspace where project not in (select id from project)",
@@ -342,6 +354,8 @@ _MEND = (
 
 def _mend(connection: apsw.Connection) -> None:
     with connection:
+        for sql in _STAND_IN:
+            connection.execute(sql)
         while broken := list(connection.execute("pragma foreign_key_check")):
             for table, row, *_ in broken:
                 connection.execute(f"delete from {table} where rowid = ?", (row,))
