@@ -58,7 +58,7 @@ def test_an_agent_is_run_and_followed(daemon: Served) -> None:
 def test_what_is_written_is_shown_as_it_is_written(daemon: Served) -> None:
     (daemon.project / ".agents" / "talker.yaml").write_text("backend: mock\nscript: [{ say: word by word }]\n")
     events = run(daemon, agent="talker", message="talk")
-    assert [event["text"] for event in events if event["event"] == "chunk"] == ["word by word"]
+    assert "".join(event["text"] for event in events if event["event"] == "chunk") == "word by word"
 
 
 def test_each_follows_its_own_work_only(daemon: Served) -> None:
