@@ -214,16 +214,20 @@ async def test_sending_to_one_who_takes_no_part_says_what_to_do(team: Team) -> N
 
 
 @pytest.mark.parametrize(
-    ("to", "sentence"),
+    ("to", "name", "start", "hint"),
     [
-        ("@other", 'workflow "other" is not running. Start it with: agent-worker start other'),
-        ("alice@review:x", 'workflow "review:x" is not running. Start it with: agent-worker start review --tag x'),
+        ("@other", "other", "agent-worker start other", ""),
+        ("alice@review:x", "review:x", "agent-worker start review --tag x", ""),
+        ("@reviw", "reviw", "agent-worker start reviw", "did you mean @review?"),
     ],
 )
-async def test_sending_into_a_workspace_that_does_not_run_says_what_to_type(team: Team, to: str, sentence: str) -> None:
+async def test_sending_into_a_workspace_that_does_not_run_says_what_to_type(
+    team: Team, to: str, name: str, start: str, hint: str
+) -> None:
     with pytest.raises(NotRunning) as refusal:
         await deliver(team.engine.stage, team.admitted, to, "hello")
-    assert str(refusal.value) == sentence
+    assert str(refusal.value) == f'workflow "{name}" is not running. Start it with: {start}'
+    assert refusal.value.hint == (hint or start)
 
 
 async def test_sending_to_an_unknown_agent_lists_the_known(team: Team) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from agent_worker.errors import NotFound, NotRunning, Refused
 from agent_worker.events import WorkspaceChanged
@@ -201,13 +202,18 @@ def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> R
         tag=tag,
     )
     if row is None:
-        name = workflow if tag == "main" else f"{workflow}:{tag}"
-        start = workflow if tag == "main" else f"{workflow} --tag {tag}"
-        raise NotRunning(
-            f'workflow "{name}" is not running. Start it with: agent-worker start {start}',
-            hint=f"agent-worker start {start}",
-        )
+        raise _not_running(tx, project, workflow, tag)
     return row
+
+
+def _not_running(tx: Transaction, project: str, workflow: str, tag: str) -> NotRunning:
+    name = workflow if tag == "main" else f"{workflow}:{tag}"
+    start = f"agent-worker start {workflow}" + ("" if tag == "main" else f" --tag {tag}")
+    rows = tx.all("select distinct workflow from workspace where project = :project", project=project)
+    known = [row["workflow"] for row in rows]
+    near = get_close_matches(workflow[:64], known, n=1) if workflow not in known else []
+    told = f'workflow "{name}" is not running. Start it with: {start}'
+    return NotRunning(told, hint=f"did you mean @{near[0]}?" if near else start)
 
 
 def archived_before(tx: Transaction, at: int) -> list[Row]:
