@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.program import Premises, Program, owner_of
 from agent_worker.backends.programs.runner import OUTPUT_MOST, Clocks, Launch, run_program
 from agent_worker.backends.programs.signals import Over, Said, Signal, Started
 from agent_worker.errors import BackendFailure, Crashed, Exhausted, Permanent, Transient
@@ -242,9 +242,9 @@ def test_a_key_goes_with_its_address_or_not_at_all(tmp_path: Path) -> None:
 
 def test_what_a_program_keeps_is_private_and_its_own(tmp_path: Path) -> None:
     premises = Premises(state=tmp_path / "programs")
-    alice = Program("claude", "alice-1", tmp_path, tmp_path, premises).home()
-    bob = Program("claude", "../bob", tmp_path, tmp_path, premises).home()
-    assert alice != bob
+    owners = [owner_of(name, tmp_path, who) for name, who in (("alice", ""), ("../bob", ""), ("../bob", "review"))]
+    alice, bob, inline = (Program("claude", owner, tmp_path, tmp_path, premises).home() for owner in owners)
+    assert len({alice, bob, inline}) == 3
     assert alice.parent == bob.parent == tmp_path / "programs" / "claude"
     assert alice.stat().st_mode & 0o777 == 0o700
 
