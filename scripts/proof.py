@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,25 +45,39 @@ def lines_of(name: str) -> list[Line]:
 
 
 def page() -> str:
-    about, *rows = lines_of("faults.jsonl") or [{}]
-    known = {row["row"]: row for row in rows}
-    parts = [HEAD, *_run(about, rows)]
+    about, *lines = lines_of("faults.jsonl") or [{}]
+    known = _by_row(lines)
+    parts = [HEAD, *_run(about, list(known.values()))]
     parts += ["## Promises under fault\n", *_tables(PROMISES, known, "promise", "what was done")]
     parts += ["## Attacks refused\n", *_tables(ATTACKS, known, "attack", "what was counted")]
     parts += [*_bugs(lines_of("bugs.jsonl")), *_fuzz(lines_of("fuzz.jsonl")), *_open()]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
+def _by_row(lines: list[Line]) -> dict[str, Line]:
+    """All files of tests of a row together. Its counts are small when one of them was run with small counts."""
+    known: dict[str, Line] = {}
+    for line in lines:
+        row = known.setdefault(line["row"], {"row": line["row"], "small": False, "counted": Counter(), "seeds": []})
+        for name in ("tests", "passed", "skipped", "seconds", "failed"):
+            row[name] = row[name] + line[name] if name in row else line[name]
+        row["counted"].update(line["counted"])
+        row["small"] |= bool(line["counted"]) and line["mode"] == "short"
+        row["seeds"] = sorted([*row["seeds"], *line["seeds"]])
+    return known
+
+
 def _run(about: Line, rows: list[Line]) -> Iterator[str]:
     if not about:
         yield "No run has been recorded yet.\n"
         return
-    size = {"long": "the large counts (`AGENT_WORKER_FAULTS=long`)", "short": "the small counts of a normal test run"}
     failed = [row["row"] for row in rows if row["failed"]]
+    minutes = sum(row["seconds"] for row in rows) / 60
     yield (
-        f"Last run: {about['date']}, version {about['version']}, Python {about['python']} on {about['system']}, with "
-        f"{size[about['mode']]}: {sum(row['tests'] for row in rows):,} tests of {len(rows)} rows in "
-        f"{about['minutes']} minutes, {', '.join(failed) if failed else 'no row'} failed.\n"
+        f"Last run: {about['date']}, version {about['version']}, Python {about['python']} on {about['system']}: "
+        f"{sum(row['tests'] for row in rows):,} tests of {len(rows)} rows, {minutes:.0f} minutes of work, "
+        f"{', '.join(failed) if failed else 'no row'} failed. Where it says *small counts*, a row was run as in every "
+        f"test run; otherwise with `AGENT_WORKER_FAULTS=long`.\n"
     )
     yield (
         "A row is held when every one of its tests is: nothing lost, nothing doubled, nothing left over, no answer of "
@@ -87,12 +102,13 @@ def _row(row: str, text: str, known: Mapping[str, Line]) -> str:
     if line is None:
         return f"| {row} | {text} | | | not in this run |"
     counted = ", ".join(f"{n:,} {what.removeprefix(f'{row} ')}" for what, n in sorted(line["counted"].items()))
-    return f"| {row} | {text} | {counted} | {line['tests']:,} | {_result(line)} |"
+    small = " (small counts)" if line["small"] else ""
+    return f"| {row} | {text} | {counted}{small} | {line['tests']:,} | {_result(line)} |"
 
 
 def _result(line: Line) -> str:
     if line["failed"]:
-        seeds = f", seeds {line['seeds'][0]} to {line['seeds'][1]}" if line["seeds"] else ""
+        seeds = f", seeds {line['seeds'][0]} to {line['seeds'][-1]}" if line["seeds"] else ""
         return f"**{len(line['failed'])} failed**{seeds}"
     if not line["passed"]:
         return "skipped: not possible on that machine"

@@ -1,8 +1,9 @@
 """A pytest plugin that writes down what was proved: `python -m pytest -p tests.faults.record`, as `poe faults` does.
 
 It needs the name of a file in AGENT_WORKER_RECORD, and runs only tests that carry the id of a row. The file has a first
-line about the run and then a line for each row: its tests, how they ended, and what was counted (`report.count`) while
-they ran. `scripts/proof.py` makes a page of it.
+line about the last run and then a line for each row and file of tests: how many, how they ended, and what was counted
+(`report.count`) while they ran. What was recorded of other files stays, so `poe faults tests/faults` records a part
+anew. `scripts/proof.py` makes a page of it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def rows_of(name: str) -> list[str]:
 
 @dataclass
 class Row:
+    mode: str = "long" if LONG else "short"
     tests: int = 0
     passed: int = 0
     failed: list[str] = field(default_factory=list)
@@ -47,15 +49,16 @@ class Row:
 
 
 class Recorder:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._rows: dict[str, Row] = {}
+    def __init__(self, root: Path, path: str) -> None:
+        self._root = root
+        self._path = root / path
+        self._rows: dict[tuple[str, str], Row] = {}  # by id and file
         self._began = datetime.now(UTC)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = report.nodeid.rpartition("::")[2]
-        for id in rows_of(name):
-            self._take(self._rows.setdefault(id, Row()), id, report)
+        file, _, name = report.nodeid.partition("::")
+        for id in rows_of(name.rpartition("::")[2]):
+            self._take(self._rows.setdefault((id, file), Row()), id, report)
 
     def _take(self, row: Row, id: str, report: pytest.TestReport) -> None:
         row.seconds += report.duration
@@ -77,17 +80,26 @@ class Recorder:
         about = {
             "date": f"{self._began:%Y-%m-%d}",
             "version": version("agent-worker"),
-            "mode": "long" if LONG else "short",
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.release().split('-')[0]}",
-            "minutes": round((datetime.now(UTC) - self._began).total_seconds() / 60, 1),
         }
-        lines = [about, *({"row": id} | _plain(row) for id, row in sorted(self._rows.items()))]
+        anew = {file for _, file in self._rows}
+        kept = {(line["row"], line["file"]): line for line in self._before() if line["file"] not in anew}
+        lines = kept | {(id, file): {"row": id, "file": file} | _plain(row) for (id, file), row in self._rows.items()}
+        lines = [about, *(line for _, line in sorted(lines.items()))]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
 
+    def _before(self) -> list[dict[str, Any]]:
+        """What was recorded earlier, of files that are still there."""
+        if not self._path.exists():
+            return []
+        _, *lines = map(json.loads, self._path.read_text("utf-8").splitlines())
+        return [line for line in lines if (self._root / line["file"]).exists()]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.write_line(f"{len(self._rows)} rows recorded in {self._path}")
+        rows = {id for id, _ in self._rows}
+        terminalreporter.write_line(f"{len(rows)} rows recorded in {self._path}")
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -98,7 +110,7 @@ def _plain(row: Row) -> dict[str, Any]:
 def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get(VARIABLE)
     if path and not hasattr(config, "workerinput"):  # workers send their reports to the one who writes
-        config.pluginmanager.register(Recorder(config.rootpath / path), "recorder")
+        config.pluginmanager.register(Recorder(config.rootpath, path), "recorder")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
