@@ -26,6 +26,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "redaction",
         "outbound",
         "imports",
+        "demo",
     ),
     ("definitions", "storage"),
     ("identities",),
@@ -40,7 +41,6 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("compose",),
     ("api",),
     ("daemon",),
-    ("demo",),
     ("cli",),
 )
 RANK = {name: number for number, row in enumerate(ROWS) for name in row}

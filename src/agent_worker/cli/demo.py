@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_worker.cli.live import LiveView, decision_lines, summary_line
+from agent_worker.demo.bundle import lay_out
 
 if TYPE_CHECKING:
     from agent_worker.events import Subscription
@@ -27,9 +27,7 @@ def demo(as_json: bool, verbose: bool) -> None:
 
     Needs no key, no network and no configuration, and costs nothing.
     """
-    from agent_worker.service.demo import lay_out
-
-    root = lay_out(Path(tempfile.mkdtemp(prefix="agent-worker-demo-")))
+    root = lay_out()
     if not as_json:
         click.echo(f"Three mock agents review a change in {root}\n")
     summary = asyncio.run(_play(root, as_json=as_json, verbose=verbose))

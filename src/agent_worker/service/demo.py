@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 
+from agent_worker.demo.bundle import lay_out
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.service.workflows import begin
@@ -24,18 +22,6 @@ class Demo:
 @operation("POST", "/demo")
 async def demo_start(office: Office) -> Demo:
     """Let three mock agents review a bundled change, in a new temporary project. Costs nothing."""
-    root = await asyncio.to_thread(lambda: lay_out(Path(tempfile.mkdtemp(prefix="agent-worker-demo-"))))
+    root = await asyncio.to_thread(lay_out)
     await begin(office, WORKFLOW, str(root), trust=True)
     return Demo(str(root), WORKFLOW)
-
-
-def lay_out(root: Path) -> Path:
-    """Write the bundled project."""
-    bundle = resources.files("agent_worker.demo") / "project"
-    with resources.as_file(bundle) as source:
-        for file in sorted(source.rglob("*")):
-            if file.is_file():
-                target = root / file.relative_to(source)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(file.read_bytes())
-    return root
