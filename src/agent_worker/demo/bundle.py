@@ -1,4 +1,4 @@
-"""The bundled project: a team that reviews a change. Light, so that `demo` says where it is before it loads the rest."""
+"""The bundled project: a team that reviews a change. Light: `demo` says where it is before it loads the rest."""
 
 from __future__ import annotations
 
