@@ -115,13 +115,13 @@ class Project:
 
 @asynccontextmanager
 async def open_project(
-    path: Path | str = ".", *, home: Path | None = None, clock: Clock | None = None
+    path: Path | str = ".", *, home: Path | str | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Project]:
     """The project at or above `path`. Raises DefinitionError when one of its files is wrong."""
     definitions = load_project(find_project(Path(path)))
     if definitions.problems:
         raise DefinitionError(list(definitions.problems))
-    settings = Settings(database=Root.private(home).location("state.db")) if home else Settings()
+    settings = Settings(database=Root.private(Path(home)).location("state.db")) if home else Settings()
     async with open_engine(settings, clock=clock) as engine:
         admitted = await engine.stage.roster.admit(definitions)
         await engine.stage.supervisor.wake_all()

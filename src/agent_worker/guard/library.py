@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -104,23 +105,25 @@ class Library:
     def _sources(self) -> Iterator[Source]:
         if self._home is None:
             return
-        for file in memory.files(self._home):
-            path = memory.path_of(file)
-            yield self._source(path, partial(_memories, self._home, file))
-        for name in notes.names(self._home):
-            yield self._source(f"{notes.FOLDER}/{name}", partial(_note, self._home, name))
-        for path in _conversations(self._home):
-            yield self._source(path, partial(_conversation, self._home, path))
-
-    def _source(self, path: str, read: Callable[[], Iterable[Entry]]) -> Source:
-        assert self._home is not None
-        return Source(f"{OWN}{path}", read, file_stamp(self._home.location(path)))
+        for path, read in _files(self._home):
+            with suppress(FileNotFoundError):  # somebody took it away since it was listed
+                yield Source(f"{OWN}{path}", read, file_stamp(self._home.location(path)))
 
 
 @cache
 def embedding() -> Embedding | None:
     """One for all agents: loading it takes a second."""
     return load_embedding()
+
+
+def _files(home: Root) -> Iterator[tuple[str, Callable[[], Iterable[Entry]]]]:
+    """What an agent has written down: the path of each file, and how to read it."""
+    for file in memory.files(home):
+        yield memory.path_of(file), partial(_memories, home, file)
+    for name in notes.names(home):
+        yield f"{notes.FOLDER}/{name}", partial(_note, home, name)
+    for path in _conversations(home):
+        yield path, partial(_conversation, home, path)
 
 
 def _memories(home: Root, file: str) -> list[Entry]:
