@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +11,18 @@ import pytest
 from agent_worker.clock import SystemClock, TestClock
 from tests.fakes.model_server import ModelServer
 from tests.teams import Team, open_team
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests that schemathesis makes have a name each and one id together; who goes by ids would run only one."""
+    _, _, label = item.name.partition("[")
+    if label and not item.nodeid.endswith("]"):
+        item._id = item.id.with_params(label.removesuffix("]"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    twice = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
+    assert not twice, f"of these only one would run: {twice}"
 
 
 @pytest.fixture
