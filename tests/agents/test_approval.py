@@ -236,21 +236,22 @@ async def test_a_question_survives_a_restart(tmp_path: Path, clock: TestClock) -
         assert await team.texts() == ["@alice choose", "red it is"]
 
 
-async def test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost(tmp_path: Path, clock: TestClock) -> None:
-    """The question is there as soon as it is asked; the work rests only when its other calls have ended."""
-    (tmp_path / "gate.py").write_text(STAND)
-    os.mkfifo(tmp_path / "gate")
-    async with open_team(tmp_path, "alice", clock=clock, extra={"alice": "tools: [./gate.py:stand]\n"}) as team:
-        team.backends["alice"].then(both(calls("ask_user", question="Now?"), calls("stand")), says("then now"))
+async def test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost(project: Path, clock: TestClock) -> None:
+    """A person is asked at once, even if the call's turn has not come; the work rests when its other calls ended."""
+    (project / "gate.py").write_text(STAND)
+    os.mkfifo(project / "gate")
+    extra = {"alice": TOOLS.replace("[", "[./gate.py:stand, ")}
+    async with open_team(project, "alice", clock=clock, extra=extra) as team:
+        team.backends["alice"].then(both(calls("stand"), pressing), says("done"))
         await team.dm("alice", "wait for me")
         await team.until(bool, "select 1 from attention")
-        await answer(team, "now")
+        await answer(team, "yes")
         assert await team.states() == ["running"]
-        await asyncio.to_thread((tmp_path / "gate").write_text, "stood")
+        await asyncio.to_thread((project / "gate").write_text, "stood")
         await team.idle()
         assert await team.states() == ["done"]
         results = {row["tool"]: row["result"] for row in await team.rows("select tool, result from call")}
-    assert results == {"ask_user": "now", "stand": "stood"}
+    assert results == {"stand": "stood", "press": "pressed red"}
 
 
 async def test_what_was_done_beside_a_question_is_not_done_again(project: Path, clock: TestClock) -> None:

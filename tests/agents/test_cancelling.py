@@ -7,22 +7,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.hands import TERMS, by_hand, hands_of
 from tests.teams import Team, open_team
 
 from agent_worker import identities
 from agent_worker.agents import assignments, endings, rescue
-from agent_worker.agents.assignments import Assignment
-from agent_worker.agents.hands import Pen, RunHands
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.clock import TestClock
 from agent_worker.errors import Fenced, NotRunning
 from agent_worker.instructions import Ageing
-from agent_worker.limits import Limits
 from agent_worker.tools.channel import channel_send
-from agent_worker.tools.tool import Call, Desk, Seat, tool
-
-TERMS = assignments.Terms("alice", "mock", "mock", Limits())
+from agent_worker.tools.tool import Call, Desk, tool
 
 
 @pytest.fixture
@@ -124,23 +120,6 @@ async def test_Q10_stopping_a_room_cancels_everything_in_it_and_closes_it(team: 
 # --- the fence ----------------------------------------------------------------------------------------
 
 
-async def by_hand(team: Team, agent: str = "alice", owner: str = "by hand") -> Assignment:
-    """Take an agent's next work as a loop would, without a loop."""
-    fence = await team.write(identities.claim, team.id_of(agent), owner)
-    job = await team.write(assignments.begin, fence, lambda _: TERMS, now=team.now(), ageing=Ageing())
-    assert isinstance(job, Assignment)
-    return job
-
-
-def hands_of(team: Team, job: Assignment) -> RunHands:
-    stage = team.engine.stage
-    seat = Seat(job.fence.agent, job.name, job.project, job.run, job.lead.root, job.lead.hop, job.workspace)
-    desk = Desk(seat, stage.database, stage.clock)
-    return RunHands(
-        job, TERMS, desk, {t.name: t for t in (channel_send, knock)}, Pen(stage.database, stage.bus, stage.clock)
-    )
-
-
 knocks: list[str] = []
 
 
@@ -161,7 +140,7 @@ async def queued(team: Team) -> Team:
 
 async def test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused(queued: Team) -> None:
     job = await by_hand(queued)
-    hands = hands_of(queued, job)
+    hands = hands_of(queued, job, channel_send, knock)
     await cancel(queued, "@alice go")
     knocks.clear()
     for call in (Call("c1", "channel_send", {"text": "too late"}), Call("c2", "knock", {})):
@@ -173,7 +152,7 @@ async def test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused(queued: Team) 
 
 async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(queued: Team) -> None:
     job = await by_hand(queued)
-    hands = hands_of(queued, job)
+    hands = hands_of(queued, job, channel_send, knock)
     await queued.write(identities.claim, job.fence.agent, "another host")
     before = await queued.rows("select * from instruction")
     now, ageing = queued.now(), Ageing()

@@ -10,12 +10,13 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_worker import attention, steps
 from agent_worker.agents.assignments import Assignment, Terms, hold_run, keep_step
+from agent_worker.agents.turns import Turn, Turns
 from agent_worker.backends.backend import PastStep, Reply, Suspended
 from agent_worker.clock import Clock, micros
 from agent_worker.errors import AgentWorkerError, BadInput, Fenced, StorageFault
@@ -61,7 +62,8 @@ class RunHands:
         self._kept = asyncio.Event()  # the model's answer is on disk: its calls may reach outside
         self._kept.set()
         self._saying = Passage(pen.redact)
-        self._theirs = ""  # a tool of its own that a program has called: those read what they like
+        self._turns = Turns()
+        self._outside = next((name for step in job.past for name in self._foreign(step.reply)), "")
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -71,9 +73,7 @@ class RunHands:
     @property
     def outside(self) -> str:
         """The first tool by which this work has read what others wrote outside of our rooms; '' when none has."""
-        called = (call.tool for step in self._done.values() for call in step.reply.calls)
-        foreign = (name for name in called if name in self._tools and self._tools[name].foreign)
-        return self._theirs or next(foreign, "")
+        return self._outside
 
     @property
     def seat(self) -> Seat:
@@ -101,7 +101,7 @@ class RunHands:
             self._pen.bus.publish(Delta(**self._about(), text=text))
 
     def show(self, call: Call, result: Result | None = None) -> None:
-        self._theirs = self._theirs or call.tool
+        self._outside = self._outside or call.tool  # a program's own tools read what they like
         self._show(call, result)
 
     def _show(self, call: Call, result: Result | None = None) -> None:
@@ -120,6 +120,7 @@ class RunHands:
         self.finish_saying()
         failpoint("step.after_call")
         self._done[step] = PastStep(reply, {})
+        self._outside = self._outside or next(self._foreign(reply), "")
         self._kept.clear()
         try:
             self.reached = await self._pen.database.write(
@@ -131,20 +132,22 @@ class RunHands:
 
     async def call(self, step: int, call: Call) -> Result:
         self._show(call)
-        result = await self._make(Place(self._job.lead.work, step, call.id), call)
+        tool = self._tools.get(call.tool)
+        async with self._turns.take(alone=tool is not None and not (tool.stored or tool.reads)) as turn:
+            result = await self._make(Place(self._job.lead.work, step, call.id), call, tool, turn)
         if step in self._done:
             self._done[step].results[call.id] = result
         self._show(call, result)
         return result
 
-    async def _make(self, place: Place, call: Call) -> Result:
-        tool = self._tools.get(call.tool)
+    async def _make(self, place: Place, call: Call, tool: Tool | None, turn: Turn) -> Result:
         try:
             if tool is None:
                 raise BadInput(f"there is no tool {call.tool!r}; you have: {', '.join(self._tools)}")
             arguments = tool.check(call.arguments)
             if tool.approve and (denied := await self._leave_to(place, call)):
                 return denied
+            await turn.comes()
             if tool.stored:
                 result = await self._pen.database.write(self._perform, place, call, tool, arguments)
                 return _or_suspend(result)
@@ -245,6 +248,9 @@ class RunHands:
             result=result.text if result else None,
             ok=result.ok if result else True,
         )
+
+    def _foreign(self, reply: Reply) -> Iterator[str]:
+        return (call.tool for call in reply.calls if call.tool in self._tools and self._tools[call.tool].foreign)
 
     def _about(self) -> dict[str, Any]:
         job = self._job

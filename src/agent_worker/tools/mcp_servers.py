@@ -73,6 +73,7 @@ class McpPool:
             stored=False,
             repeatable=offer.repeatable,
             personal=True,
+            reads=offer.reads,
             foreign=True,
         )
 

@@ -59,7 +59,7 @@ async def memory_write(
     return {"new": "Remembered.", "changed": "Replaced what was there.", "known": "You knew that already."}[outcome]
 
 
-@tool(repeatable=True, personal=True)
+@tool(reads=True, personal=True)
 async def memory_read(desk: Desk, key: str = "") -> str:
     """What you remember under a key; without a key, the list of all keys."""
     found = await asyncio.to_thread(memory.load, _home(desk))
@@ -70,7 +70,7 @@ async def memory_read(desk: Desk, key: str = "") -> str:
     return "\n".join(lines) or f"Nothing is remembered under {key!r}. memory_recall searches by meaning."
 
 
-@tool(repeatable=True, personal=True)
+@tool(reads=True, personal=True)
 async def memory_recall(desk: Desk, query: str, limit: int = 8) -> str:
     """Search your memory and notes, the archive too. Says why each was found."""
     return await _search(desk, query, ("memory", "note"), None, limit)
@@ -87,7 +87,7 @@ async def memory_forget(desk: Desk, key: str) -> str:
     return "Archived."
 
 
-@tool(repeatable=True, personal=True)
+@tool(reads=True, personal=True)
 async def memory_stats(desk: Desk) -> str:
     """How much you remember, by file."""
     found = await asyncio.to_thread(memory.load, _home(desk))
@@ -105,7 +105,7 @@ async def note_write(desk: Desk, title: str, text: str) -> str:
     return f"Kept as {name}."
 
 
-@tool(repeatable=True, personal=True)
+@tool(reads=True, personal=True)
 async def note_read(desk: Desk, name: str = "") -> str:
     """Read one of your notes; without a name, the list of them, newest first."""
     home = _home(desk)
@@ -124,7 +124,7 @@ async def todo_add(desk: Desk, text: str) -> str:
     return "Added." if new else "It is on the list already."
 
 
-@tool(repeatable=True, personal=True)
+@tool(reads=True, personal=True)
 async def todo_list(desk: Desk) -> str:
     """Your todos with their numbers."""
     items = await asyncio.to_thread(todos.load, _home(desk))
@@ -151,7 +151,7 @@ def history_read(tx: Transaction, desk: Desk, before: int | None = None, count: 
     return more + "\n".join(f"{t.seq}. {t.who}: {t.text}" for t in talk)
 
 
-@tool(repeatable=True, personal=True)
+@tool(reads=True, personal=True)
 async def history_search(desk: Desk, query: str, limit: int = 8) -> str:
     """Search your conversations: direct ones, and those of the workspace you are in. Says why each was found."""
     library, room = _library(desk), desk.seat.workspace

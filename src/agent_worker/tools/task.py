@@ -86,7 +86,7 @@ def bash_tool(*, unsafe: bool = False, network: bool = False) -> Tool:
 bash = bash_tool()
 
 
-@tool(repeatable=True, personal=True, foreign=True)
+@tool(reads=True, personal=True, foreign=True)
 async def read_file(desk: Desk, path: str, start: Line = 1, lines: Line = 1000) -> str:
     """Read a text file, or some lines of it: `lines` of them, from line `start` on."""
     return await asyncio.to_thread(lambda: _read(_spot(desk, path), start, lines))
@@ -104,13 +104,13 @@ async def edit_file(desk: Desk, path: str, old: str, new: str) -> str:
     return await asyncio.to_thread(lambda: _edit(_spot_to_change(desk, path), old, new))
 
 
-@tool(repeatable=True, personal=True, foreign=True)
+@tool(reads=True, personal=True, foreign=True)
 async def list_files(desk: Desk, path: str = ".", name: str = "*") -> str:
     """What is in a directory. With a `name` like *.py: all files of that name beneath it, however deep."""
     return await asyncio.to_thread(lambda: _list(_spot(desk, path), name))
 
 
-@tool(repeatable=True, personal=True, foreign=True)
+@tool(reads=True, personal=True, foreign=True)
 async def search_files(desk: Desk, text: str, path: str = ".", name: str = "*") -> str:
     """Find the lines that contain this text, exactly as written (no patterns), in the files beneath a directory.
 

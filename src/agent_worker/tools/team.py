@@ -31,13 +31,13 @@ def _member(desk: Desk, room: Row, row: Row) -> str:
     return f"@{row['name']}{f' ({known})' if known else ''} {state}{status}"
 
 
-@tool(repeatable=True)
+@tool(reads=True)
 async def team_doc_list(desk: Desk) -> str:
     """The names of the documents of this workspace."""
     return "\n".join(sorted(await (await _documents(desk)).names())) or "There is no document yet."
 
 
-@tool(repeatable=True)
+@tool(reads=True)
 async def team_doc_read(desk: Desk, name: str = DEFAULT) -> str:
     """Read a document of the team. Its first line gives the revision, which you need to write it."""
     document = await (await _documents(desk)).read(name)

@@ -6,7 +6,8 @@
 
 A plain `def` is *stored*: it runs inside one transaction together with the record of its result, so its effect
 happens once. An `async def` reaches outside the database (files, processes, the network); after a crash it is
-made again only if it says `@tool(repeatable=True)`. A tool knows its desk and nothing of who serves it.
+made again only if it says `@tool(repeatable=True)`, or `reads=True`: it changes nothing. What changes something outside
+is made in the order it was asked for. A tool knows its desk and nothing of who serves it.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class Tool:
     stored: bool  #: runs inside one transaction
     repeatable: bool  #: safe to make again when its outcome is unknown
     personal: bool  #: also there without a workspace
+    reads: bool = False  #: changes nothing: may be made side by side with others
     approve: bool = False  #: a person must say yes to each call
     foreign: bool = False  #: what it returns was written by others: files, pages, skills, whatever a server says
 
@@ -115,13 +117,14 @@ class Tool:
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
 def tool(
-    *, repeatable: bool = False, personal: bool = False, foreign: bool = False
+    *, repeatable: bool = False, reads: bool = False, personal: bool = False, foreign: bool = False
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
     *,
     repeatable: bool = False,
+    reads: bool = False,
     personal: bool = False,
     foreign: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
@@ -133,8 +136,9 @@ def tool(
             function=function,
             check=_checked_by(arguments),
             stored=stored,
-            repeatable=repeatable or stored,
+            repeatable=repeatable or reads or stored,
             personal=personal,
+            reads=reads,
             foreign=foreign,
         )
 
