@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.teams import open_team
 
-from agent_worker.backends.backend import Finished, PastStep, Reply, Suspended, Turn, Usage
+from agent_worker.backends.backend import Finished, PastStep, Reply, Suspended, Turn, Unfinished, Usage
 from agent_worker.backends.programs.door import Entry
 from agent_worker.backends.programs.one_shot import Job, OneShot, Printing
 from agent_worker.backends.programs.program import Premises, Program
@@ -84,10 +85,16 @@ class Hall:
         return Result(self.answers[call.id])
 
 
-async def run(tmp: Path, hall: Hall, code: str, *past: Reply, clocks: Clocks | None = None) -> Finished:
+def work(
+    tmp: Path, hall: Hall, code: str, *past: Reply, clocks: Clocks | None = None
+) -> AsyncGenerator[Finished | Unfinished]:
     program = Program("it", "alice", tmp / "repo", tmp, Premises(hall, tmp / "state", os.environ))
     turn = Turn(run="r_1", system="", prompt="do it", past=tuple(PastStep(reply) for reply in past))
-    (finished,) = [each async for each in OneShot(Scripted(code), program, clocks).work(turn, hall)]
+    return OneShot(Scripted(code), program, clocks).work(turn, hall)
+
+
+async def run(tmp: Path, hall: Hall, code: str, *past: Reply, clocks: Clocks | None = None) -> Finished:
+    (finished,) = [each async for each in work(tmp, hall, code, *past, clocks=clocks)]
     assert isinstance(finished, Finished)
     return finished
 
@@ -107,6 +114,19 @@ say('over', 'done')
     assert finished.step == 1  # the session is a step of its own, kept when it is known
     assert json.loads(hall.kept[0].raw)["session"] == "s-1"
     assert (finished.reply.text, finished.reply.usage.usd) == ("done", 0.5)
+
+
+async def test_an_answer_is_there_before_the_program_has_ended_and_it_may_end_by_itself(tmp_path: Path) -> None:
+    gate, saved = tmp_path / "gate", tmp_path / "saved"
+    os.mkfifo(gate)
+    code = f"say('started', 's-1'); say('over', 'done'); open({str(saved)!r}, 'w').write(open({str(gate)!r}).read())"
+    working = work(tmp_path, Hall(), code)
+    finished = await anext(working)
+    assert isinstance(finished, Finished)
+    assert finished.reply.text == "done"
+    await asyncio.to_thread(gate.write_text, "its session")
+    await working.aclose()
+    assert saved.read_text() == "its session"
 
 
 async def test_what_a_failed_run_has_spent_is_charged(tmp_path: Path) -> None:

@@ -68,7 +68,11 @@ async def converse(talk: Talk) -> AsyncGenerator[Signal]:
             try:
                 yield Started(await held.open())
                 async for signal in held.answer():
-                    yield signal
+                    try:
+                        yield signal
+                    finally:
+                        if isinstance(signal, Over):  # whoever hears the last word stops listening
+                            await held.part()
             except TooLong as end:
                 raise end.failure(told_by(held.noise, launch)) from None
             finally:
@@ -103,12 +107,14 @@ class _Conversation:
         while True:
             signal = await self._in_time(self._signals.get())
             self._watch.understood(signal)
-            if isinstance(signal, Over):
-                await self._leave()
-                await happens(self._child.exited, within=self._talk.farewell)
-                yield signal
-                return
             yield signal
+            if isinstance(signal, Over):
+                return
+
+    async def part(self) -> None:
+        """After its last word, it may write its session away."""
+        await self._leave()
+        await happens(self._child.exited, within=self._talk.farewell)
 
     async def close(self) -> None:
         """Its process is ended by whoever started it."""

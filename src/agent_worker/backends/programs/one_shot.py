@@ -1,8 +1,9 @@
 """A backend that starts a program for each run, lets it work by itself, and takes its last word for the answer.
 
 One run is one step: nothing in it can be preempted. What the program said its session is called is stored at once, so
-that after a crash the next run goes on with it. A program that never asked for our tools has worked blindly: that is
-a failure, whatever it says. Above: the loop. Below: runner.py, and a `Cli` per program that knows its words.
+that after a crash the next run goes on with it. Its answer does not wait for its end either, but the agent does. A
+program that never asked for our tools has worked blindly: that is a failure, whatever it says. Above: the loop. Below:
+runner.py, and a `Cli` per program that knows its words.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,8 +86,10 @@ class OneShot:
     async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
         entry = self._program.enter(turn.run)
         book = _Log(hands, len(turn.past), sessions.session_of(turn.past, self._program.backend))
+        talk = asyncio.create_task(self._talk(turn, entry, book), name=f"{self._program.backend} {turn.run}")
         try:
-            text = await _unless_asked(entry, self._talk(turn, entry, book))
+            text = await _unless_asked(entry, book.answer, talk)
+            yield Finished(book.step, replace(book.so_far(), text=text, more=False).storable)
         except _Asked:
             assert entry.unanswered is not None
             step, call = entry.unanswered
@@ -96,12 +99,13 @@ class OneShot:
             if book.usage.tokens:
                 await hands.keep(book.step, book.so_far())
             raise
-        yield Finished(book.step, replace(book.so_far(), text=text, more=False).storable)
+        finally:
+            await _all_of(talk, wanted=book.answer.done())
 
     async def close(self) -> None:
         pass
 
-    async def _talk(self, turn: Turn, entry: Entry, book: _Log) -> str:
+    async def _talk(self, turn: Turn, entry: Entry, book: _Log) -> None:
         if book.session.id:
             try:
                 return await self._once(turn, entry, book)
@@ -110,7 +114,7 @@ class OneShot:
                 book.session = Session(self._program.backend)
         return await self._once(turn, entry, book)
 
-    async def _once(self, turn: Turn, entry: Entry, book: _Log) -> str:
+    async def _once(self, turn: Turn, entry: Entry, book: _Log) -> None:
         prompt = await sessions.opening(turn, book.hands, resumes=bool(book.session.id))
         with scratch("run") as folder:
             job = Job(self._program, entry, folder, turn.system, prompt, book.session)
@@ -119,7 +123,7 @@ class OneShot:
                     async for signal in signals:
                         await self._connected(entry, signal)
                         if isinstance(signal, Over):
-                            return _last_word(signal)
+                            return book.answer.set_result(_last_word(signal))
                         await book.take(signal)
             except BackendFailure as failure:
                 if job.session.id and not book.started:
@@ -160,6 +164,7 @@ class _Log:
     hands: Hands
     step: int
     session: Session
+    answer: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     usage: Usage = field(default_factory=Usage)
     started: bool = False
     _halves: bool = False  # pieces of the text that is being written were shown
@@ -209,15 +214,26 @@ def _last_word(over: Over) -> str:
     return over.text
 
 
-async def _unless_asked(entry: Entry, work: Coroutine[Any, Any, str]) -> str:
-    """Ends the work, and with it the program, when a call of it has to wait for a person."""
-    working, asked = asyncio.create_task(work), asyncio.create_task(entry.waiting.wait())
+async def _unless_asked(entry: Entry, answer: asyncio.Future[str], talk: asyncio.Task[None]) -> str:
+    """The answer, or `_Asked` when the program is ended because a call of it has to wait for a person."""
+    asked = asyncio.create_task(entry.waiting.wait())
     try:
-        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise _Asked
-        return working.result()
+        either: set[asyncio.Future[Any]] = {answer, talk, asked}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:
         asked.cancel()
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+    if answer.done():
+        return answer.result()
+    if talk.done():
+        talk.result()
+    await _all_of(talk, wanted=False)
+    raise _Asked
+
+
+async def _all_of(talk: asyncio.Task[None], *, wanted: bool) -> None:
+    """Until the program has ended: by itself, after an answer that was `wanted`, else by us."""
+    if not wanted:
+        talk.cancel()
+    (error,) = await asyncio.gather(talk, return_exceptions=True)
+    if wanted and error is not None:
+        log.warning("after its answer: %s", error, exc_info=error)

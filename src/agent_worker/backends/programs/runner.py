@@ -75,9 +75,11 @@ async def run_program(name: str, launch: Launch, parser: Parser, clocks: Clocks)
             reading, ending = asyncio.create_task(noise.take_all(child.stderr)), asyncio.create_task(_end_with(child))
             try:
                 async for signal in _hear(name, child, parser, clocks):
-                    if isinstance(signal, Over):  # now: whoever hears the last word stops listening
-                        await happens(child.exited, within=_LAST_MOMENTS)
-                    yield signal
+                    try:
+                        yield signal
+                    finally:
+                        if isinstance(signal, Over):  # whoever hears the last word stops listening
+                            await happens(child.exited, within=_LAST_MOMENTS)
                     if isinstance(signal, Over):
                         return
                 if not await happens(child.exited, within=_AFTER_EXIT):
