@@ -16,16 +16,10 @@ import psutil
 import pytest
 
 from agent_worker.errors import BadInput, NotFound
-from agent_worker.processes import (
-    MARK,
-    Completed,
-    Ends,
-    kill_orphans,
-    lines,
-    run_command,
-    safe_environment,
-    start,
-)
+from agent_worker.processes.census import MARK, kill_orphans
+from agent_worker.processes.child import Completed, run_command, start
+from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.streams import Ends, lines
 
 ENV = safe_environment()
 MIB = 1024 * 1024
@@ -288,7 +282,8 @@ PARENT = """
 import asyncio, os, sys
 from pathlib import Path
 os.defpath = sys.argv[2]
-from agent_worker.processes import safe_environment, start
+from agent_worker.processes.child import start
+from agent_worker.processes.environment import safe_environment
 
 async def main():
     script = "echo $$ > child; setsid sh -c 'echo $$ > grandchild; exec sleep 1000' & exec sleep 1000"

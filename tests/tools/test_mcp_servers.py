@@ -19,7 +19,7 @@ import pytest
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import SystemClock, TestClock
 from agent_worker.errors import AgentWorkerError, Permanent, Refused, Transient
-from agent_worker.processes import MARK
+from agent_worker.processes.census import MARK
 from agent_worker.tools.mcp_server import SHOWN, Program, Remote, Server, Times
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.tool import Tool

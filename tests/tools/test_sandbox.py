@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_worker.errors import Refused
-from agent_worker.processes import run_command, safe_environment
+from agent_worker.processes.child import run_command
+from agent_worker.processes.environment import safe_environment
 from agent_worker.tools import sandbox as module
 from agent_worker.tools.sandbox import (
     CONTROL_NAMES,

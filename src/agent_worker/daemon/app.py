@@ -24,7 +24,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
-from agent_worker import processes
 from agent_worker.compose import Settings, open_engine
 from agent_worker.daemon.discovery import DATABASE, authority, open_private
 from agent_worker.daemon.entries import Entries
@@ -35,6 +34,7 @@ from agent_worker.daemon.process import Identity
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.errors import BadInput
 from agent_worker.imports import taking_turns
+from agent_worker.processes.census import kill_orphans
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.keeping import DiskWatch, look_at_database
 from agent_worker.service.office import Office
@@ -95,7 +95,7 @@ async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
 
 
 def _sweep() -> None:
-    if killed := processes.kill_orphans():
+    if killed := kill_orphans():
         log.warning("ended %d processes that an earlier daemon had left behind", killed)
     for folder in abandoned():
         log.info("removing what a killed run left behind: %s", folder)

@@ -12,7 +12,7 @@ from agent_worker.backends.programs.known import KNOWN, found, version
 from agent_worker.backends.programs.probe import Guest, Seen, probe
 from agent_worker.clock import from_micros
 from agent_worker.errors import BadInput, NotFound, Refused
-from agent_worker.processes import safe_environment
+from agent_worker.processes.environment import safe_environment
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.files import Root

@@ -41,7 +41,9 @@ from pydantic import ValidationError
 
 from agent_worker.errors import AgentWorkerError, Refused, Transient
 from agent_worker.outbound import IPAddress, check_address, proxy_for, resolve
-from agent_worker.processes import Child, Ends, lines, safe_environment, start
+from agent_worker.processes.child import Child, start
+from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.streams import Ends, lines
 from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, Offer, Program, Remote, Server
 from agent_worker.tools.tool import Result
 

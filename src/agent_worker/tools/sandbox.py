@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from agent_worker.errors import Refused
-from agent_worker.processes import safe_environment
+from agent_worker.processes.environment import safe_environment
 from agent_worker.storage.paths import same_document
 
 #: Names through which a project makes somebody's tools run something.

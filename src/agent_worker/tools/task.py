@@ -2,7 +2,7 @@
 
 `bash` runs in a sandbox or not at all, unless the definition says unsafe. The file tools open nothing outside the
 directory, follow no link, and leave control files alone (sandbox.py lists them). Errors are sentences for the model.
-Below: processes.py, storage/files.py. Not here: who may use these tools, and approval.
+Below: processes, storage/files.py. Not here: who may use these tools, and approval.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import Annotated
 from pydantic import Field
 
 from agent_worker.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
-from agent_worker.processes import Completed, run_command, safe_environment
+from agent_worker.processes.child import Completed, run_command
+from agent_worker.processes.environment import safe_environment
 from agent_worker.storage.files import Root
 from agent_worker.storage.paths import names_in, same_document
 from agent_worker.storage.swap import Conflict, content_hash

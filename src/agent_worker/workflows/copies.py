@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.errors import Refused
-from agent_worker.processes import run_command, safe_environment
+from agent_worker.processes.child import run_command
+from agent_worker.processes.environment import safe_environment
 from agent_worker.trust.shown import one_line
 
 FOLDER = "copies"

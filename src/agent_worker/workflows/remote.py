@@ -21,9 +21,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from agent_worker import processes
 from agent_worker.definitions.remote import Fetched, Remote
 from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.processes.child import start
+from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.streams import Ends
 from agent_worker.storage.files import Root
 from agent_worker.storage.paths import acceptable
 from agent_worker.storage.scratch import scratch
@@ -220,11 +222,11 @@ async def _git(place: Path, remote: Remote, *arguments: str, stdin: bytes | None
     """What git printed. Its files cannot grow past the limit, nor its time."""
     # A shell sets the limit, and becomes git: the words of the command stay words.
     limited = ("/bin/sh", "-c", f'ulimit -f {TRANSFER // 512}; exec git "$@"', "git", *SETTINGS)
-    said, complaint = bytearray(), processes.Ends(4096)
+    said, complaint = bytearray(), Ends(4096)
     try:
         async with (
             asyncio.timeout(TIME),
-            processes.start(
+            start(
                 [*limited, *arguments],
                 cwd=place,
                 env=environment(remote, place, os.environ),
@@ -262,7 +264,7 @@ def _hint(remote: Remote) -> str:
 
 def environment(remote: Remote, place: Path, source: Mapping[str, str]) -> dict[str, str]:
     """All that git may know. A token goes along only to its own host, and never as a word of the command."""
-    chosen = processes.safe_environment((), source=source) | {
+    chosen = safe_environment((), source=source) | {
         "HOME": str(place),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,

@@ -44,12 +44,12 @@ from agent_worker.backends.programs.runner import (
     TooLong,
     Watch,
     event_in,
-    happens,
     told_by,
 )
 from agent_worker.backends.programs.signals import Calling, Over, Returned, Said, Signal, Spent, Started
 from agent_worker.errors import BackendFailure, BadInput, Crashed, Permanent, Refused
-from agent_worker.processes import Child, Ends, lines, start
+from agent_worker.processes.child import Child, happens, start
+from agent_worker.processes.streams import Ends, lines
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.backends.programs import claude, codex, cursor, gemini, opencode
-from agent_worker.processes import run_command, safe_environment
+from agent_worker.processes.child import run_command
+from agent_worker.processes.environment import safe_environment
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 _PATIENCE = 20.0  # seconds; the slowest takes four

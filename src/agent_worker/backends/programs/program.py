@@ -18,7 +18,7 @@ from agent_worker.backends.programs.door import Entry, ToolDoor
 from agent_worker.backends.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
 from agent_worker.definitions.agent import Access
 from agent_worker.errors import Permanent
-from agent_worker.processes import safe_environment
+from agent_worker.processes.environment import safe_environment
 
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run

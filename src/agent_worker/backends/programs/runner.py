@@ -1,6 +1,6 @@
 """One program from its start to its last word: a process whose lines become signals, within four clocks.
 
-It is started clean and ended with all it started (processes.py), gets its prompt on standard input, and has said
+It is started clean and ended with all it started (processes), gets its prompt on standard input, and has said
 nothing until it has said it in a whole line of JSON. How it exits is not believed: only `Over` ends a run well.
 Knows no command line and no stream of any program: the parser does.
 """
@@ -12,14 +12,14 @@ import json
 import re
 import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from agent_worker.backends.programs.signals import Calling, Over, Returned, Said, Signal
 from agent_worker.errors import BackendFailure, BadInput, Crashed, Exhausted, Permanent, Refused, Transient
-from agent_worker.processes import Child, Ends, lines, start
+from agent_worker.processes.child import Child, happens, start
+from agent_worker.processes.streams import Ends, lines
 
 LINE_CAP = 16 * 1024 * 1024  # bytes; what is longer is no line of ours
 OUTPUT_MOST = 256 * 1024 * 1024
@@ -182,10 +182,3 @@ def told_by(noise: Ends, launch: Launch) -> str:
         text = text.replace(secret, "…") if secret else text
     text = " ".join(_CONTROL.sub("", text).split())
     return text if len(text) <= TOLD else f"…{text[-TOLD:]}"
-
-
-async def happens(event: asyncio.Event, *, within: float) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within):
-            return await event.wait()
-    return False
