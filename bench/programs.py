@@ -47,8 +47,8 @@ PAUSES = {"at once": 0.0, "after a second": 1.0}  # how soon the model answers
 ABOUT = """\
 Wall time may be 5 % over that of the program called by hand, CPU 50 ms. What we add is about the same each time: taking
 the work from the queue, its prompt, a private folder, the answer on disk. Our wall time is that until the answer is
-stored, which we do as soon as the program says it; by hand one waits until it has ended. When ours has ended, and all it
-had started, is told in the rows without a target; the CPU of that is counted."""
+stored, which we do as soon as the program says it; by hand one waits until it has ended. When ours has ended, with all
+it had started, is told in the rows without a target; the CPU of that is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def ms(seconds: float) -> str:
 
 
 def cost(there: World, work: Callable[[], object]) -> Cost:
-    """Until the answer is there. What the program and we do after it counts as CPU, and disturbs nobody who is timed."""
+    """Waits for the end of the program: what it and we do then costs CPU, and must not disturb the next one."""
     began, before = time.perf_counter(), used(there)
     work()
     took = time.perf_counter() - began

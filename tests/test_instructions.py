@@ -18,7 +18,8 @@ from agent_worker.errors import Transient
 from agent_worker.instructions import Ageing, Lane, Order
 from agent_worker.limits import Limits
 from agent_worker.storage.migrations import migrate
-from agent_worker.storage.sqlite import SqliteTransaction, connect
+from agent_worker.storage.sqlite import connect
+from agent_worker.storage.sqlite_transaction import SqliteTransaction
 from agent_worker.workspaces import workspace
 from agent_worker.workspaces.workspace import Room
 

@@ -20,7 +20,8 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.events import Bus
 from agent_worker.identities import Fence
 from agent_worker.instructions import Instruction, Lane
-from agent_worker.storage.sqlite import SqliteDatabase, SqliteTransaction, connect
+from agent_worker.storage.sqlite import SqliteDatabase, connect
+from agent_worker.storage.sqlite_transaction import SqliteTransaction
 from agent_worker.workspaces import channel, inbox
 from measures.figure import Figure, Series, us
 from measures.posts import TEXT, open_room

@@ -316,7 +316,7 @@ def acknowledge(tx: Transaction, job: Assignment, reply: Reply, *, now: int) -> 
         "N5",
         "test_redaction.py::test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
         (
-            "storage/sqlite.py",
+            "storage/sqlite_transaction.py",
             '    {"text", "reply", "result", "reason", "arguments",',
             '    {"text", "reply", "result", "reason",',
         ),

@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import TypeGuard
 
 import apsw
 
@@ -65,7 +66,7 @@ class _Table:
     kinds: tuple[type, ...]
     needed: tuple[bool, ...]
 
-    def fits(self, values: Sequence[Value]) -> bool:
+    def fits(self, values: Sequence[object]) -> TypeGuard[Sequence[Value]]:
         """Whether this can be a row of ours: types, what must be there, and JSON where there is JSON."""
         if len(values) != len(self.columns):
             return False
@@ -269,7 +270,7 @@ def _from_files(filling: _Filling) -> int:
     return found
 
 
-def _message(table: _Table, room: str, record: Mapping[str, object]) -> list[Value] | None:
+def _message(table: _Table, room: str, record: Mapping[str, object]) -> Sequence[Value] | None:
     """As a row; None for a line that somebody else wrote."""
     try:
         at = micros(datetime.fromisoformat(str(record.get("at"))))
@@ -277,7 +278,7 @@ def _message(table: _Table, room: str, record: Mapping[str, object]) -> list[Val
         return None
     given = {**record, "workspace": room, "mentions": json.dumps(record.get("mentions")), "at": at, "run": None}
     values = [given.get(name) for name in table.columns]
-    return values if table.fits(values) else None  # type: ignore[arg-type, return-value]
+    return values if table.fits(values) else None
 
 
 def _tables(connection: apsw.Connection) -> Iterator[_Table]:
@@ -294,7 +295,7 @@ def _tables(connection: apsw.Connection) -> Iterator[_Table]:
         )
 
 
-def _is_json(value: Value) -> bool:
+def _is_json(value: object) -> bool:
     try:
         json.loads(value if isinstance(value, str) else "")
     except (ValueError, RecursionError):

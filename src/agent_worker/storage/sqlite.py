@@ -25,21 +25,12 @@ from agent_worker.errors import DiskFull, Refused, StorageFault
 from agent_worker.events import Bus, Event, Posted
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.backup import copy
-from agent_worker.storage.database import Row
 from agent_worker.storage.mark import FIX, Mark
 from agent_worker.storage.migrations import migrate
+from agent_worker.storage.sqlite_transaction import Redact, SqliteTransaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Redact = Callable[[str], str]
-
-TEXTS = frozenset(
-    {"text", "reply", "result", "reason", "arguments", "prompt", "answer", "status", "tool"}
-    | {"question", "options", "choice", "outcome", "fallback"}
-)
-"""Parameters that hold what somebody wrote. A text that is known by its hash is called `body`: whoever makes the hash
-calls `redact` before."""
 
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
@@ -48,60 +39,6 @@ _DISK = (apsw.FullError, apsw.IOError, *_DAMAGE)  # the disk's own word
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 EVENTS_OVER = 1000  # and how many more there may be until the oldest go
 WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay when it begins anew; a long reader had made it longer
-
-
-class SqliteTransaction:
-    def __init__(self, connection: apsw.Connection, redact: Redact = str) -> None:
-        self._connection = connection
-        self._redact = redact
-        self._names: dict[str, tuple[str, ...]] = {}
-        self.told: list[Event] = []
-        self.hid = False  #: a secret was taken out of what this change stores
-
-    def run(self, sql: str, **values: object) -> int:
-        before = self._connection.total_changes()
-        self._connection.execute(sql, self._hidden(values))
-        return self._connection.total_changes() - before
-
-    def one(self, sql: str, **values: object) -> Row | None:
-        rows = self.all(sql, **values)
-        return rows[0] if rows else None
-
-    def all(self, sql: str, **values: object) -> list[Row]:
-        try:
-            return self._rows(sql, values)
-        except UnicodeDecodeError as error:
-            raise apsw.CorruptError(f"a text is not UTF-8: {error}") from None
-
-    def _rows(self, sql: str, values: dict[str, object]) -> list[Row]:
-        cursor = self._connection.execute(sql, self._hidden(values))
-        names = self._names.get(sql)
-        if names is None:
-            try:
-                names = tuple(name for name, _ in cursor.get_description())
-            except apsw.ExecutionCompleteError:  # no row, no columns to name
-                return []
-            self._names[sql] = names
-        return [dict(zip(names, row, strict=True)) for row in cursor]
-
-    def redact(self, text: str) -> str:
-        if (hidden := self._redact(text)) != text:
-            self.hid = True
-        return hidden
-
-    def tell(self, event: Event) -> None:
-        self.told.append(event)
-
-    def begin_change(self) -> None:
-        self.told = []
-        self.hid = False
-
-    def _hidden(self, values: dict[str, object]) -> dict[str, object]:
-        """Secrets are taken out here, where nobody can forget to."""
-        for name in TEXTS & values.keys():
-            if isinstance(value := values[name], str):
-                values[name] = self.redact(value)
-        return values
 
 
 @dataclass(slots=True)
@@ -208,12 +145,12 @@ class SqliteDatabase:
                 connection = connect(self._path, write=False, vfs=self._vfs)
                 self._reading.append(connection)
                 transaction = self._local.transaction = SqliteTransaction(connection)
-            transaction._connection.execute("begin")
+            transaction.connection.execute("begin")
             try:
                 return query(transaction)
             finally:
-                if not transaction._connection.get_autocommit():  # a broken disk has ended it already
-                    transaction._connection.execute("rollback")
+                if not transaction.connection.get_autocommit():  # a broken disk has ended it already
+                    transaction.connection.execute("rollback")
         except _DISK as error:
             raise self._judge(error) from error
 
@@ -292,7 +229,7 @@ class SqliteDatabase:
     def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
         if self._fault is not None:
             return _fail(group, self._fault)
-        connection = transaction._connection
+        connection = transaction.connection
         try:
             if not self._try_together(transaction, group):
                 connection.execute("rollback")
@@ -316,7 +253,7 @@ class SqliteDatabase:
 
     def _try_together(self, transaction: SqliteTransaction, group: list[_Job]) -> bool:
         """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this counts."""
-        transaction._connection.execute("begin immediate")
+        transaction.connection.execute("begin immediate")
         try:
             for job in group:
                 self._make(transaction, job)
@@ -328,7 +265,7 @@ class SqliteDatabase:
 
     def _try_apart(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
         """A savepoint each: who fails, fails alone."""
-        connection = transaction._connection
+        connection = transaction.connection
         connection.execute("begin immediate")
         for job in group:
             connection.execute("savepoint change")
