@@ -10,7 +10,9 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 │   └── Untrusted                 the user has not approved what it would do
 ├── Fenced                        the writer is no longer the one; it must stop, silently
 ├── StorageFault                  the database cannot be trusted to write: stop accepting
-│   └── DiskFull                  nothing was stored; it goes on when there is space again
+│   └── NotNow                    nothing was stored; it goes on by itself
+│       ├── DiskFull              … when there is space again
+│       └── Locked                … when another program lets go of the database
 └── BackendFailure                a step did not succeed; the subclass is its failure class
     ├── Transient                 may pass by itself
     │   └── Overloaded            the backend asked us to come back later
@@ -96,8 +98,16 @@ class StorageFault(AgentWorkerError):
     code = "storage_fault"
 
 
-class DiskFull(StorageFault):
+class NotNow(StorageFault):
+    pass
+
+
+class DiskFull(NotNow):
     code = "disk_full"
+
+
+class Locked(NotNow):
+    code = "locked"
 
 
 class BackendFailure(AgentWorkerError):

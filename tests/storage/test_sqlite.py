@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agent_worker.errors import StorageFault
+from agent_worker.errors import Locked, StorageFault
 from agent_worker.events import Bus, Posted, WorkspaceChanged
 from agent_worker.storage import sqlite
 from agent_worker.storage.database import Transaction
@@ -45,6 +45,21 @@ async def test_an_event_that_cannot_be_stored_fails_its_own_change_only(database
     assert isinstance(first, TypeError)
     assert second is None
     assert await database.write(lambda tx: len(tx.all("select * from event"))) == 1
+
+
+async def test_a_database_that_another_program_holds_refuses_and_goes_on_when_it_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY", 50)
+    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
+    other = apsw.Connection(str(tmp_path / "state.db"))
+    other.execute("begin immediate")
+    with pytest.raises(Locked, match="another program holds the database"):
+        await database.write(tell, "held")
+    other.execute("rollback")
+    await database.write(tell, "free")
+    assert await database.read(lambda tx: len(tx.all("select * from event"))) == 1
+    await database.close()
 
 
 async def test_old_events_go_while_the_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

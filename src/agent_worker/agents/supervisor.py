@@ -19,7 +19,7 @@ from agent_worker.agents.failure import restart_wait, too_many
 from agent_worker.agents.hands import RunHands
 from agent_worker.agents.loop import Floor, Loop
 from agent_worker.backends.programs.probe import Guest
-from agent_worker.errors import DiskFull, Fenced, StorageFault
+from agent_worker.errors import Fenced, NotNow, StorageFault
 from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
 from agent_worker.ids import new_id
 from agent_worker.storage.database import Row, Transaction
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FULL_DISK_WAIT = 1.0  # seconds
+NOT_NOW_WAIT = 1.0  # seconds
 
 
 Working = RunHands | Guest
@@ -167,8 +167,8 @@ class Supervisor:
                     raise
             except Fenced:
                 return  # another host runs it now
-            except DiskFull:
-                await self._abandon(loop, "idle", "the disk was full")
+            except NotNow as error:
+                await self._abandon(loop, "idle", error.message)
             except StorageFault:
                 log.exception("agent %s: the database is gone", agent)
                 return
@@ -196,14 +196,14 @@ class Supervisor:
             await self._store(rescue.abandon, loop.fence, state=state, reason=reason, now=self._floor.now())
 
     async def _store(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A full disk is waited out: nobody tells us when there is space again."""
+        """Waits it out where it cannot be stored now: nobody tells us when it can."""
         while True:
             try:
                 return await self._floor.pen.database.write(change, *args, **kwargs)
-            except DiskFull:
+            except NotNow:
                 if self._stopping:
                     raise
-                await self._floor.clock.sleep(FULL_DISK_WAIT)
+                await self._floor.clock.sleep(NOT_NOW_WAIT)
 
 
 def _with_work(tx: Transaction) -> list[Row]:

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
-from agent_worker.errors import DiskFull, Refused, StorageFault
+from agent_worker.errors import DiskFull, Locked, Refused, StorageFault
 from agent_worker.events import Bus, Event, Posted
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.backup import copy
@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
+BUSY = 5000  # milliseconds that we wait for another program that writes
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 _DISK = (apsw.FullError, apsw.IOError, *_DAMAGE)  # the disk's own word
 EVENTS_KEPT = 100_000  # how far back a stream can go on
@@ -54,7 +55,7 @@ class _Job:
 def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
     connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=300)
-    connection.set_busy_timeout(5000)
+    connection.set_busy_timeout(BUSY)
     if write:
         # One by one: apsw stops at the first statement that gives a row, and journal_mode does.
         connection.pragma("journal_mode", "wal")
@@ -294,6 +295,11 @@ class SqliteDatabase:
     def _judge(self, error: Exception) -> StorageFault:
         if isinstance(error, apsw.FullError):
             return DiskFull("the disk is full: nothing was stored", hint="free some space and try again")
+        if isinstance(error, apsw.BusyError):
+            return Locked(
+                "another program holds the database: nothing was stored",
+                hint=f"close whatever has {self._path} open, and try again",
+            )
         if isinstance(error, _DAMAGE):
             self._fault = StorageFault(f"the database is damaged: {error}", hint=f"agent-worker stop --all, then {FIX}")
             return self._fault
