@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from tests.teams import Team, open_team
 
+from agent_worker.backends.backend import Finished, Hands, Outcome, Reply, Turn
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import SystemClock
 from agent_worker.tools.task import why_bash_is_off
@@ -94,6 +97,41 @@ async def test_nothing_is_offered_where_nothing_was_changed(repository: Path) ->
         assert not [m for m in await team.messages() if m.sort == "system"]
         await team.room.stop()
     assert "refs/agent-worker" not in git(repository, "for-each-ref")
+
+
+class LateWriter:
+    """A program that answers, and changes a file while it ends."""
+
+    def __init__(self, file: Path) -> None:
+        self.ends = asyncio.Event()
+        self._file = file
+
+    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+        try:
+            yield Finished(0, Reply("done"))
+        finally:
+            await self.ends.wait()
+            self._file.write_text("print('late')\n")
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_what_a_program_changes_while_it_ends_is_offered_too_and_its_copy_stays_that_long(
+    repository: Path,
+) -> None:
+    copy = repository / ".workspace/review/main/copies/alice"
+    async with team_of_two(repository) as team:  # type: ignore[attr-defined]
+        late = LateWriter(copy / "app.py")
+        team.employ("alice", backend=late)
+        await team.post("user", "@alice go")
+        await team.quiet()
+        stopping = asyncio.create_task(team.room.stop())
+        late.ends.set()
+        await stopping
+        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        assert "alice changed 1 file in its own copy: app.py" in offer.text
+        assert not copy.exists()
 
 
 async def test_a_kept_workspace_keeps_its_copies_and_goes_on_in_them(repository: Path) -> None:

@@ -84,7 +84,10 @@ class Loop:
     def __init__(self, fence: Fence, floor: Floor) -> None:
         self.fence = fence
         self.run: str | None = None  #: what it works on now
+        self.room: str | None = None  #: where that is
         self.hands: RunHands | None = None  #: through which that run acts
+        self.free = asyncio.Event()  #: it works on nothing
+        self.free.set()
         self._floor = floor
         self._arrived = asyncio.Event()
         self._stopping = False
@@ -131,13 +134,15 @@ class Loop:
         failpoint("lease.after")
         if not isinstance(job, Assignment):
             return job
-        self.run = job.run
+        self.run, self.room = job.run, job.workspace
+        self.free.clear()
         try:
             await self._do(job)
         except Fenced:
             pass  # cancelled, or no longer ours: begin() finds out which
         finally:
-            self.run = None
+            self.run = self.room = None
+            self.free.set()
         return True
 
     async def _do(self, job: Assignment) -> None:

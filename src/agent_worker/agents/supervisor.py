@@ -115,6 +115,12 @@ class Supervisor:
         finally:
             self._leaving.discard(agent)
 
+    async def leaves(self, agent: str, room: str) -> None:
+        """Until its work there is put away: a run that is done, or was cancelled, may still be ending its processes."""
+        loop = self._loops.get(agent)
+        if loop and loop.room == room:
+            await loop.free.wait()
+
     def _end(self, agent: str, task: asyncio.Task[None]) -> None:
         loop = self._loops.get(agent)
         if loop and loop.run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC
 
 from agent_worker.clock import Clock, from_micros, micros
@@ -23,11 +23,16 @@ NAMED = 8  # files that are named in the channel
 log = logging.getLogger(__name__)
 
 
+#: The agent and the room it worked in → when nothing that it started is left there.
+Leaves = Callable[[str, str], Awaitable[None]]
+
+
 class Checkouts:
-    def __init__(self, database: Database, bus: Bus, clock: Clock) -> None:
+    def __init__(self, database: Database, bus: Bus, clock: Clock, leaves: Leaves) -> None:
         self._database = database
         self._bus = bus
         self._clock = clock
+        self._leaves = leaves
         self._copies: dict[str, Copy] = {}  # by agent id
         self._told: dict[str, Changes] = {}
         self._offering: set[asyncio.Task[None]] = set()
@@ -68,6 +73,7 @@ class Checkouts:
 
     async def _offer(self, agent: str) -> None:
         copy = self._copies[agent]
+        await self._leaves(agent, self._room)
         try:
             changes = await copy.changes()
             if not changes.files or changes == self._told.get(agent):

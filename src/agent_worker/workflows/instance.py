@@ -184,7 +184,7 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
         await _tidy(stage, id, directory)
         if room.provider == "file":
             _keep_logs(stage, id, directory, members)
-    own = Checkouts(stage.database, stage.bus, stage.clock)
+    own = Checkouts(stage.database, stage.bus, stage.clock, stage.supervisor.leaves)
     await own.open(id, room.name, {members[name]: copy for name, copy in copies.items()}, began=began)
     instance = Instance(
         id=id,
