@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +13,29 @@ import pytest
 from agent_worker.clock import SystemClock, TestClock
 from tests.fakes.model_server import ModelServer
 from tests.teams import Team, open_team
+
+#: Begun first, and with `--no-loadscope-reorder` in this order: one of them begun last leaves all but one worker idle.
+LONG = (
+    "tests/backends/programs/test_acp_programs.py",
+    "tests/shells/test_events.py",
+    "tests/daemon/test_process.py",
+    "tests/faults/test_processing.py",
+    "tests/backends/programs/test_real_programs.py",
+    "tests/shells/test_cli.py",
+    "tests/backends/programs/test_runner.py",
+    "tests/attacks/test_parser.py",
+    "tests/shells/test_keep.py",
+    "tests/shells/test_demo.py",
+    "tests/tools/test_mcp_servers.py",
+    "tests/faults/test_failpoints.py",
+    "tests/backends/test_model_api.py",
+    "tests/docs/test_guide.py",
+    "tests/backends/programs/test_mixed_team.py",
+)
+
+# Hundreds of processes are started here, and each would compile all that it imports: let the first one keep it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -23,6 +48,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     twice = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
     assert not twice, f"of these only one would run: {twice}"
+    place = {file: number for number, file in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONG)))
 
 
 @pytest.fixture

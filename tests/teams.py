@@ -125,6 +125,10 @@ class Team:
         finally:
             task.cancel()
 
+    async def halt(self) -> None:
+        """End all work at once: a step that waits for time to be handed in would use up all the grace there is."""
+        await self.engine.stage.supervisor.stop(grace=0)
+
     # --- looking --------------------------------------------------------------------------------------
 
     async def texts(self) -> list[str]:

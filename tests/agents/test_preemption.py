@@ -175,6 +175,7 @@ async def test_no_mention_is_answered_without_having_been_shown_however_many_wai
     assert {row["state"] for row in await team.rows("select state from instruction where source = 'channel'")} == {
         "done"
     }
+    await team.halt()
 
 
 async def test_what_the_answer_rule_says_does_not_depend_on_being_pushed_aside(team: Team) -> None:

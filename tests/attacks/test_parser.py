@@ -77,11 +77,12 @@ def test_D2p_slow_heads_slow_bodies_and_idle_connections_end(daemon: Served) -> 
         idle = [beginning(daemon.head("GET", "/projects") + b"\r\n") for _ in range(100)]
         slow_heads = [beginning(head[:40]), beginning(head), beginning(b"")]
         until = time.monotonic() + 12
-        dripped = 0
-        while time.monotonic() < until:
+        dripped, dripping = 0, {slow_body, *slow_heads[:2]}
+        while dripping and time.monotonic() < until:
             assert daemon.alive()
-            answered, _, _ = select.select([slow_body, *slow_heads[:2]], [], [], 0)
-            for connection in {slow_body, *slow_heads[:2]} - set(answered):
+            answered, _, _ = select.select(dripping, [], [], 0)
+            dripping -= set(answered)
+            for connection in dripping:
                 connection.send(b"x")
             dripped += 1
             time.sleep(0.5)

@@ -152,6 +152,7 @@ async def test_what_killed_its_worker_too_often_is_a_dead_letter_that_can_be_tri
             await desk.team.still()
             # The process ends here without a word: the run stays open.
             await desk.team.write(lambda tx: tx.run("update agent set owner = 'a host that died'"))
+            await desk.team.halt()
     async with opened("alice", workflow=BOUND) as desk:
         item = await desk.only("dead")
         desk.team.employ("alice", Attentive(lambda turn: "alive"))

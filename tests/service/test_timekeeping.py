@@ -135,6 +135,7 @@ async def test_one_that_has_not_ended_is_not_begun_again(watched: Open) -> None:
         assert first == "5:00"
         assert later  # once it has ended, which takes a moment of its own
         assert not {"10:00", "15:00"} & set(later)
+        await here.team.halt()
 
 
 async def test_R8_missed_times_are_made_up_for_once(watched: Open, clock: TestClock) -> None:
