@@ -48,7 +48,7 @@ async def measure(names: list[str]) -> list[Topic]:
 
 def page(topics: list[Topic], picture: str, seconds: float) -> str:
     parts = [f"## {topic.title}\n\n{topic.about}\n\n{topic.table()}\n" for topic in topics]
-    return "\n".join([HEAD, *([picture.strip() + "\n"] if picture else []), *parts, machine(seconds)])
+    return f"{HEAD}\n{picture}" + "\n".join([*parts, machine(seconds)])
 
 
 def main() -> None:

@@ -19,8 +19,7 @@ from agent_worker.backends.backend import Reply, Turn
 from agent_worker.backends.model_api import Catalogue, ModelApi
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.tools.tool import Call, Result, ToolSpec
-from measures import plot
-from measures.figure import Figure, machine, middle, ms, table, us
+from measures.figure import Figure, middle, ms, table, us, write_page
 
 STEPS = 400
 RUNS = 7
@@ -36,12 +35,22 @@ TURN = Turn(
     model="bench/zero",
     max_steps=STEPS,
 )
+HEAD = """# What a step with a model costs
+
+Written by `uv run python bench/model_step.py --write docs/figures/model-step.md`; \
+[how to read it](../../bench/README.md).
+
+The model answers at once and nothing is stored: what is left is the loop, the messages and the model library.
+"""
 
 
 class Idle:
     """Hands that store nothing."""
 
     def say(self, text: str) -> None:
+        pass
+
+    def show(self, call: Call, result: Result | None = None) -> None:
         pass
 
     async def keep(self, step: int, reply: Reply) -> None:
@@ -164,19 +173,6 @@ def _import(cpu: float, stop: float) -> Figure:
     return Figure("import of the model library", waited, "", f"the import: {ms(cpu)} CPU", stop / cpu, cost=cpu)
 
 
-def page(figures: list[Figure], picture: str, seconds: float) -> str:
-    return f"""# What a step with a model costs
-
-Written by `uv run python bench/model_step.py --write docs/figures/model-step.md`; \
-[how to read it](../../bench/README.md).
-
-The model answers at once and nothing is stored: what is left is the loop, the messages and the model library.
-
-{picture}{table(figures)}
-
-{machine(seconds)}"""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="also write the page here")
@@ -185,8 +181,7 @@ def main() -> None:
     figures = asyncio.run(measure())
     print(table(figures))
     if options.write:
-        picture = plot.bars(options.write, plot.targets([(figure.what, figure.part) for figure in figures]))
-        options.write.write_text(page(figures, picture, time.perf_counter() - begun))
+        write_page(options.write, HEAD, figures, time.perf_counter() - begun)
 
 
 if __name__ == "__main__":

@@ -21,13 +21,17 @@ from tests.shells.served import Served, served
 from tests.web.browser import CHROMIUM, Page, Visit, chromium, say, start, visit, wait
 from tests.web.test_room import fill
 
-from measures import plot
-from measures.figure import Figure, machine, middle, ms, table
+from measures.figure import Figure, middle, ms, table, write_page
 
 MESSAGES = 10_000
 TIMES = 15
 BURST = 50
 MOST = 0.1  # seconds: what a person takes for at once
+
+HEAD = """# How soon the page shows it
+
+Written by `uv run python -m bench.page --write docs/figures/page.md`; [how to read it](../../bench/README.md).
+"""
 
 #: A new row is painted when the frame after the next has begun.
 WATCH = """() => {
@@ -99,9 +103,11 @@ def _many(daemon: Served, page: Page) -> Figure:
 
 def _opened(guest: Visit) -> Figure:
     """From another view back to the channel."""
-    taken = [_timed(lambda: guest.go(guest.room())) for _ in range(TIMES) if guest.go("#/home")]
-    home = [_timed(lambda: guest.go("#/home")) for _ in range(TIMES) if guest.go(guest.room())]
-    value, other = middle(taken), middle(home)
+    there, home = [], []
+    for _ in range(TIMES):
+        home.append(_timed(lambda: guest.go("#/home")))
+        there.append(_timed(lambda: guest.go(guest.room())))
+    value, other = middle(there), middle(home)
     return Figure("the channel opened", ms(value), "", f"the first view opened: {ms(other)}", value / other, cost=value)
 
 
@@ -109,16 +115,6 @@ def _timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
-
-
-def page_of(figures: list[Figure], picture: str, seconds: float) -> str:
-    return f"""# How soon the page shows it
-
-Written by `uv run python -m bench.page --write docs/figures/page.md`; [how to read it](../../bench/README.md).
-
-{picture}{table(figures)}
-
-{machine(seconds)}"""
 
 
 def main() -> None:
@@ -132,8 +128,7 @@ def main() -> None:
         figures = measure(Path(folder))
     print(table(figures))
     if options.write:
-        picture = plot.bars(options.write, plot.targets([(figure.what, figure.part) for figure in figures]))
-        options.write.write_text(page_of(figures, picture, time.perf_counter() - begun))
+        write_page(options.write, HEAD, figures, time.perf_counter() - begun)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What we add to a coding program: one run of it by us, against the same program called by hand. Prints Markdown.
 
-    uv run python -m bench.programs [--runs 10] [--write docs/figures/programs.md]
+    uv run python -m bench.programs [--runs 14] [--write docs/figures/programs.md]
 
 Both talk to the same model on loopback and list tools at the same daemon, in turns, so that both meet the same
 machine. Needs what scripts/test_needs.py installs.
@@ -43,7 +43,6 @@ AT_ONCE = 8
 MOST_WALL, MOST_CPU = 0.05, 0.050
 PAUSES = {"at once": 0.0, "after a second": 1.0}  # how soon the model answers
 
-
 ABOUT = """\
 Wall time may be 5 % over that of the program called by hand, CPU 50 ms. What we add is about the same each time: taking
 the work from the queue, its prompt, a private folder, the answer on disk. Our wall time is that until the answer is
@@ -60,14 +59,14 @@ class Cost:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=14)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, world(Path(folder)) as there:
         rows = [row for name in PROGRAMS if is_installed(name) for row in measured(there, name, options.runs)]
     print(page(rows, "", options.runs))
     if options.write:
-        picture = plot.bars(options.write, plot.targets([(row.what, row.part) for row in rows if row.part is not None]))
+        picture = plot.bars(options.write, {row.what: row.part for row in rows})
         options.write.write_text(page(rows, picture, options.runs))
 
 
@@ -95,11 +94,9 @@ def measured(there: World, name: str, runs: int) -> Iterator[Row]:
         for when, pause in PAUSES.items():
             there.model.mind = partial(_think, pause)
             pairs = [(cost(there, lambda: there.ask(agent)), cost(there, call)) for _ in range(runs)]
-            ours, bare = zip(*pairs, strict=True)
-            wall = MOST_WALL * statistics.median(each.wall for each in bare)
+            wall = MOST_WALL * statistics.median(bare.wall for _, bare in pairs)
             for what, most in (("wall", wall), ("ended", None), ("cpu", MOST_CPU)):
-                us, them = (statistics.median(getattr(each, what) for each in some) for some in (ours, bare))
-                yield row(f"{name}, answered {when}, {what}", us, them, most)
+                yield row(f"{name}, answered {when}, {what}", what, pairs, most)
     there.model.mind = say("All is well.")
     yield at_once(there, name)
 
@@ -109,12 +106,15 @@ def _think(pause: float, body: object) -> str:
     return "All is well."
 
 
-def row(what: str, ours: float, bare: float, most: float | None) -> Row:
-    added = ours - bare
+def row(about: str, what: str, pairs: Sequence[tuple[Cost, Cost]], most: float | None) -> Row:
+    """What we add is the median of the differences: both of a pair meet the same moods of the machine."""
+    measured = [(getattr(ours, what), getattr(bare, what)) for ours, bare in pairs]
+    ours, bare = (statistics.median(each) for each in zip(*measured, strict=True))
+    added = statistics.median(ours - bare for ours, bare in measured)
     if most is None:
-        return Row(what, f"{ms(ours)} | {ms(bare)} | {ms(added)} | |", None)
+        return Row(about, f"{ms(ours)} | {ms(bare)} | {ms(added)} | |", None)
     met = "yes" if added <= most else "**no**"
-    return Row(what, f"{ms(ours)} | {ms(bare)} | {ms(added)} | ≤ {ms(most)} | {met}", max(0.0, added / most))
+    return Row(about, f"{ms(ours)} | {ms(bare)} | {ms(added)} | ≤ {ms(most)} | {met}", max(0.0, added / most))
 
 
 def ms(seconds: float) -> str:

@@ -208,7 +208,7 @@ def main() -> None:
         speed(*data)
     print(page.getvalue())
     if options.write:
-        picture = plot.bars(options.write, found, line=None, label="of the evidence among the first ten, English, in %")
+        picture = plot.bars(options.write, found, most=None, label="of the evidence among the first ten, English, in %")
         head, rest = page.getvalue().split(WRITTEN)
         options.write.write_text(f"{head}{WRITTEN}{picture}{rest}")
 

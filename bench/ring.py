@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from measures import earlier, idle, lookups, plot, posts, runs, starting
-from measures.figure import Figure, machine, table
+from measures import earlier, idle, lookups, posts, runs, starting
+from measures.figure import Figure, table, write_page
 
 TOPICS: dict[str, Callable[[Path], Awaitable[list[Figure]]]] = {
     "posts": posts.measure,
@@ -25,6 +25,11 @@ TOPICS: dict[str, Callable[[Path], Awaitable[list[Figure]]]] = {
     "starting": starting.measure,
 }
 
+HEAD = """# What the ring costs
+
+Written by `uv run python bench/ring.py --write docs/figures/ring.md`; [how to read it](../../bench/README.md).
+"""
+
 
 async def measure(names: list[str]) -> list[Figure]:
     figures: list[Figure] = []
@@ -32,16 +37,6 @@ async def measure(names: list[str]) -> list[Figure]:
         with tempfile.TemporaryDirectory(prefix=f"ring-{name}-") as folder:
             figures += await TOPICS[name](Path(folder))
     return figures
-
-
-def page(figures: list[Figure], picture: str, seconds: float) -> str:
-    return f"""# What the ring costs
-
-Written by `uv run python bench/ring.py --write docs/figures/ring.md`; [how to read it](../../bench/README.md).
-
-{picture}{table(figures)}
-
-{machine(seconds)}"""
 
 
 def main() -> None:
@@ -59,9 +54,7 @@ def main() -> None:
     figures = asyncio.run(measure(names))
     print(json.dumps([asdict(figure) for figure in figures]) if options.json else table(figures))
     if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        picture = plot.bars(options.write, plot.targets([(figure.what, figure.part) for figure in figures]))
-        options.write.write_text(page(figures, picture, time.perf_counter() - begun))
+        write_page(options.write, HEAD, figures, time.perf_counter() - begun)
 
 
 if __name__ == "__main__":

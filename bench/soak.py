@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from soaking.house import House, Wire
 from soaking.load import Load
-from soaking.page import draw_plot, life_table, lives, page, verdict_table
+from soaking.page import draw, life_table, lives, page, verdict_table
 from soaking.teams import Room, write_teams
 from soaking.verdict import Verdict, judge
 from soaking.watch import Sample, Watch, queued
@@ -111,8 +111,7 @@ def keep(path: Path, samples: list[Sample], verdict: Verdict, about: dict[str, o
 
 def write(path: Path, samples: list[Sample], verdict: Verdict, about: dict[str, object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    plot = draw_plot(samples, path.with_suffix(".svg"))
-    path.write_text(page(samples, verdict, about, plot=plot))
+    path.write_text(page(samples, verdict, about, draw(path, samples)))
 
 
 def read(path: Path) -> tuple[list[Sample], Verdict, dict[str, object]]:

@@ -7,53 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import psutil
 
-from agent_worker import routing
-from agent_worker.clock import micros
-from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.compose import Settings, open_engine
 from agent_worker.definitions.project import load_project
-from agent_worker.events import Ended
 from agent_worker.workflows import instance
-from curves.curve import Curve, Topic
+from curves.curve import Rounds, Topic
+from measures.child import child
 from measures.figure import Series, measured
 from measures.posts import TEXT
-from measures.teams import write_project
+from measures.teams import ask, say, write_project
 
 SIZES = (1, 10, 100, 1_000)
 ROUNDS = 2
 MENTIONS, POSTS = 20, 50
-BENCH = Path(__file__).parents[1]
-LINEAR = ("memory when idle", "start of the engine, all agents known", "start of a workflow with all of them")
+ABOUT = "All are in one room and idle, each with its loop."
+MEMORY = "memory when idle"
+LINEAR = (MEMORY, "start of the engine, all agents known", "start of a workflow with all of them")
 
 
 async def measure(folder: Path) -> Topic:
-    taken: dict[str, dict[int, list[float]]] = {}
+    rounds = Rounds()
     for round in range(ROUNDS):
         for size in SIZES:
-            for what, cost in (await _child(folder / f"{size}-{round}", size)).items():
-                taken.setdefault(what, {}).setdefault(size, []).append(cost)
-    curves = [
-        Curve(
-            what,
-            {size: min(costs) for size, costs in by_size.items()},
-            "linear" if what in LINEAR else "flat",
-            "MB" if "memory" in what else "time",
-        )
-        for what, by_size in taken.items()
-    ]
-    return Topic("Agents", "agents", "All are in one room and idle, each with its loop.", curves)
-
-
-async def _child(folder: Path, count: int) -> dict[str, float]:
-    command = (sys.executable, "-m", "curves.agents", str(count), str(folder))
-    done = await asyncio.to_thread(subprocess.run, command, cwd=BENCH, check=True, stdout=subprocess.PIPE, timeout=120)
-    answer: dict[str, float] = json.loads(done.stdout)
-    return answer
+            for what, cost in (await child("curves.agents", size, folder / f"{size}-{round}")).items():
+                rounds.note(what, size, cost)
+    return Topic("Agents", "agents", ABOUT, rounds.curves(linear=LINEAR, megabytes=(MEMORY,)))
 
 
 async def costs(count: int, folder: Path) -> dict[str, float]:
@@ -61,11 +44,10 @@ async def costs(count: int, folder: Path) -> dict[str, float]:
     settings = Settings(database=root / "state.db")
     async with open_engine(settings) as engine:  # the first time enrols them
         await engine.stage.roster.admit(load_project(root))
-    with measured() as started:
-        context = open_engine(settings)
-        engine = await context.__aenter__()
-        admitted = await engine.stage.roster.admit(load_project(root))
-    try:
+    async with AsyncExitStack() as stack:
+        with measured() as started:
+            engine = await stack.enter_async_context(open_engine(settings))
+            admitted = await engine.stage.roster.admit(load_project(root))
         with measured() as opened:
             begin = instance.Start(admitted.project.workflows["review"])
             room = (await instance.start(engine.stage, admitted, begin)).id
@@ -76,31 +58,17 @@ async def costs(count: int, folder: Path) -> dict[str, float]:
         mention, post = Series(), Series()
         for number in range(MENTIONS):
             with mention.again():
-                await _ask(engine, room, f"@agent0 what about {number}?")
+                await ask(engine, room, f"@agent0 what about {number}?")
             with post.again():
                 for _ in range(POSTS):
-                    await _say(engine, room, TEXT)
-    finally:
-        await context.__aexit__(None, None, None)
-    least = {what: min(spent.cpu for spent in series.all) for what, series in (("mention", mention), ("post", post))}
+                    await say(engine, room, TEXT)
     return {
-        "memory when idle": weight,
+        MEMORY: weight,
         "start of the engine, all agents known": started.cpu,
         "start of a workflow with all of them": opened.cpu,
-        "a mention of one, and its run": least["mention"],
-        "a post with everybody in the room": least["post"] / POSTS,
+        "a mention of one, and its run": min(spent.cpu for spent in mention.all),
+        "a post with everybody in the room": min(spent.cpu for spent in post.all) / POSTS,
     }
-
-
-async def _ask(engine: Engine, room: str, text: str) -> None:
-    with engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-        await _say(engine, room, text)
-        await anext(ended)
-
-
-async def _say(engine: Engine, room: str, text: str) -> None:
-    speech = routing.Speech(room, "user", text)
-    await engine.stage.database.write(routing.say, speech, now=micros(engine.stage.clock.now()))
 
 
 if __name__ == "__main__":

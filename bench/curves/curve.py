@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from measures.figure import measured, ms, us
+from measures.figure import markdown, measured, ms, us
 
 AT_MOST = 2.0
 
@@ -62,8 +62,7 @@ class Topic:
     def table(self) -> str:
         sizes = list(self.curves[0].points)
         head = (self.of, *(f"{size:,}" for size in sizes), "should be", "growth", "target", "met")
-        rows = [head, ("---",) * len(head), *(curve.cells for curve in self.curves)]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return markdown(head, (curve.cells for curve in self.curves))
 
 
 Work = Callable[[], Awaitable[object]]
@@ -73,7 +72,10 @@ Work = Callable[[], Awaitable[object]]
 class Rounds:
     """The same work at all sizes, in turns, so that all meet the same machine."""
 
-    taken: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    _taken: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+
+    def note(self, what: str, size: int, cost: float) -> None:
+        self._taken.setdefault(what, {}).setdefault(size, []).append(cost)
 
     async def run(self, what: str, works: Mapping[int, Work], *, rounds: int = 5, calls: int = 1) -> None:
         for _ in range(rounds):
@@ -81,16 +83,19 @@ class Rounds:
                 with measured() as spent:
                     for _ in range(calls):
                         await work()
-                self.taken.setdefault(what, {}).setdefault(size, []).append(spent.cpu / calls)
+                self.note(what, size, spent.cpu / calls)
 
-    def curves(self, *, linear: Collection[str] = (), since: Mapping[str, int] | None = None) -> list[Curve]:
+    def curves(
+        self, *, linear: Collection[str] = (), since: Mapping[str, int] | None = None, megabytes: Collection[str] = ()
+    ) -> list[Curve]:
         """The best round of each size: the one that others on this machine disturbed least."""
         return [
             Curve(
                 what,
                 {size: min(costs) for size, costs in by_size.items()},
                 "linear" if what in linear else "flat",
+                "MB" if what in megabytes else "time",
                 since=(since or {}).get(what, 0),
             )
-            for what, by_size in self.taken.items()
+            for what, by_size in self._taken.items()
         ]

@@ -12,21 +12,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent_worker import routing
 from agent_worker.agents import briefing
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import micros
 from agent_worker.compose import Engine
-from agent_worker.events import Ended
 from agent_worker.service import runs, watching
 from agent_worker.storage.database import Transaction
 from agent_worker.workflows import summary
 from agent_worker.workspaces import channel, inbox
 from curves.curve import Rounds, Topic, Work
 from curves.past import fill
-from measures.lookups import _job
+from measures.lookups import job_in
 from measures.posts import TEXT
-from measures.teams import open_team
+from measures.teams import ask, open_team, say
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MEMBERS = 20
@@ -62,15 +60,6 @@ class Room:
     async def read(self, query: Callable[[Transaction], object]) -> object:
         return await self.engine.stage.database.read(query)
 
-    async def say(self, text: str) -> None:
-        speech = routing.Speech(self.id, "user", text)
-        await self.engine.stage.database.write(routing.say, speech, now=micros(self.engine.stage.clock.now()))
-
-    async def ask(self, text: str) -> None:
-        with self.engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-            await self.say(text)
-            await anext(ended)
-
 
 async def _room(open_rooms: AsyncExitStack, folder: Path, size: int) -> Room:
     names = [f"agent{n}" for n in range(MEMBERS)]
@@ -82,13 +71,13 @@ async def _room(open_rooms: AsyncExitStack, folder: Path, size: int) -> Room:
 
 
 def _post(room: Room) -> Work:
-    return lambda: room.say(TEXT)
+    return lambda: say(room.engine, room.id, TEXT)
 
 
 def _mention(room: Room) -> Work:
     async def work() -> None:
         room.engine.backends.mocks["agent0"].then(says(f"answer {next(room.numbers)}"))
-        await room.ask(f"@agent0 {TEXT}")
+        await ask(room.engine, room.id, f"@agent0 {TEXT}")
 
     return work
 
@@ -97,7 +86,7 @@ def _tool(room: Room) -> Work:
     async def work() -> None:
         sending = calls("channel_send", text=f"word {next(room.numbers)}")
         room.engine.backends.mocks["agent1"].then(sending, says("done"))
-        await room.ask(f"@agent1 {TEXT}")
+        await ask(room.engine, room.id, f"@agent1 {TEXT}")
 
     return work
 
@@ -107,7 +96,7 @@ def _reading(query: Callable[[Room], Callable[[Transaction], object]]) -> Callab
 
 
 def _prompt(room: Room) -> Callable[[Transaction], object]:
-    job, worker = _job(room.agents["agent3"], room.id, room.messages)
+    job, worker = job_in(room.id, room.agents["agent3"], room.messages)
     return lambda tx: briefing.gather(tx, job, worker, ())
 
 

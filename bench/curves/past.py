@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_worker.storage.sqlite import EVENTS_KEPT, connect
+from agent_worker.storage.sqlite import EVENTS_KEPT
+from measures.lookups import OPEN, filling
 from measures.posts import TEXT
 
-OPEN = 20  # deliveries to each member that nobody has answered
 ANSWERS = 4  # one of so many messages
 
 _SEATS = "create temp table seat as select agent as id, name from member where workspace = :room order by agent"
@@ -57,15 +57,10 @@ select (select coalesce(max(id), 0) from event) + m.seq - :skipped, m.workspace,
 
 
 def fill(path: Path, room: str, count: int, *, members: int) -> None:
-    connection = connect(str(path), write=True)
-    connection.pragma("synchronous", "off")
-    connection.pragma("cache_size", -200_000)
     values = {"room": room, "count": count, "text": TEXT, "members": members, "answers": ANSWERS}
     values |= {"open": count - OPEN * members, "skipped": max(0, count - EVENTS_KEPT)}
-    with connection:
+    with filling(path) as connection:
         for sql in (_SEATS, _MESSAGES, _DELIVERIES, _ANSWERS, *_WORK, _EVENTS):
             connection.execute(sql, values)
         connection.execute("update workspace set seq = ? where id = ?", (count, room))
         connection.execute("update member set seen = ? where workspace = ?", (count - 50, room))
-    connection.pragma("wal_checkpoint", "truncate")
-    connection.close()

@@ -25,25 +25,21 @@ async def measure(folder: Path) -> Topic:
     indexes = {size: talk.filled(folder / f"{size}.db", talk.invented(turns, size)) for size in SIZES}
     rounds, numbers = Rounds(), itertools.count()
 
-    def ask(size: int) -> Work:
-        search = talk.ours(indexes[size])
+    def asking(size: int) -> Work:
+        search, questions = talk.ours(indexes[size]), itertools.cycle(asked)
 
-        async def work() -> None:
-            for question in asked:
-                search(question)
+        async def ask() -> None:
+            search(next(questions))
 
-        return work
+        return ask
 
     async def hear(size: int) -> None:
         number = next(numbers)
         heard = Entry(f"new/{number}", "history", "new", "a word that was just said", "zoe", talk.NOW, number)
         indexes[size].append("new", [heard], stamp=str(number))
 
-    await rounds.run("a question", {size: ask(size) for size in SIZES}, rounds=3)
+    await rounds.run("a question", {size: asking(size) for size in SIZES}, rounds=3, calls=len(asked))
     await rounds.run("taking in one more line", {size: partial(hear, size) for size in SIZES}, rounds=9, calls=10)
     for index in indexes.values():
         index.close()
-    rounds.taken["a question"] = {
-        size: [cost / len(asked) for cost in costs] for size, costs in rounds.taken["a question"].items()
-    }
     return Topic("Recall", "entries", ABOUT, rounds.curves(linear=LINEAR))

@@ -15,37 +15,30 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from agent_worker import routing
 from agent_worker.backends.mock import calls, says
 from agent_worker.backends.providers import Approval
-from agent_worker.clock import micros
 from agent_worker.compose import Engine
-from agent_worker.events import Ended, Event, Stepped
-from curves.curve import Curve, Topic
+from agent_worker.events import Stepped
+from curves.curve import Rounds, Topic
 from measures.figure import middle
-from measures.teams import open_team
+from measures.teams import ask, noted, open_team
 
 SIZES = (1, 100, 200, 400)
 WINDOW = 20  # steps whose middle is taken, ending with the one that is named; the first twenty for the first
 STEPS = max(SIZES)
-ROUNDS = 3
-LINEAR = ("sdk, everything sent again each time",)
+MOCK, SDK = "mock", "sdk, everything sent again each time"
 ABOUT = "One run with a stored tool call in each step; CPU of our process, everything of the step in it."
 ROOT = Path(__file__).parents[2]
 
 
 async def measure(folder: Path) -> Topic:
-    taken = {"mock": [await _mock(folder / f"mock{round}") for round in range(ROUNDS)]}
-    taken[LINEAR[0]] = [await _sdk(folder / f"sdk{round}") for round in range(2)]
-    curves = [
-        Curve(
-            what,
-            {size: min(_at(run, size) for run in runs) for size in SIZES},
-            "linear" if what in LINEAR else "flat",
-        )
-        for what, runs in taken.items()
-    ]
-    return Topic("Steps", "step", ABOUT, curves)
+    rounds = Rounds()
+    runs = [(MOCK, await _mock(folder / f"mock{n}")) for n in range(3)]
+    runs += [(SDK, await _sdk(folder / f"sdk{n}")) for n in range(2)]
+    for what, run in runs:
+        for size in SIZES:
+            rounds.note(what, size, _at(run, size))
+    return Topic("Steps", "step", ABOUT, rounds.curves(linear=(SDK,)))
 
 
 def _at(run: list[float], step: int) -> float:
@@ -73,18 +66,8 @@ async def _sdk(folder: Path) -> list[float]:
 
 async def _run(engine: Engine, room: str) -> list[float]:
     """CPU seconds of every step."""
-    ends: list[float] = []
-
-    def note(event: Event) -> None:
-        if isinstance(event, Stepped):
-            ends.append(time.process_time())
-
-    stop = engine.stage.bus.listen(note)
-    with engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-        speech = routing.Speech(room, "user", "@alice work")
-        await engine.stage.database.write(routing.say, speech, now=micros(engine.stage.clock.now()))
-        await anext(ended)
-    stop()
+    with noted(engine, Stepped, time.process_time) as ends:
+        await ask(engine, room, "@alice work")
     assert len(ends) >= STEPS, f"it ended after {len(ends)} steps"
     return [after - before for before, after in pairwise(ends)]
 

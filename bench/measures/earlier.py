@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from measures.figure import middle
+from measures.figure import markdown, middle
 
 ROUNDS = 3
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def compare(commit: str, topics: Sequence[str]) -> str:
                     for what, cost in _costs(topic, source).items():
                         taken.setdefault(what, {}).setdefault(when, []).append(cost)
     rows = [_row(what, middle(each["then"]), middle(each["now"])) for what, each in taken.items() if len(each) == 2]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *rows))
+    return markdown(HEAD, rows)
 
 
 def _clone(commit: str, folder: Path) -> Path:

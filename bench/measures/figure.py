@@ -1,15 +1,18 @@
-"""One measured figure, the row it makes, and how CPU time is taken."""
+"""One measured figure, the row and the page it makes, and how CPU time is taken."""
 
 from __future__ import annotations
 
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import apsw
+
+from measures import plot
 
 HEAD = ("what", "measured", "CPU", "baseline in the same run", "ratio", "target", "met")
 
@@ -95,5 +98,15 @@ def machine(seconds: float) -> str:
 
 
 def table(figures: Iterable[Figure]) -> str:
-    rows = [HEAD, ("---",) * len(HEAD), *(figure.cells for figure in figures)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown(HEAD, (figure.cells for figure in figures))
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
+
+
+def write_page(path: Path, head: str, figures: Sequence[Figure], seconds: float) -> None:
+    """With a picture of how much of each target is used."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture = plot.bars(path, {figure.what: figure.part for figure in figures})
+    path.write_text(f"{head}\n{picture}{table(figures)}\n\n{machine(seconds)}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,17 +14,19 @@ import psutil
 
 from agent_worker.compose import Settings, open_engine
 from agent_worker.definitions.project import load_project
+from measures.child import child
 from measures.figure import Figure, measured, ms
 from measures.teams import write_project
 
 AGENTS = 1_000
 SECONDS = 5.0
 MEGABYTES = 150
-BENCH = Path(__file__).parents[1]
 
 
 async def measure(folder: Path) -> list[Figure]:
-    many, none = await asyncio.gather(_child(folder / "many", AGENTS), _child(folder / "none", 0))
+    many, none = await asyncio.gather(
+        child("measures.idle", AGENTS, SECONDS, folder / "many"), child("measures.idle", 0, SECONDS, folder / "none")
+    )
     return [
         Figure(
             f"{AGENTS:,} idle agents, memory",
@@ -46,13 +47,6 @@ async def measure(folder: Path) -> list[Figure]:
             many["cpu"] / max(none["cpu"], 1e-6),
         ),
     ]
-
-
-async def _child(folder: Path, count: int) -> dict[str, float]:
-    command = (sys.executable, "-m", "measures.idle", str(count), str(SECONDS), str(folder))
-    done = await asyncio.to_thread(subprocess.run, command, cwd=BENCH, check=True, stdout=subprocess.PIPE, timeout=60)
-    answer: dict[str, float] = json.loads(done.stdout)
-    return answer
 
 
 async def be_idle(count: int, seconds: float, folder: Path) -> dict[str, float]:

@@ -5,10 +5,13 @@ In both, the agent has the same twenty open deliveries and has seen all but the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from agent_worker.agents import briefing
 from agent_worker.agents.assignments import Assignment
@@ -28,7 +31,7 @@ from measures.posts import TEXT, open_room
 
 SMALL, LARGE = 1_000, 1_000_000
 AGENTS = 50
-OPEN = 20
+OPEN = 20  # deliveries to each member that nobody has answered
 CALLS = 50
 ROUNDS = 9
 AT_MOST = 2.0
@@ -63,7 +66,7 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     await database.close()
     _fill(path, room, messages)
     tx = SqliteTransaction(connect(str(path), write=False))
-    job, worker = _job(agent, room, messages)
+    job, worker = job_in(room, agent, messages)
     queries: dict[str, Query] = {
         "inbox, 20 open": partial(inbox.open_for, agent=agent, workspace=room),
         "last 50 of the channel": partial(channel.last, workspace=room, count=50),
@@ -73,20 +76,28 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
 
 
 def _fill(path: Path, room: str, count: int) -> None:
-    connection = connect(str(path), write=True)
-    connection.pragma("synchronous", "off")
-    connection.pragma("cache_size", -200_000)
-    with connection:
+    with filling(path) as connection:
         connection.execute(MESSAGES, {"room": room, "count": count, "text": TEXT})
         connection.execute(SEATS)
         connection.execute(DELIVERIES, {"open": count - OPEN * AGENTS, "agents": AGENTS})
         connection.execute("update workspace set seq = ?", (count,))
         connection.execute("update member set seen = ?", (count - 50,))
+
+
+@contextmanager
+def filling(path: Path) -> Iterator[apsw.Connection]:
+    """One transaction for very many rows, and no log left of it."""
+    connection = connect(str(path), write=True)
+    connection.pragma("synchronous", "off")
+    connection.pragma("cache_size", -200_000)
+    with connection:
+        yield connection
     connection.pragma("wal_checkpoint", "truncate")
     connection.close()
 
 
-def _job(agent: str, room: str, seq: int) -> tuple[Assignment, Worker]:
+def job_in(room: str, agent: str, seq: int) -> tuple[Assignment, Worker]:
+    """That of the agent, when it was called by this message."""
     message = f"m_{seq:08}"
     values: dict[str, Any] = {"source": "channel", "sender": "user", "text": TEXT, "message": message, "root": message}
     lead = Instruction(

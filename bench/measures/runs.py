@@ -6,17 +6,14 @@ import time
 from pathlib import Path
 
 import agent_worker
-from agent_worker import routing
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import micros
 from agent_worker.compose import Engine
-from agent_worker.events import Ended, Event, Started
+from agent_worker.events import Started
 from agent_worker.storage.database import Transaction
-from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.quiet import MOMENT
 from measures.figure import Figure, Series, middle, ms
 from measures.posts import RawGroupCommit
-from measures.teams import open_team, write_project
+from measures.teams import ask, noted, open_team, write_project
 
 MENTIONS = 150
 TO_START = 0.005  # seconds
@@ -38,7 +35,7 @@ async def _mention(folder: Path) -> Figure:
             with plain.again():
                 await engine.stage.database.write(_touch)
                 await engine.stage.database.write(_touch)
-            latencies.append(await _latency(engine, room, f"@alice what about {number}?"))
+            latencies.append(await _latency(engine, room.id, f"@alice what about {number}?"))
     value = middle(latencies)
     return Figure(
         "mention → run of the mentioned begins",
@@ -57,25 +54,11 @@ def _touch(tx: Transaction) -> None:
     tx.run("update workspace set seq = seq")
 
 
-async def _latency(engine: Engine, room: Instance, text: str) -> float:
-    wanted: list[float] = []
-
-    def note(event: Event) -> None:
-        if isinstance(event, Started):
-            wanted.append(time.perf_counter())
-
-    stop = engine.stage.bus.listen(note)
-    with engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
+async def _latency(engine: Engine, room: str, text: str) -> float:
+    with noted(engine, Started, time.perf_counter) as started:
         begun = time.perf_counter()
-        await _say(engine, room, text)
-        await anext(ended)
-    stop()
-    return wanted[0] - begun
-
-
-async def _say(engine: Engine, room: Instance, text: str) -> None:
-    speech = routing.Speech(room.id, "user", text)
-    await engine.stage.database.write(routing.say, speech, now=micros(engine.stage.clock.now()))
+        await ask(engine, room, text)
+    return started[0] - begun
 
 
 async def _steps(folder: Path) -> Figure:
@@ -86,9 +69,8 @@ async def _steps(folder: Path) -> Figure:
         for round in range(3):
             script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
             engine.backends.mocks["alice"].then(*script, says(f"done {round}"))
-            with ours.again(), engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-                await _say(engine, room, "@alice work")
-                await anext(ended)
+            with ours.again():
+                await ask(engine, room.id, "@alice work")
             with bare.again():
                 for _ in range(2 * STEPS):
                     await raw.put()

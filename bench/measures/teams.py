@@ -1,14 +1,17 @@
-"""Mock teams on a real file, for the measures that need a running engine."""
+"""Mock teams on a real file, for the measures that need a running engine, and what is said to them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from agent_worker import routing
 from agent_worker.backends.providers import NOTHING_APPROVED, Approval
+from agent_worker.clock import micros
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import load_project
+from agent_worker.events import Ended, Event
 from agent_worker.workflows import instance
 from agent_worker.workflows.instance import Instance
 
@@ -36,3 +39,31 @@ async def open_team(
     async with open_engine(Settings(database=root / "state.db", approval=approval)) as engine:
         admitted = await engine.stage.roster.admit(project)
         yield engine, await instance.start(engine.stage, admitted, instance.Start(project.workflows["review"]))
+
+
+async def say(engine: Engine, room: str, text: str) -> None:
+    speech = routing.Speech(room, "user", text)
+    await engine.stage.database.write(routing.say, speech, now=micros(engine.stage.clock.now()))
+
+
+async def ask(engine: Engine, room: str, text: str) -> None:
+    """Until the run that it causes has ended."""
+    with engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
+        await say(engine, room, text)
+        await anext(ended)
+
+
+@contextmanager
+def noted(engine: Engine, sort: type[Event], clock: Callable[[], float]) -> Iterator[list[float]]:
+    """What the clock showed at each event of that sort."""
+    times: list[float] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, sort):
+            times.append(clock())
+
+    stop = engine.stage.bus.listen(note)
+    try:
+        yield times
+    finally:
+        stop()

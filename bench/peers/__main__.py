@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers.field import ALL, BY_HAND, OURS, ROOT, Arm
-from bench.peers.page import bars, page
+from bench.peers.page import draw, page
 from bench.peers.race import Foul, Measures, race
 
 NAMESPACE = ("unshare", "--map-root-user", "--net")
@@ -39,11 +39,11 @@ def main() -> None:
     begun, cut_off = time.monotonic(), _can_be_cut_off()
     rounds = [_apart(number, options.only) if cut_off else one_round(arms, number) for number in range(options.rounds)]
     minutes = (time.monotonic() - begun) / 60
-    text = page(rounds, cut_off=cut_off, minutes=minutes)
+    picture = draw(options.write, rounds) if options.write else ""
+    text = page(rounds, picture, cut_off=cut_off, minutes=minutes)
     print(text)
     if options.write:
         options.write.write_text(text)
-        draw(rounds, options.write.with_name("peers-bars.svg"))
 
 
 def one_round(arms: Sequence[Arm], number: int) -> dict[str, Measures]:
@@ -93,12 +93,6 @@ def _raise_loopback() -> None:
         asked = struct.pack("16sh14x", b"lo", 0)
         (flags,) = struct.unpack("16xh14x", fcntl.ioctl(any_socket, get_flags, asked))
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", flags | up))
-
-
-def draw(rounds: Sequence[dict[str, Measures]], path: Path) -> None:
-    program = Path(__file__).with_name("bars.py")
-    command = ("uv", "run", "--quiet", "--no-project", "--with", "matplotlib", "python", program, path)
-    subprocess.run(command, input=json.dumps(bars(rounds)), text=True, check=True)
 
 
 if __name__ == "__main__":

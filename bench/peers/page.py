@@ -7,8 +7,10 @@ import platform
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
+from bench.measures import plot
 from bench.peers.arms.contest import AGENTS, STEPS, STEPS_OF_EACH, TURNS
 from bench.peers.field import ALL, BY_HAND, OURS, PEERS, SILENCE
 from bench.peers.race import Measures
@@ -54,7 +56,7 @@ WORKING = (
 )
 
 
-def page(rounds: Sequence[Round], *, cut_off: bool, minutes: float) -> str:
+def page(rounds: Sequence[Round], picture: str, *, cut_off: bool, minutes: float) -> str:
     network = (
         "in a network namespace with nothing but loopback" if cut_off else "with the network of the machine reachable"
     )
@@ -68,9 +70,7 @@ always. The others keep nothing, except *LangGraph + SQLite*, which has its chec
 nearest to what we promise. *By hand* is a loop around an HTTP client, without any library. In brackets: theirs against
 ours, so that above 1 we are ahead; with a ≈ where not every round says the same, so that nobody is.
 
-![{", ".join(c.title for c in PLOTTED)}](peers-bars.svg)
-
-## Starting
+{picture}## Starting
 
 {table(STARTING, rounds)}
 
@@ -190,13 +190,18 @@ PLOTTED = tuple(
 )
 
 
-def bars(rounds: Sequence[Round]) -> list[dict[str, Any]]:
-    """The panels of the plot, as bars.py wants them."""
+def panels(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
+    """By the title of the panel: a bar for everybody."""
     found = medians(rounds)
-    scale = {True: (1e-6, "MB"), False: (1e3, "ms")}
-    panels: list[dict[str, Any]] = []
+    drawn = {}
     for column in PLOTTED:
-        factor, unit = scale[column.memory]
-        values = {name: measures[column.measure] * factor for name, measures in found.items()}
-        panels.append({"title": column.title, "unit": unit, "bars": values, "ours": OURS.name})
-    return panels
+        unit, factor = ("MB", 1e-6) if column.memory else ("ms", 1e3)
+        bars = {name: measures[column.measure] * factor for name, measures in found.items()}
+        drawn[f"{column.title}, {unit}"] = bars
+    return drawn
+
+
+def draw(path: Path, rounds: Sequence[Round]) -> str:
+    """Beside the page; the Markdown that shows it."""
+    about = ", ".join(column.title for column in PLOTTED)
+    return plot.side_by_side(path, panels(rounds), ours=OURS.name, about=about)

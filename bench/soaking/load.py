@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,12 +31,11 @@ class Books:
     channel: dict[str, str] = field(default_factory=dict)  #: mark → id of its message
     direct: dict[str, str] = field(default_factory=dict)  #: mark → id of its instruction
     asked: set[str] = field(default_factory=set)  #: marks of questions that were answered
-    lines: dict[str, str] = field(default_factory=dict)  #: mark → room, of lines for a document
+    lines: set[str] = field(default_factory=set)  #: marks of lines for a document
     unknown: set[str] = field(default_factory=set)  #: marks whose connection was cut, and that have no key
     counts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     server_errors: int = 0
-    answers: deque[float] = field(default_factory=lambda: deque(maxlen=1000))  #: seconds that questions took
 
     @property
     def sent(self) -> int:
@@ -178,16 +177,14 @@ class Load:
 
     async def _question(self, wire: Wire, mark: str) -> None:
         room = self._room()
-        begun = asyncio.get_running_loop().time()
         who = self._chance.choice(room.plain or room.leads)
         await wire.ask("POST", "/ask", project=str(room.project), agent=who, message=f"{mark} tell me")
         self.books.asked.add(mark)
-        self.books.answers.append(asyncio.get_running_loop().time() - begun)
 
     async def _line(self, wire: Wire, mark: str) -> None:
         room = self._room()
         await wire.ask("POST", "/documents/people.md", project=str(room.project), at=room.at, text=f"{mark}\n")
-        self.books.lines[mark] = room.workflow
+        self.books.lines.add(mark)
 
     # --- those who read
 

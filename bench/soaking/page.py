@@ -1,13 +1,15 @@
-"""What was seen, as a page and a plot. A slope is fitted by least squares to each life by itself, after its warm-up."""
+"""What was seen, as a page and a picture. A slope is fitted by least squares to each life, after its warm-up."""
 
 from __future__ import annotations
 
 import platform
+import statistics
 from pathlib import Path
 
 import apsw
 
-from soaking.plot import draw
+from measures import plot
+from measures.figure import markdown, middle
 from soaking.verdict import Verdict
 from soaking.watch import Sample
 
@@ -29,20 +31,13 @@ ROWS = {
 
 def warm(samples: list[Sample]) -> list[Sample]:
     """Of one life: without its beginning."""
-    if not samples:
-        return []
     first, length = samples[0].at, samples[-1].at - samples[0].at
     return [each for each in samples if each.at - first >= min(length * WARM_UP, 300)]
 
 
-def slope(points: list[tuple[float, float]]) -> float:
+def slope(seconds: list[float], values: list[float]) -> float:
     """Per hour."""
-    if len(points) < 3:
-        return 0.0
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return 3600 * sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    return 3600 * statistics.linear_regression(seconds, values).slope if len(values) > 2 else 0.0
 
 
 def lives(samples: list[Sample]) -> dict[int, list[Sample]]:
@@ -54,14 +49,13 @@ def lives(samples: list[Sample]) -> dict[int, list[Sample]]:
 
 def life_table(samples: list[Sample]) -> str:
     seen = warm(samples)
-    lines = ["| what | start | end | median | max | slope per hour |", "| --- | --- | --- | --- | --- | --- |"]
+    seconds = [each.at for each in seen]
+    rows = []
     for name, title in ROWS.items():
         values = [float(getattr(each, name)) for each in seen]
-        rising = slope([(each.at, float(getattr(each, name))) for each in seen])
-        middle = sorted(values)[len(values) // 2]
-        cells = [f"{value:,.1f}" for value in (values[0], values[-1], middle, max(values))]
-        lines.append(f"| {title} | {' | '.join(cells)} | {rising:+,.1f} |")
-    return "\n".join(lines)
+        cells = [f"{value:,.1f}" for value in (values[0], values[-1], middle(values), max(values))]
+        rows.append((title, *cells, f"{slope(seconds, values):+,.1f}"))
+    return markdown(("what", "start", "end", "median", "max", "slope per hour"), rows)
 
 
 def verdict_table(verdict: Verdict) -> str:
@@ -77,7 +71,7 @@ def verdict_table(verdict: Verdict) -> str:
     return "\n".join(["| verdict | |", "| --- | --- |", *(f"| {what} | {value} |" for what, value in rows.items())])
 
 
-def page(samples: list[Sample], verdict: Verdict, about: dict[str, object], *, plot: bool) -> str:
+def page(samples: list[Sample], verdict: Verdict, about: dict[str, object], picture: str) -> str:
     minutes = samples[-1].at / 60
     parts = [
         f"### Life {life}: {(seen[-1].at - seen[0].at) / 60:.0f} minutes, ended by {ENDED[life]}\n\n{life_table(seen)}"
@@ -100,9 +94,7 @@ the end.
 
 {details}Instructions: {ends}. Ready after {about["starts"]} s, gone after {about["stops"]} s.
 
-{"![Over time: memory, descriptors, log, disk, waiting work, answers](soak.svg)" if plot else ""}
-
-## Growth
+{picture}## Growth
 
 Start and end are those of the time after the warm-up (a quarter of a life, at most five minutes). The database and the
 disk grow with what is said, and are meant to; nothing else may.
@@ -130,10 +122,10 @@ def _details(verdict: Verdict) -> str:
     return "\n".join(lines) + "\n\n" if lines else ""
 
 
-def draw_plot(samples: list[Sample], path: Path) -> bool:
-    shown = ("rss", "descriptors", "wal", "disk", "queued", "health")
+def draw(path: Path, samples: list[Sample]) -> str:
+    """Beside the page, a line for each life; the Markdown that shows it."""
     panels = {
         ROWS[name]: [[(each.at / 60, getattr(each, name)) for each in seen] for seen in lives(samples).values()]
-        for name in shown
+        for name in ("rss", "descriptors", "wal", "disk", "queued", "health")
     }
-    return draw(path, panels)
+    return plot.over_time(path, panels, about="Over time: memory, descriptors, log, disk, waiting work, answers")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench.peers.field import ALL, BY_HAND, OURS
 from bench.peers.model import Counting
-from bench.peers.page import STARTING, WORKING, bars, page
+from bench.peers.page import STARTING, WORKING, page, panels
 from bench.peers.race import Measures, Model, model, perform
 
 
@@ -53,7 +53,7 @@ def a_round(**theirs: float) -> dict[str, Measures]:
 
 
 def test_the_page_says_where_we_are_ahead_and_where_not() -> None:
-    text = page([a_round(Agno=1.0), a_round(Agno=1.0)], cut_off=True, minutes=1)
+    text = page([a_round(Agno=1.0), a_round(Agno=1.0)], "", cut_off=True, minutes=1)
     assert "| Agno | 1.0 s (0.5)" in text
     assert "- **a step, CPU**: Agno (0.50). Why: the answer, the call" in text
     assert "- a step, CPU" not in text, "the rounds agree"
@@ -61,11 +61,11 @@ def test_the_page_says_where_we_are_ahead_and_where_not() -> None:
 
 def test_nobody_is_ahead_where_the_rounds_do_not_agree() -> None:
     rounds = [a_round(Agno=1.0), a_round(Agno=9.0), a_round(Agno=9.0)]
-    text = page(rounds, cut_off=True, minutes=1)
+    text = page(rounds, "", cut_off=True, minutes=1)
     assert "| Agno | 9.0 s (≈ 4.5)" in text
     assert "- a step, CPU: Agno (4.50)" in text
     assert "- **a step, CPU**" not in text
 
 
 def test_the_plot_has_a_bar_for_everybody() -> None:
-    assert all(len(panel["bars"]) == len(ALL) for panel in bars([a_round()]))
+    assert all(len(bars) == len(ALL) for bars in panels([a_round()]).values())

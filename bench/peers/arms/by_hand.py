@@ -3,10 +3,9 @@
 import asyncio
 import json
 import os
-from contextlib import asynccontextmanager
 
 import httpx2
-from contest import MODEL, PAIR, SYSTEM, enter, task
+from contest import MODEL, SYSTEM, Arm, enter, task
 
 NUMBER = {"type": "integer"}
 SCHEMA = {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}, "required": ["a", "b"]}
@@ -17,9 +16,14 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-class ByHand:
-    def __init__(self, client):
-        self.client = client
+class ByHand(Arm):
+    def __init__(self):
+        base = os.environ["OPENAI_BASE_URL"].rstrip("/") + "/"
+        limits = httpx2.Limits(max_connections=None)
+        self.client = httpx2.AsyncClient(base_url=base, timeout=60, limits=limits)
+
+    async def __aexit__(self, *_):
+        await self.client.aclose()
 
     async def alone(self, steps):
         messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": task(steps)}]
@@ -30,15 +34,15 @@ class ByHand:
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": str(result)})
         return reply["content"]
 
-    async def pair(self, opening):
-        text, speaking = opening, 0
-        while "@" in text or text == opening:
-            system = {"role": "system", "content": f"You are {PAIR[speaking]}."}
-            text = (await self.ask([system, {"role": "user", "content": text}]))["content"]
-            speaking = 1 - speaking
-        return text
+    def speaker(self, name):
+        system = {"role": "system", "content": f"You are {name}."}
 
-    async def crowd(self, agents, steps):
+        async def speak(text):
+            return (await self.ask([system, {"role": "user", "content": text}]))["content"]
+
+        return speak
+
+    async def crowd(self, agents, steps):  # as that of all, but written here asyncio counts as an import of its own
         return await asyncio.gather(*(self.alone(steps) for _ in range(agents)))
 
     async def ask(self, messages):
@@ -47,13 +51,5 @@ class ByHand:
         return answer.json()["choices"][0]["message"]
 
 
-@asynccontextmanager
-async def arm():
-    base = os.environ["OPENAI_BASE_URL"].rstrip("/") + "/"
-    limits = httpx2.Limits(max_connections=None)
-    async with httpx2.AsyncClient(base_url=base, timeout=60, limits=limits) as client:
-        yield ByHand(client)
-
-
 if __name__ == "__main__":
-    enter(arm)
+    enter(ByHand)

@@ -22,9 +22,39 @@ def task(steps):
     return f"Add up, steps: {steps}."
 
 
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Arm:
+    """The work in the words of one library; each method returns the last words of every agent.
+
+    An arm says how one agent works `alone(steps)`. The pair is up to it, or it has a `speaker(name)`, an async
+    function of text to text: then the two are handed each other's words until one of them calls on nobody.
+    """
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        pass
+
+    async def pair(self, opening):
+        speakers, text = [self.speaker(name) for name in PAIR], opening
+        while "@" in text or text == opening:
+            text = await speakers[0](text)
+            speakers.reverse()
+        return text
+
+    async def crowd(self, agents, steps):
+        import asyncio
+
+        return await asyncio.gather(*(self.alone(steps) for _ in range(agents)))
+
+
 def enter(make_arm):
-    """Do what the command line says. `make_arm()` is an async context manager; what it gives has
-    `alone(steps)`, `pair(opening)` and `crowd(agents, steps)`, which return the last words of every agent."""
+    """Do what the command line says. `make_arm()` is an async context that gives an arm."""
     told = {}
     if sys.argv[1] != "import":
         import asyncio

@@ -5,7 +5,7 @@ import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from contest import LOOP_LIMIT, MODEL, PAIR, SYSTEM, TURNS, enter, task
+from contest import AGENTS, LOOP_LIMIT, MODEL, PAIR, STEPS, SYSTEM, TURNS, enter, task
 
 from agent_worker import open_project
 from agent_worker.events import Posted
@@ -51,8 +51,8 @@ async def asked(project, name, steps):
 async def arm():
     with tempfile.TemporaryDirectory(prefix="peers-") as place:
         folder = Path(place)
-        write(folder / "few", ["adder0", "adder1", "adder50", *PAIR])
-        write(folder / "crowd", [f"agent{n}" for n in range(100)])
+        write(folder / "few", [*(f"adder{steps}" for steps in (0, 1, STEPS)), *PAIR])
+        write(folder / "crowd", [f"agent{n}" for n in range(AGENTS)])
         async with open_project(folder / "few", home=folder / "home") as project:
             yield AgentWorker(project, folder)
 

@@ -1,19 +1,11 @@
 """Agno: `Agent.arun`; the pair is two agents that are handed each other's words. Telemetry is off."""
 
-import asyncio
-from contextlib import asynccontextmanager
-
 from agno.agent import Agent
 from agno.models.openai import OpenAIChat
-from contest import MODEL, PAIR, SYSTEM, enter, task
+from contest import MODEL, SYSTEM, Arm, add, enter, task
 
 
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-class Agno:
+class Agno(Arm):
     def __init__(self):
         self.model = OpenAIChat(id=MODEL)
 
@@ -21,22 +13,14 @@ class Agno:
         agent = Agent(model=self.model, instructions=SYSTEM, tools=[add], telemetry=False)
         return (await agent.arun(task(steps))).content
 
-    async def pair(self, opening):
-        agents = [Agent(name=n, model=self.model, instructions=f"You are {n}.", telemetry=False) for n in PAIR]
-        text = opening
-        while "@" in text or text == opening:
-            text = (await agents[0].arun(text)).content
-            agents.reverse()
-        return text
+    def speaker(self, name):
+        agent = Agent(name=name, model=self.model, instructions=f"You are {name}.", telemetry=False)
 
-    async def crowd(self, agents, steps):
-        return await asyncio.gather(*(self.alone(steps) for _ in range(agents)))
+        async def speak(text):
+            return (await agent.arun(text)).content
 
-
-@asynccontextmanager
-async def arm():
-    yield Agno()
+        return speak
 
 
 if __name__ == "__main__":
-    enter(arm)
+    enter(Agno)

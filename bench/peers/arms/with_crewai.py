@@ -1,9 +1,6 @@
 """CrewAI: `Agent.kickoff_async` for the adders, a crew of two with a task for every turn for the pair."""
 
-import asyncio
-from contextlib import asynccontextmanager
-
-from contest import LOOP_LIMIT, MODEL, PAIR, SYSTEM, TURNS, enter, task
+from contest import LOOP_LIMIT, MODEL, PAIR, SYSTEM, TURNS, Arm, enter, task
 from crewai import LLM, Agent, Crew, Task
 from crewai.tools import tool
 
@@ -14,7 +11,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-class CrewAi:
+class CrewAi(Arm):
     def __init__(self):
         self.model = LLM(model=f"openai/{MODEL}")
 
@@ -30,17 +27,9 @@ class CrewAi:
         ]
         return (await Crew(agents=agents, tasks=tasks).akickoff()).raw
 
-    async def crowd(self, agents, steps):
-        return await asyncio.gather(*(self.alone(steps) for _ in range(agents)))
-
     def agent(self, name, **more):
         return Agent(role=name, goal=SYSTEM, backstory=f"You are {name}.", llm=self.model, **more)
 
 
-@asynccontextmanager
-async def arm():
-    yield CrewAi()
-
-
 if __name__ == "__main__":
-    enter(arm)
+    enter(CrewAi)

@@ -1,36 +1,31 @@
 """LangGraph: `create_agent` for the adders, a graph of two nodes for the pair. Stores nothing."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
-from contest import LOOP_LIMIT, MODEL, PAIR, SYSTEM, enter, task
+from contest import LOOP_LIMIT, MODEL, PAIR, SYSTEM, Arm, add, enter, task
 from langchain.agents import create_agent
 from langchain.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
+ADD = tool(add)
 
 
-class LangGraph:
+class LangGraph(Arm):
     def __init__(self, checkpointer=None, **options):
         self.model = ChatOpenAI(model=MODEL)
         self.checkpointer = checkpointer
         self.options = options  # of every run
 
     async def alone(self, steps, name="alone"):
-        agent = create_agent(self.model, tools=[add], system_prompt=SYSTEM, checkpointer=self.checkpointer)
+        agent = create_agent(self.model, tools=[ADD], system_prompt=SYSTEM, checkpointer=self.checkpointer)
         return await self.run(agent, task(steps), f"{name}{steps}")
 
     async def pair(self, opening):
         ping, pong = PAIR
         graph = StateGraph(MessagesState)
-        graph.add_node(ping, self.speaker(ping))
-        graph.add_node(pong, self.speaker(pong))
+        graph.add_node(ping, self.node(ping))
+        graph.add_node(pong, self.node(pong))
         graph.add_edge(START, ping)
         graph.add_conditional_edges(ping, next_speaker, [pong, END])
         graph.add_conditional_edges(pong, next_speaker, [ping, END])
@@ -39,7 +34,7 @@ class LangGraph:
     async def crowd(self, agents, steps):
         return await asyncio.gather(*(self.alone(steps, f"agent{n}-") for n in range(agents)))
 
-    def speaker(self, name):
+    def node(self, name):
         async def speak(state):
             reply = await self.model.ainvoke([("system", f"You are {name}."), *state["messages"]])
             return {"messages": [reply]}
@@ -57,10 +52,5 @@ def next_speaker(state):
     return next((name for name in PAIR if f"@{name}" in said), END)
 
 
-@asynccontextmanager
-async def arm():
-    yield LangGraph()
-
-
 if __name__ == "__main__":
-    enter(arm)
+    enter(LangGraph)

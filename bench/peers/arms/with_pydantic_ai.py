@@ -1,19 +1,11 @@
 """pydantic-ai: `Agent.run`; the pair is two agents that are handed each other's words."""
 
-import asyncio
-from contextlib import asynccontextmanager
-
-from contest import MODEL, PAIR, SYSTEM, enter, task
+from contest import MODEL, SYSTEM, Arm, add, enter, task
 from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.models.openai import OpenAIChatModel
 
 
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-class PydanticAi:
+class PydanticAi(Arm):
     def __init__(self):
         self.model = OpenAIChatModel(MODEL)
 
@@ -22,22 +14,14 @@ class PydanticAi:
         result = await agent.run(task(steps), usage_limits=UsageLimits(request_limit=None))
         return result.output
 
-    async def pair(self, opening):
-        agents = [Agent(self.model, instructions=f"You are {name}.") for name in PAIR]
-        text = opening
-        while "@" in text or text == opening:
-            text = (await agents[0].run(text)).output
-            agents.reverse()
-        return text
+    def speaker(self, name):
+        agent = Agent(self.model, instructions=f"You are {name}.")
 
-    async def crowd(self, agents, steps):
-        return await asyncio.gather(*(self.alone(steps) for _ in range(agents)))
+        async def speak(text):
+            return (await agent.run(text)).output
 
-
-@asynccontextmanager
-async def arm():
-    yield PydanticAi()
+        return speak
 
 
 if __name__ == "__main__":
-    enter(arm)
+    enter(PydanticAi)
