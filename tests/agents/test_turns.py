@@ -84,7 +84,7 @@ async def test_what_was_asked_after_a_call_that_waits_for_a_person_waits_too() -
 done: list[str] = []
 
 
-@tool
+@tool(in_turn=True)
 async def write(desk: Desk) -> str:
     """Take long."""
     for _ in range(20):
@@ -93,14 +93,14 @@ async def write(desk: Desk) -> str:
     return "written"
 
 
-@tool
+@tool(in_turn=True)
 async def run(desk: Desk) -> str:
     """Take no time."""
     done.append("run")
     return "run"
 
 
-async def test_tools_that_change_something_outside_are_used_in_the_order_asked(tmp_path: Path) -> None:
+async def test_tools_that_say_so_are_used_in_the_order_asked(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
         await team.engine.stage.supervisor.stop()
         await team.post("user", "@alice go")

@@ -133,7 +133,7 @@ class RunHands:
     async def call(self, step: int, call: Call) -> Result:
         self._show(call)
         tool = self._tools.get(call.tool)
-        async with self._turns.take(alone=tool is not None and not (tool.stored or tool.reads)) as turn:
+        async with self._turns.take(alone=tool is not None and tool.in_turn) as turn:
             result = await self._make(Place(self._job.lead.work, step, call.id), call, tool, turn)
         if step in self._done:
             self._done[step].results[call.id] = result

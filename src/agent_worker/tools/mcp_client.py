@@ -314,7 +314,6 @@ def _offer(tool: ListedTool) -> Offer:
         name=tool.name,
         description=(tool.description or tool.title or tool.name)[:DESCRIBED],
         schema=tool.input_schema,
-        reads=hints is not None and bool(hints.read_only_hint),
         repeatable=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
     )
 

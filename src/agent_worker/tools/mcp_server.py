@@ -59,8 +59,7 @@ class Offer:
     name: str
     description: str
     schema: dict[str, Any]
-    reads: bool  #: by its own account it changes nothing
-    repeatable: bool  #: or nothing more when called again
+    repeatable: bool  #: by its own account it changes nothing, or nothing more when called again
 
 
 def servers_of(definition: AgentDefinition, root: Path) -> dict[str, Server]:

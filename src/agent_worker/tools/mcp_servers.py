@@ -73,7 +73,6 @@ class McpPool:
             stored=False,
             repeatable=offer.repeatable,
             personal=True,
-            reads=offer.reads,
             foreign=True,
         )
 

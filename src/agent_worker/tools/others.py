@@ -15,7 +15,7 @@ from agent_worker.workspaces import workspace
 ASKS = 20  # of one run: more would be probing
 
 
-@tool(repeatable=True)
+@tool(repeatable=True, in_turn=True)
 async def ask_agent(desk: Desk, agent: str, question: str) -> str:
     """Look up what a colleague knows about something and shares, without waking them. What is private stays so."""
     assert desk.seat.workspace

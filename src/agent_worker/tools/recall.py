@@ -23,7 +23,7 @@ from agent_worker.tools.tool import Desk, Tool, tool
 PAGE = 20
 
 
-@tool(repeatable=True, personal=True)
+@tool(repeatable=True, personal=True, in_turn=True)
 async def memory_write(
     desk: Desk,
     key: str,
@@ -59,7 +59,7 @@ async def memory_write(
     return {"new": "Remembered.", "changed": "Replaced what was there.", "known": "You knew that already."}[outcome]
 
 
-@tool(reads=True, personal=True)
+@tool(repeatable=True, personal=True)
 async def memory_read(desk: Desk, key: str = "") -> str:
     """What you remember under a key; without a key, the list of all keys."""
     found = await asyncio.to_thread(memory.load, _home(desk))
@@ -70,13 +70,13 @@ async def memory_read(desk: Desk, key: str = "") -> str:
     return "\n".join(lines) or f"Nothing is remembered under {key!r}. memory_recall searches by meaning."
 
 
-@tool(reads=True, personal=True)
+@tool(repeatable=True, personal=True)
 async def memory_recall(desk: Desk, query: str, limit: int = 8) -> str:
     """Search your memory and notes, the archive too. Says why each was found."""
     return await _search(desk, query, ("memory", "note"), None, limit)
 
 
-@tool(repeatable=True, personal=True)
+@tool(repeatable=True, personal=True, in_turn=True)
 async def memory_forget(desk: Desk, key: str) -> str:
     """Put an entry into the archive: it is no longer shown to you, but can be found again."""
     known = await asyncio.to_thread(memory.find, _home(desk), key)
@@ -87,7 +87,7 @@ async def memory_forget(desk: Desk, key: str) -> str:
     return "Archived."
 
 
-@tool(reads=True, personal=True)
+@tool(repeatable=True, personal=True)
 async def memory_stats(desk: Desk) -> str:
     """How much you remember, by file."""
     found = await asyncio.to_thread(memory.load, _home(desk))
@@ -96,7 +96,7 @@ async def memory_stats(desk: Desk) -> str:
     return "\n".join([*lines, *found.problems]) or "You remember nothing yet."
 
 
-@tool(repeatable=True, personal=True)
+@tool(repeatable=True, personal=True, in_turn=True)
 async def note_write(desk: Desk, title: str, text: str) -> str:
     """Keep a reflection for yourself, as long as it needs to be, in Markdown."""
     redact = desk.database.redact
@@ -105,7 +105,7 @@ async def note_write(desk: Desk, title: str, text: str) -> str:
     return f"Kept as {name}."
 
 
-@tool(reads=True, personal=True)
+@tool(repeatable=True, personal=True)
 async def note_read(desk: Desk, name: str = "") -> str:
     """Read one of your notes; without a name, the list of them, newest first."""
     home = _home(desk)
@@ -114,7 +114,7 @@ async def note_read(desk: Desk, name: str = "") -> str:
     return "\n".join((await asyncio.to_thread(notes.names, home))[:200]) or "You have no notes yet."
 
 
-@tool(repeatable=True, personal=True)
+@tool(repeatable=True, personal=True, in_turn=True)
 async def todo_add(desk: Desk, text: str) -> str:
     """Put something on your own todo list; it stays before you until it is done."""
     text = desk.database.redact(text)
@@ -124,14 +124,14 @@ async def todo_add(desk: Desk, text: str) -> str:
     return "Added." if new else "It is on the list already."
 
 
-@tool(reads=True, personal=True)
+@tool(repeatable=True, personal=True)
 async def todo_list(desk: Desk) -> str:
     """Your todos with their numbers."""
     items = await asyncio.to_thread(todos.load, _home(desk))
     return "\n".join(f"{t.number}. [{'x' if t.done else ' '}] {t.text}" for t in items) or "Nothing to do."
 
 
-@tool(repeatable=True, personal=True)
+@tool(repeatable=True, personal=True, in_turn=True)
 async def todo_done(desk: Desk, number: int) -> str:
     """Tick off a todo by its number."""
     todo = await asyncio.to_thread(todos.finish, _home(desk), number)
@@ -151,7 +151,7 @@ def history_read(tx: Transaction, desk: Desk, before: int | None = None, count: 
     return more + "\n".join(f"{t.seq}. {t.who}: {t.text}" for t in talk)
 
 
-@tool(reads=True, personal=True)
+@tool(repeatable=True, personal=True)
 async def history_search(desk: Desk, query: str, limit: int = 8) -> str:
     """Search your conversations: direct ones, and those of the workspace you are in. Says why each was found."""
     library, room = _library(desk), desk.seat.workspace

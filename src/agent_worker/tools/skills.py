@@ -42,13 +42,13 @@ class Skill:
 def skill_tools(directories: Sequence[Path]) -> tuple[Tool, Tool]:
     """The two tools over these directories; of two skills with one name, the first directory's counts."""
 
-    @tool(reads=True, personal=True, foreign=True)
+    @tool(repeatable=True, personal=True, foreign=True)
     async def skill_list(desk: Desk) -> str:
         """The skills you can use: instructions for special tasks, each with a line that says when it helps."""
         skills = await asyncio.to_thread(find_skills, directories)
         return "\n".join(f"- {skill.name}: {skill.description}" for skill in skills) or "(no skills)"
 
-    @tool(reads=True, personal=True, foreign=True)
+    @tool(repeatable=True, personal=True, foreign=True)
     async def skill_read(desk: Desk, name: str, file: str = MAIN) -> str:
         """Read a skill before you do what it is for; later also the files that it mentions, one by one."""
         return await asyncio.to_thread(_read, directories, name, file)

@@ -81,37 +81,37 @@ def bash_tool(*, unsafe: bool = False, network: bool = False) -> Tool:
 
     reach = _UNSAFE if unsafe else f"{_SANDBOXED} {_ONLINE if network else _OFFLINE}"
     bash.__doc__ = f"{inspect.getdoc(bash)}\n{reach}"
-    return tool(personal=True, foreign=True)(bash)
+    return tool(personal=True, foreign=True, in_turn=True)(bash)
 
 
 bash = bash_tool()
 
 
-@tool(reads=True, personal=True, foreign=True)
+@tool(repeatable=True, personal=True, foreign=True)
 async def read_file(desk: Desk, path: str, start: Line = 1, lines: Line = 1000) -> str:
     """Read a text file, or some lines of it: `lines` of them, from line `start` on."""
     return await asyncio.to_thread(lambda: _read(_spot(desk, path), start, lines))
 
 
-@tool(personal=True)
+@tool(personal=True, in_turn=True)
 async def write_file(desk: Desk, path: str, text: str) -> str:
     """Write a whole file, new or in place of the old one. To change a part of a file, use edit_file."""
     return await asyncio.to_thread(lambda: _write(_spot_to_change(desk, path), text))
 
 
-@tool(personal=True)
+@tool(personal=True, in_turn=True)
 async def edit_file(desk: Desk, path: str, old: str, new: str) -> str:
     """Replace one piece of a text file. `old` must be there exactly once, letter for letter, spaces included."""
     return await asyncio.to_thread(lambda: _edit(_spot_to_change(desk, path), old, new))
 
 
-@tool(reads=True, personal=True, foreign=True)
+@tool(repeatable=True, personal=True, foreign=True)
 async def list_files(desk: Desk, path: str = ".", name: str = "*") -> str:
     """What is in a directory. With a `name` like *.py: all files of that name beneath it, however deep."""
     return await asyncio.to_thread(lambda: _list(_spot(desk, path), name))
 
 
-@tool(reads=True, personal=True, foreign=True)
+@tool(repeatable=True, personal=True, foreign=True)
 async def search_files(desk: Desk, text: str, path: str = ".", name: str = "*") -> str:
     """Find the lines that contain this text, exactly as written (no patterns), in the files beneath a directory.
 

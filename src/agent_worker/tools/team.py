@@ -31,27 +31,27 @@ def _member(desk: Desk, room: Row, row: Row) -> str:
     return f"@{row['name']}{f' ({known})' if known else ''} {state}{status}"
 
 
-@tool(reads=True)
+@tool(repeatable=True)
 async def team_doc_list(desk: Desk) -> str:
     """The names of the documents of this workspace."""
     return "\n".join(sorted(await (await _documents(desk)).names())) or "There is no document yet."
 
 
-@tool(reads=True)
+@tool(repeatable=True)
 async def team_doc_read(desk: Desk, name: str = DEFAULT) -> str:
     """Read a document of the team. Its first line gives the revision, which you need to write it."""
     document = await (await _documents(desk)).read(name)
     return f"[{document.name}, revision {document.revision[:12]}]\n{document.text}"
 
 
-@tool(repeatable=True)
+@tool(repeatable=True, in_turn=True)
 async def team_doc_create(desk: Desk, name: str, text: str) -> str:
     """Begin a new document. Folders are allowed in its name: `plans/release.md`."""
     documents = await _documents(desk)
     return await _written(desk, await documents.write(name, text, base=None, by=_author(desk)))
 
 
-@tool(repeatable=True)
+@tool(repeatable=True, in_turn=True)
 async def team_doc_write(desk: Desk, text: str, revision: str, name: str = DEFAULT) -> str:
     """Replace the whole text of a document. `revision` is the one you read; if it has changed since, read again."""
     documents = await _documents(desk)
@@ -60,7 +60,7 @@ async def team_doc_write(desk: Desk, text: str, revision: str, name: str = DEFAU
     return await _written(desk, await documents.write(name, text, base=base, by=_author(desk)))
 
 
-@tool(repeatable=True)
+@tool(repeatable=True, in_turn=True)
 async def team_doc_append(desk: Desk, text: str, name: str = DEFAULT) -> str:
     """Add text to the end of a document; it begins with this text if it does not exist."""
     documents = await _documents(desk)

@@ -6,8 +6,8 @@
 
 A plain `def` is *stored*: it runs inside one transaction together with the record of its result, so its effect
 happens once. An `async def` reaches outside the database (files, processes, the network); after a crash it is
-made again only if it says `@tool(repeatable=True)`, or `reads=True`: it changes nothing. What changes something outside
-is made in the order it was asked for. A tool knows its desk and nothing of who serves it.
+made again only if it says `@tool(repeatable=True)`. Calls that a model asks for together are made side by side, but for
+tools that say `in_turn=True`. A tool knows its desk and nothing of who serves it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Tool:
     stored: bool  #: runs inside one transaction
     repeatable: bool  #: safe to make again when its outcome is unknown
     personal: bool  #: also there without a workspace
-    reads: bool = False  #: changes nothing: may be made side by side with others
+    in_turn: bool = False  #: changes what other tools look at: made in the order asked, not side by side
     approve: bool = False  #: a person must say yes to each call
     foreign: bool = False  #: what it returns was written by others: files, pages, skills, whatever a server says
 
@@ -117,16 +117,16 @@ class Tool:
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
 def tool(
-    *, repeatable: bool = False, reads: bool = False, personal: bool = False, foreign: bool = False
+    *, repeatable: bool = False, personal: bool = False, foreign: bool = False, in_turn: bool = False
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
     *,
     repeatable: bool = False,
-    reads: bool = False,
     personal: bool = False,
     foreign: bool = False,
+    in_turn: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     def define(function: Callable[..., Any]) -> Tool:
         stored = not inspect.iscoroutinefunction(function)
@@ -136,10 +136,10 @@ def tool(
             function=function,
             check=_checked_by(arguments),
             stored=stored,
-            repeatable=repeatable or reads or stored,
+            repeatable=repeatable or stored,
             personal=personal,
-            reads=reads,
             foreign=foreign,
+            in_turn=in_turn,
         )
 
     return define(function) if function is not None else define
