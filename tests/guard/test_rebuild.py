@@ -65,9 +65,15 @@ def _known_by(found: Found) -> tuple[str, ...]:
     return (found.entry.source, found.entry.id, found.entry.text, found.why)
 
 
-def same(found: list[dict[tuple[str, ...], float]]) -> list[object]:
-    """Sums of fractions depend a little on their order."""
-    return [pytest.approx(answers, abs=1e-5) for answers in found]
+def assert_same(found: list[dict[tuple[str, ...], float]], expected: list[dict[tuple[str, ...], float]]) -> None:
+    """Sums of fractions depend a little on their order; so one text may be just near enough, or just not."""
+    for ours, theirs in zip(found, expected, strict=True):
+        one_sided = ours.keys() ^ theirs.keys()
+        assert len(one_sided) <= 1
+        assert all(why.startswith("similar in meaning") for *_, why in one_sided)
+        assert {key: ours[key] for key in ours.keys() - one_sided} == pytest.approx(
+            {key: theirs[key] for key in theirs.keys() - one_sided}, abs=1e-5
+        )
 
 
 def fresh(home: Root, tmp: Path) -> list[dict[tuple[str, ...], float]]:
@@ -175,7 +181,7 @@ def test_G2_whatever_happened_to_the_index_a_search_gives_what_a_fresh_one_gives
             remember_something(home, chance)
         library = Library(home, "alice")
         try:
-            assert results(library) == same(fresh(home, tmp_path))
+            assert_same(results(library), fresh(home, tmp_path))
         finally:
             library.close()
         report.count("G2 lost or damaged indexes")
@@ -193,5 +199,5 @@ def test_G2_files_that_change_while_they_are_indexed_end_up_as_they_are(tmp_path
             results(library)  # usable meanwhile
             report.count("G2 searches while files change")
         writer.join()
-        assert results(library) == same(fresh(home, tmp_path))
+        assert_same(results(library), fresh(home, tmp_path))
         library.close()
