@@ -62,8 +62,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=14)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
+    if missing := [name for name in PROGRAMS if not is_installed(name)]:
+        sys.exit(f"not installed: {', '.join(missing)}; run: uv run python scripts/test_needs.py")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, world(Path(folder)) as there:
-        rows = [row for name in PROGRAMS if is_installed(name) for row in measured(there, name, options.runs)]
+        rows = [row for name in PROGRAMS for row in measured(there, name, options.runs)]
     print(page(rows, "", options.runs))
     if options.write:
         picture = plot.bars(options.write, {row.what: row.part for row in rows})

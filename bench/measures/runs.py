@@ -62,7 +62,7 @@ async def _latency(engine: Engine, room: str, text: str) -> float:
 
 
 async def _steps(folder: Path) -> Figure:
-    """Each step is stored when the model has answered, and again with the result of its call: two synced commits."""
+    """A step is one synced commit: what the model answered, and the call with its result."""
     ours, bare = Series(), Series()
     raw = RawGroupCommit(folder / "steps-raw.db")
     async with open_team(folder / "steps", {"alice": f"max_steps: {STEPS + 1}\n"}) as (engine, room):
@@ -72,14 +72,14 @@ async def _steps(folder: Path) -> Figure:
             with ours.again():
                 await ask(engine, room.id, "@alice work")
             with bare.again():
-                for _ in range(2 * STEPS):
+                for _ in range(STEPS):
                     await raw.put()
     await raw.close()
     return Figure(
         "a mock step with one stored tool call",
         ms(ours.wall / STEPS),
         ms(ours.cpu / STEPS),
-        f"two bare synced one-row commits: {ms(bare.cpu / STEPS)} CPU",
+        f"a bare synced one-row commit: {ms(bare.cpu / STEPS)} CPU",
         ours.cpu / bare.cpu,
         f"≤ {PER_STEP * 1e3:.1f} ms CPU",
         ours.cpu / STEPS <= PER_STEP,

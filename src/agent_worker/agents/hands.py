@@ -233,7 +233,7 @@ class RunHands:
         return self._write_down(tx, place, call, result)
 
     def _write_down(self, tx: Transaction, place: Place, call: Call, result: Result) -> Result:
-        result = replace(result, text=_capped(self._pen.redact(result.text)))
+        result = Result(_capped(self._pen.redact(result.text)), result.ok)
         self._put(tx, place, call, result)
         return result
 

@@ -30,9 +30,13 @@ class Usage:
     @property
     def plausible(self) -> Usage:
         """The same within what can be counted: the numbers come from outside, and nobody earns money by a step."""
-        input, cached, output = (max(0, min(count, 10**12)) for count in (self.input, self.cached, self.output))
+        input, cached, output = map(_countable, (self.input, self.cached, self.output))
         usd = self.usd if self.usd is not None and self.usd >= 0 else None  # what is not a number is not >= 0
         return Usage(input, cached, output, usd and min(usd, 1e9))
+
+
+def _countable(count: int) -> int:
+    return max(0, min(count, 10**12))
 
 
 @dataclass(frozen=True, slots=True)

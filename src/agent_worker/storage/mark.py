@@ -64,9 +64,10 @@ class Mark:
 
     def _write(self) -> None:
         assert self._file is not None
-        text = json.dumps({"events": self._events, "salt": self._salt}).ljust(_SIZE - 1) + "\n"
+        salt = "null" if self._salt is None else self._salt
+        text = f'{{"events": {self._events}, "salt": {salt}}}'.ljust(_SIZE - 1)  # at each commit: no encoder for it
         with suppress(OSError):  # without it we only notice less
-            os.pwrite(self._file, text.encode(), 0)
+            os.pwrite(self._file, f"{text}\n".encode(), 0)
 
 
 def _read(path: Path) -> tuple[int, int | None]:

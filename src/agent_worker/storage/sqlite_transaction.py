@@ -67,7 +67,7 @@ class SqliteTransaction:
 
     def _hidden(self, values: dict[str, object]) -> dict[str, object]:
         """Secrets are taken out here, where nobody can forget to."""
-        for name in TEXTS & values.keys():
-            if isinstance(value := values[name], str):
+        for name, value in values.items():
+            if name in TEXTS and isinstance(value, str):
                 values[name] = self.redact(value)
         return values
