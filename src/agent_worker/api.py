@@ -21,7 +21,7 @@ from agent_worker.clock import Clock, micros
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.errors import DefinitionError, NotFound
+from agent_worker.errors import DefinitionError
 from agent_worker.events import Subscription
 from agent_worker.routing import Receipt
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
@@ -109,8 +109,7 @@ class Project:
         path = Path(name)
         if path.suffix in (".yaml", ".yml"):
             return project.load_workflow(path if path.is_absolute() else Path.cwd() / path)
-        known = ", ".join(project.workflows) or "none yet"
-        raise NotFound(f"there is no workflow {name} in {project.root}", hint=f"workflows: {known}")
+        raise project.no_workflow(name)
 
 
 @asynccontextmanager

@@ -20,10 +20,10 @@ from agent_worker.definitions.checks import check_own_path, check_paths_of_agent
 from agent_worker.definitions.fields import InsidePath, Line, Money, Name
 from agent_worker.definitions.loading import load_agent, load_workflow, refuse, shown, with_prompt_read
 from agent_worker.definitions.paths import Outside, beneath
-from agent_worker.definitions.problems import validate
+from agent_worker.definitions.problems import did_you_mean, validate
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.errors import DefinitionError, Problem
+from agent_worker.errors import DefinitionError, NotFound, Problem
 
 D = TypeVar("D", AgentDefinition, WorkflowDefinition)
 
@@ -67,6 +67,12 @@ class Project:
     agent_files: Mapping[str, Path] = field(default_factory=dict)
     workflow_files: Mapping[str, Path] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()  #: of files that are broken now, also where an older version is kept
+
+    def no_workflow(self, name: str) -> NotFound:
+        """What to say to whoever asks for one that is not there."""
+        known = f"workflows: {', '.join(self.workflows)}" if self.workflows else "agent-worker init"
+        hint = did_you_mean(name, list(self.workflows)) or known
+        return NotFound(f"there is no workflow {name} in {self.root}", hint=hint)
 
     def load_workflow(self, path: Path) -> WorkflowDefinition:
         """A workflow file at any path, for the agents of this project."""

@@ -213,8 +213,7 @@ class Office:
             return Found(project.load_workflow(path), str(path))
         if broken := [one for one in project.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
             raise DefinitionError(broken)
-        known = ", ".join(project.workflows) or "none yet"
-        raise NotFound(f"there is no workflow {name} in {project.root}", hint=f"workflows: {known}")
+        raise project.no_workflow(name)
 
     def remotes(self) -> Remotes:
         if self.stage.remotes is None:

@@ -128,8 +128,7 @@ def _target(admitted: Admitted, target: str) -> tuple[str | None, str]:
         raise BadInput(f"{target} is a member", hint=f"set it for {address.agent}, with --workspace {address.workflow}")
     name = canonical(address.workflow, admitted.project.workflows)
     if name is None:
-        known = ", ".join(f"@{name}" for name in admitted.project.workflows) or "none"
-        raise NotFound(f"there is no workflow {address.workflow}", hint=f"workflows: {known}")
+        raise admitted.project.no_workflow(address.workflow)
     return None, f"{name}:{address.tag}"
 
 
