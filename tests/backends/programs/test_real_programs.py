@@ -105,6 +105,8 @@ def test_a_killed_program_goes_on_with_its_session_and_is_told(there: World, age
     there.model.mind = mind
     there.send(agent, "begin the work")
     assert eventually(lambda: len(there.asked()) == 2, within=20)
+    # It writes its session when it gets round to it: what it has not written by then is lost with it.
+    assert eventually(lambda: any("I began." in file.read_text() for file in session_files(there, agent, program)))
     there.child(program).kill()
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
     last = words(there.asked()[-1].body)
@@ -118,15 +120,20 @@ def test_a_killed_program_goes_on_with_its_session_and_is_told(there: World, age
     assert len(set(ids)) == 1
 
 
+def session_files(there: World, agent: str, program: str, *patterns: str) -> list[Path]:
+    """What the program keeps for this agent."""
+    state = there.home / "programs" / program
+    (mine,) = (each for each in state.iterdir() if each.name.startswith(agent))
+    return [file for pattern in patterns or ("*.jsonl",) for file in mine.rglob(pattern)]
+
+
 @each_program
 def test_a_session_that_is_gone_is_begun_anew(there: World, agent: str, program: str) -> None:
     there.model.mind = lambda body: "Begun anew." if "Somebody worked on this before" in words(body) else Fault("hang")
     there.send(agent, "begin the work")
     assert eventually(lambda: there.asked(), within=20)
-    state = there.home / "programs" / program
-    (mine,) = (each for each in state.iterdir() if each.name.startswith(agent))
     there.child(program).suspend()  # so that it cannot write it again
-    for file in [*mine.rglob("*.jsonl"), *mine.rglob("*.sqlite*")]:
+    for file in session_files(there, agent, program, "*.jsonl", "*.sqlite*"):
         file.unlink()
     there.child(program).kill()
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
