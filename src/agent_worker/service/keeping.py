@@ -98,8 +98,8 @@ class DiskWatch:
         while True:
             try:
                 await self._tell(self._office.stage.space.look())
-            except StorageFault:  # it is so full that not even this can be stored
-                log.warning("the disk is full")
+            except StorageFault as error:  # not even this can be stored
+                log.warning("%s", error)
             await self._office.stage.clock.sleep(LOOK)
 
     async def _tell(self, room: Room) -> None:
