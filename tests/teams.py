@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +14,9 @@ from agent_worker.agents.roster import Admitted
 from agent_worker.backends.backend import Model
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import Clock, TestClock, micros, settle
+from agent_worker.clock import Clock, TestClock, micros
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import load_project
-from agent_worker.events import Event
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.threads import PERSONAL, Talk, recent
 from agent_worker.workflows import instance as workflows
@@ -34,6 +32,7 @@ class Team:
     admitted: Admitted
     room: Instance
     clock: Clock
+    stirrings: Stirrings
 
     @property
     def backends(self) -> dict[str, MockModel]:
@@ -85,16 +84,13 @@ class Team:
 
     async def still(self) -> None:
         """Everything that can happen without time passing has happened."""
-        heard: list[Event] = []
-        unlisten = self.engine.stage.bus.listen(heard.append)
-        calm = 0
-        while calm < 20:  # more than there are looks at files or database between two things that are told
-            heard.clear()
-            await self.write(lambda tx: None)
-            await asyncio.to_thread(lambda: None)
-            await settle(3)
-            calm = 0 if heard else calm + 1
-        unlisten()
+        while True:
+            await self.stirrings.end()
+            before = self.stirrings.waits
+            await self.write(lambda tx: None)  # behind everything that is still to be written
+            await self.stirrings.end()
+            if self.stirrings.waits == before + 1:  # this write alone was waited for
+                return
 
     async def elapse(self, seconds: float) -> None:
         """Let time pass, with everything that comes of it."""
@@ -161,6 +157,35 @@ class Team:
         return await self.engine.stage.database.write(change, *args, **kwargs)
 
 
+class Stirrings:
+    """What goes on in a loop and in the threads it waits for, so that the end of it can be awaited."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.waits = 0  #: how many times anybody began to wait for something
+        self._threads: set[asyncio.Future[Any]] = set()
+        self._ready = loop._ready  # type: ignore[attr-defined]  # no door leads there
+        self._create_future, self._run_in_executor = loop.create_future, loop.run_in_executor
+        loop.create_future = self._wait  # type: ignore[method-assign]
+        loop.run_in_executor = self._work  # type: ignore[method-assign, assignment]
+
+    async def end(self) -> None:
+        """No task can go on, and no thread works for one. (What the writer of the database has is not seen.)"""
+        while self._ready or self._threads:
+            if self._threads:
+                await asyncio.wait(self._threads)
+            await asyncio.sleep(0)
+
+    def _wait(self) -> asyncio.Future[Any]:
+        self.waits += 1
+        return self._create_future()
+
+    def _work(self, *args: Any) -> asyncio.Future[Any]:
+        working = self._run_in_executor(*args)
+        self._threads.add(working)
+        working.add_done_callback(self._threads.discard)
+        return working
+
+
 def write_project(
     root: Path, agents: Iterable[str], *, workflow: str = "", extra: dict[str, str] | None = None
 ) -> None:
@@ -186,8 +211,7 @@ async def open_team(
     tag: str = "main",
     **settings: Any,
 ) -> AsyncIterator[Team]:
-    # One thread, so that waiting for it means that all file work is done (`Team.still`).
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    stirrings = Stirrings(asyncio.get_running_loop())
     write_project(root, agents, workflow=workflow, extra=extra)
     exactly = Settings(database=database, chance=lambda: 0.0, **settings)
     async with open_engine(exactly, clock=clock) as engine:
@@ -195,7 +219,7 @@ async def open_team(
         assert not project.problems, project.problems
         admitted = await engine.stage.roster.admit(project)
         room = await workflows.start(engine.stage, admitted, workflows.Start(project.workflows["review"], tag=tag))
-        yield Team(engine, admitted, room, clock)
+        yield Team(engine, admitted, room, clock, stirrings)
 
 
 __all__ = ["Team", "Transaction", "open_team", "write_project"]

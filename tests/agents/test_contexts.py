@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 async def second_room(team: Team, reader: Reader) -> Team:
     definition = team.admitted.project.workflows["review"]
     room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(definition, tag="two"))
-    other = Team(team.engine, team.admitted, room, team.clock)
+    other = replace(team, room=room)
     other.employ("alice", reader, limits=Limits(None, None, None, None, None, None))
     return other
 

@@ -96,7 +96,7 @@ async def test_I1_no_word_of_one_instance_is_seen_in_the_other(tmp_path: Path) -
             stage = team.engine.stage
             room = await workflows.start(stage, team.admitted, workflows.Start(definition, tag="b"))
             known: list[str] = []
-            places = (Place("a", team, known), Place("b", Team(team.engine, team.admitted, room, team.clock), known))
+            places = (Place("a", team, known), Place("b", replace(team, room=room), known))
             for place in places:
                 _listen(place)
                 worker = stage.registry.worker(team.id_of("alice"), place.team.room.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ async def test_two_inline_agents_of_one_name_in_two_instances_are_two(tmp_path: 
         definition = one.admitted.project.workflows["review"]
         room = await workflows.start(one.engine.stage, one.admitted, workflows.Start(definition, tag="two"))
         assert room.members["helper"] != one.room.members["helper"]
-        two = Team(one.engine, one.admitted, room, one.clock)
+        two = replace(one, room=room)
         await two.post("user", "@helper hello")
         await one.still()
         assert len(await two.texts()) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ async def again(team: Team) -> Team:
     """The same workflow once more, on the same stage."""
     definition = team.admitted.project.workflows["review"]
     room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(definition))
-    return Team(team.engine, team.admitted, room, team.clock)
+    return replace(team, room=room)
 
 
 async def test_a_team_without_work_is_quiet_after_a_moment(tmp_path: Path) -> None:
