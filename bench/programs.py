@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import select
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -122,13 +123,30 @@ def ms(seconds: float) -> str:
 
 
 def cost(there: World, work: Callable[[], object]) -> Cost:
-    """Waits for the end of the program: what it and we do then costs CPU, and must not disturb the next one."""
     began, before = time.perf_counter(), used(there)
     work()
     took = time.perf_counter() - began
-    while psutil.Process(there.client.found.pid).children():
-        time.sleep(0.002)
-    return Cost(took, time.perf_counter() - began, used(there) - before)
+    for pid in programs_of(there):
+        with suppress(ProcessLookupError):
+            await_end(pid)
+    ended = time.perf_counter() - began
+    while programs_of(there):  # what we do after its end costs CPU too, and must not disturb the next one
+        time.sleep(0.001)
+    return Cost(took, ended, used(there) - before)
+
+
+def programs_of(there: World) -> list[int]:
+    """What the daemon has started; also what has ended, until it has noticed. Asks the system for no more than that."""
+    daemon = there.client.found.pid
+    return [int(pid) for pid in Path(f"/proc/{daemon}/task/{daemon}/children").read_text().split()]
+
+
+def await_end(pid: int) -> None:
+    process = os.pidfd_open(pid)
+    try:
+        select.select([process], [], [])
+    finally:
+        os.close(process)
 
 
 def used(there: World) -> float:
@@ -174,7 +192,7 @@ def at_once(there: World, name: str) -> Row:
     for thread in asking:
         thread.start()
     while any(thread.is_alive() for thread in asking):
-        most = max(most, len(psutil.Process(there.client.found.pid).children()))
+        most = max(most, len(programs_of(there)))
         time.sleep(0.02)
     took = time.perf_counter() - began
     done = sum(1 for each in answers if isinstance(each, dict) and each["state"] == "done")

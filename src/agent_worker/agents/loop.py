@@ -205,8 +205,12 @@ class Loop:
 
     async def _prepare(self, job: Assignment, worker: Worker, tools: dict[str, Tool]) -> tuple[Turn, int]:
         database = self._floor.pen.database
+        # Both at once: the database does not wait for files, nor they for it.
+        recalling = asyncio.get_running_loop().run_in_executor(
+            None, recollect, worker, job.lead.text, self._floor.clock.now()
+        )
         gathered = await database.read(briefing.gather, job, worker, tuple(tools))
-        known = await asyncio.to_thread(recollect, worker, job.lead.text, now=self._floor.clock.now())
+        known = await recalling
         brief = replace(gathered.brief, memory=known.memory, memory_left_out=known.left_out, todos=known.todos)
         composed = prompt.compose(brief)
         await database.write(instructions.keep_manifest, job.run, composed.manifest)

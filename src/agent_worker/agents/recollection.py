@@ -21,7 +21,7 @@ class Recollection:
     todos: tuple[str, ...] = ()
 
 
-def recollect(worker: Worker, about: str, *, now: datetime) -> Recollection:
+def recollect(worker: Worker, about: str, now: datetime) -> Recollection:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
     if worker.home is None or not worker.home.is_there:
         return Recollection()

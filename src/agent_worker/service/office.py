@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
@@ -34,12 +34,13 @@ from agent_worker.workspaces import workspace
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(slots=True)
 class _Known:
     admitted: Admitted
-    stamp: tuple[tuple[str, int, int], ...]
+    stamp: _Stamp
 
 
 class _Finishing:
@@ -89,12 +90,10 @@ class Office:
         if root is None:
             if len(self._projects) != 1:
                 raise BadInput("say which project: its directory", hint="project=/path/to/it")
-            path = next(iter(self._projects))
-        else:
-            path = await asyncio.to_thread(_project_at, root)
+            root = str(next(iter(self._projects)))
         async with self._admitting:
+            path, stamp = await asyncio.to_thread(_look_at, root)
             known = self._projects.get(path)
-            stamp = await asyncio.to_thread(_stamp, path)
             if known is None or known.stamp != stamp:
                 previous = known.admitted.project if known else None
                 definitions = await asyncio.to_thread(load_project, path, previous=previous)
@@ -260,7 +259,12 @@ def _project_at(directory: str) -> Path:
     return find_project(Path(directory))
 
 
-def _stamp(root: Path) -> tuple[tuple[str, int, int], ...]:
+def _look_at(directory: str) -> tuple[Path, _Stamp]:
+    root = _project_at(directory)
+    return root, _stamp(root)
+
+
+def _stamp(root: Path) -> _Stamp:
     """Changes whenever one of the files that define the project does. Asked at every request, of every file."""
     found = []
     for name in PROJECT_FILES:

@@ -12,6 +12,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 _NAMED = re.compile(r"agent-worker-[a-z]+-([0-9]+)\.([0-9]+)\.([0-9]+)-")
@@ -20,9 +21,7 @@ _NAMED = re.compile(r"agent-worker-[a-z]+-([0-9]+)\.([0-9]+)\.([0-9]+)-")
 @contextmanager
 def scratch(kind: str) -> Iterator[Path]:
     """A folder for nobody but us, gone when the block is left."""
-    pid = os.getpid()
-    maker = f"{_namespace()}.{pid}.{_birth(pid)}"
-    with tempfile.TemporaryDirectory(prefix=f"agent-worker-{kind}-{maker}-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"agent-worker-{kind}-{_maker(os.getpid())}-") as folder:
         yield Path(folder)
 
 
@@ -35,6 +34,11 @@ def abandoned() -> list[Path]:
             if named and named[1] == _namespace() and _birth(int(named[2])) != named[3] and _is_ours(entry):
                 found.append(Path(entry.path))
     return sorted(found)
+
+
+@cache
+def _maker(pid: int) -> str:
+    return f"{_namespace()}.{pid}.{_birth(pid)}"
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:

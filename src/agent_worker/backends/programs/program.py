@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,18 +72,22 @@ class Program:
 
     def binary(self, *names: str, install: str = "") -> str:
         """Its absolute path, looked for anew at each run; never in the project."""
+        is_elsewhere = self._elsewhere()
         for name in names:
-            if found := shutil.which(name, path=self.environment()["PATH"]):
-                return os.path.abspath(found)
+            for folder in safe_environment((), self.premises.environ)["PATH"].split(os.pathsep):
+                if (found := shutil.which(name, path=folder)) and is_elsewhere(folder):
+                    return os.path.abspath(found)
         raise Permanent(f"{names[0]} is not installed", hint=install)
 
     def environment(self) -> dict[str, str]:
         """What it may know of ours: a base set without secrets, and what its definition names."""
         env = safe_environment(self.variables, self.premises.environ)
+        return env | {"PATH": os.pathsep.join(filter(self._elsewhere(), env["PATH"].split(os.pathsep)))}
+
+    def _elsewhere(self) -> Callable[[str], bool]:
+        """Tells of a folder whether it is neither in the project nor in the working directory."""
         inside = tuple(os.path.join(os.path.realpath(each), "") for each in (self.root, self.cwd))
-        entries = env["PATH"].split(os.pathsep)
-        outside = [entry for entry in entries if not os.path.join(os.path.realpath(entry), "").startswith(inside)]
-        return env | {"PATH": os.pathsep.join(outside)}
+        return lambda folder: not os.path.join(os.path.realpath(folder), "").startswith(inside)
 
     def given(self, *names: str) -> dict[str, str]:
         """Of our environment what this program reads by itself, where it is set."""
