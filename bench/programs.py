@@ -164,7 +164,7 @@ def by_hand(there: World, name: str) -> Iterator[Callable[[], object]]:
     state = there.home.parent / "by-hand"
     allowed = Approval(local=True, hosts=frozenset({"127.0.0.1"}))
     endpoint = Endpoint(PROVIDER[name], there.model.url("think", PROTOCOL[name]), "$TEST_KEY")
-    premises = Premises(None, state, there.environ, allowed)
+    premises = Premises(None, state, os.environ | there.environ, allowed)  # the daemon's own: certificates take time
     program = Program(name, "hand", there.project, there.project, premises, model="fake-model", endpoint=endpoint)
     with tempfile.TemporaryDirectory() as folder:
         job = Job(program, entry, Path(folder), "You are nobody.", "Do it.", Session(name))

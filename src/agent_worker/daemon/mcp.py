@@ -84,6 +84,7 @@ class _Door:
         self._under_way: dict[tuple[str, str], _Made] = {}  # calls of agents, by run and words
         self._late: set[asyncio.Task[Any]] = set()  # calls that outlive their answer
         self._operations = {each.tool: each for each in OPERATIONS.values() if each.tool}
+        self._offered = [_tool(_spec(each), changes=each.method != "GET") for each in self._operations.values()]
         self._hints = Hints(office.stage.bus, office.closing)
 
     async def list_tools(self, context: Context, _: object) -> wire.ListToolsResult:
@@ -94,8 +95,7 @@ class _Door:
                 self._entries.listed(caller.run)
             specs = hands.specs if hands else ()
             return wire.ListToolsResult(tools=[_tool(spec, changes=True) for spec in specs])
-        specs_and_methods = [(_spec(each), each.method != "GET") for each in self._operations.values()]
-        return wire.ListToolsResult(tools=[_tool(spec, changes=changes) for spec, changes in specs_and_methods])
+        return wire.ListToolsResult(tools=self._offered)
 
     async def call_tool(self, context: Context, asked: wire.CallToolRequestParams) -> wire.CallToolResult:
         caller, arguments = _caller(context), dict(asked.arguments or {})
