@@ -128,9 +128,7 @@ async def test_a_write_whose_caller_went_away_is_still_told(tmp_path: Path) -> N
     bus, heard = Bus(), []
     database = await SqliteDatabase.open(tmp_path / "state.db", bus)
     bus.listen(heard.append)
-    task = asyncio.create_task(database.write(tell, "said"))
-    await asyncio.sleep(0)  # it is in the queue now
-    task.cancel()
+    database.write(tell, "said").cancel()
     await database.write(lambda tx: None)
     await database.close()
     assert [event.reason for event in heard] == ["said"]

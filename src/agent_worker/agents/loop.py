@@ -153,8 +153,12 @@ class Loop:
                 raise Permanent(job.unreadable.message, hint=job.unreadable.hint)
             tools = await _tools(job, worker)
             hands = self.hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
-            turn, seen = await self._prepare(job, worker, tools)
-            await self._steps(job, worker, turn, hands, seen)
+            turn, seen, manifest = await self._prepare(job, worker, tools)
+            keeping = self._floor.pen.database.write(instructions.keep_manifest, job.run, manifest)
+            try:  # it is written before anything that comes of the run: nobody has to wait for it
+                await self._steps(job, worker, turn, hands, seen)
+            finally:
+                await keeping
         except (Fenced, StorageFault):
             raise
         except Suspended:
@@ -203,7 +207,7 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: Worker, tools: dict[str, Tool]) -> tuple[Turn, int]:
+    async def _prepare(self, job: Assignment, worker: Worker, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
         database = self._floor.pen.database
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
@@ -213,7 +217,6 @@ class Loop:
         known = await recalling
         brief = replace(gathered.brief, memory=known.memory, memory_left_out=known.left_out, todos=known.todos)
         composed = prompt.compose(brief)
-        await database.write(instructions.keep_manifest, job.run, composed.manifest)
         turn = Turn(
             run=job.run,
             system=composed.system,
@@ -224,7 +227,7 @@ class Loop:
             max_steps=job.done_before + worker.definition.max_steps,
             max_tokens=worker.definition.max_tokens,
         )
-        return turn, gathered.seen
+        return turn, gathered.seen, composed.manifest
 
     async def _failed(self, job: Assignment, worker: Worker, failure: BackendFailure) -> None:
         waited = self._waited.get(job.lead.id, 0.0)

@@ -7,6 +7,7 @@ its commit, even if whoever asked for the write has gone away.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -39,10 +40,12 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    async def write(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run in a transaction; returns once it is on disk. Raises StorageFault when the disk says no.
+    def write(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """Run in a transaction; done once it is on disk. Raises StorageFault when the disk says no.
 
-        Writes are made in the order in which they were asked for.
+        Writes are made in the order in which they were asked for, awaited or not.
         """
         ...
 

@@ -99,10 +99,10 @@ class SqliteDatabase:
 
     _thread: threading.Thread
 
-    async def write(
+    def write(
         self, change: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        return await self._enqueue(lambda transaction: change(transaction, *args, **kwargs))
+    ) -> asyncio.Future[T]:
+        return self._enqueue(lambda transaction: change(transaction, *args, **kwargs))
 
     async def read(self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._path == ":memory:":  # only the writer's connection can see it
