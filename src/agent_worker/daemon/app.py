@@ -71,11 +71,11 @@ async def make_app(identity: Identity) -> App:
         DiskWatch(office)
         office.background(look_at_database(office))
         everything = opening.pop_all()
-    routes = [
+    routes = [  # tried in this order
         *_own_routes(identity),
-        *page_routes(office, tokens),
-        *Door(office).routes(OPERATIONS.values()),
         Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
+        *Door(office).routes(OPERATIONS.values()),
+        *page_routes(office, tokens),
     ]
     app = Starlette(
         routes=routes,

@@ -18,7 +18,7 @@ from agent_worker.backends.programs.door import Entry, ToolDoor
 from agent_worker.backends.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
 from agent_worker.definitions.agent import Access
 from agent_worker.errors import Permanent
-from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.environment import safe_environment, search_path
 
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
@@ -74,15 +74,15 @@ class Program:
         """Its absolute path, looked for anew at each run; never in the project."""
         is_elsewhere = self._elsewhere()
         for name in names:
-            for folder in safe_environment((), self.premises.environ)["PATH"].split(os.pathsep):
+            for folder in search_path(self.premises.environ):
                 if (found := shutil.which(name, path=folder)) and is_elsewhere(folder):
                     return os.path.abspath(found)
         raise Permanent(f"{names[0]} is not installed", hint=install)
 
     def environment(self) -> dict[str, str]:
         """What it may know of ours: a base set without secrets, and what its definition names."""
-        env = safe_environment(self.variables, self.premises.environ)
-        return env | {"PATH": os.pathsep.join(filter(self._elsewhere(), env["PATH"].split(os.pathsep)))}
+        path = filter(self._elsewhere(), search_path(self.premises.environ))
+        return safe_environment(self.variables, self.premises.environ) | {"PATH": os.pathsep.join(path)}
 
     def _elsewhere(self) -> Callable[[str], bool]:
         """Tells of a folder whether it is neither in the project nor in the working directory."""
