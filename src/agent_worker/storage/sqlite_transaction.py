@@ -26,6 +26,7 @@ class SqliteTransaction:
         self._names: dict[str, tuple[str, ...]] = {}
         self.told: list[Event] = []
         self.hid = False  #: a secret was taken out of what this change stores
+        self._clean = ""  # what was looked through last
 
     def run(self, sql: str, **values: object) -> int:
         before = self.connection.total_changes()
@@ -54,8 +55,11 @@ class SqliteTransaction:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def redact(self, text: str) -> str:
+        if text is self._clean:  # whoever asked before storing it stores the same
+            return text
         if (hidden := self._redact(text)) != text:
             self.hid = True
+        self._clean = hidden
         return hidden
 
     def tell(self, event: Event) -> None:
@@ -64,6 +68,7 @@ class SqliteTransaction:
     def begin_change(self) -> None:
         self.told = []
         self.hid = False
+        self._clean = ""
 
     def _hidden(self, values: dict[str, object]) -> dict[str, object]:
         """Secrets are taken out here, where nobody can forget to."""

@@ -65,7 +65,7 @@ class Message:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen it would take five times as long to make, for every message
 class Draft:
     """A message before it has its place."""
 
