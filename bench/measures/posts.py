@@ -23,7 +23,7 @@ from measures.figure import Figure, Series, us
 
 WRITERS = 32
 EACH = 125
-ROUNDS = 5
+ROUNDS = 12
 TEXT = ("The build is red since this morning; the parser test fails on the second run. " * 3)[:200]
 PER_SECOND = 10_000
 OF_RAW = 0.4

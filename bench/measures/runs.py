@@ -18,6 +18,7 @@ from measures.teams import ask, noted, open_team, write_project
 MENTIONS = 150
 TO_START = 0.005  # seconds
 STEPS = 200
+STEP_ROUNDS = 12
 PER_STEP = 0.001
 TEAM_ROUNDS = 5
 TO_QUIET = 0.5
@@ -66,7 +67,7 @@ async def _steps(folder: Path) -> Figure:
     ours, bare = Series(), Series()
     raw = RawGroupCommit(folder / "steps-raw.db")
     async with open_team(folder / "steps", {"alice": f"max_steps: {STEPS + 1}\n"}) as (engine, room):
-        for round in range(3):
+        for round in range(STEP_ROUNDS):
             script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
             engine.backends.mocks["alice"].then(*script, says(f"done {round}"))
             with ours.again():
