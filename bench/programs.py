@@ -50,11 +50,11 @@ Wall time may be 5 % over that of the program called by hand, CPU 50 ms. What we
 the work from the queue, its prompt, a private folder, the answer on disk. Our wall time is that until the answer is
 stored, which we do as soon as the program says it; by hand one waits until it has ended. The rows *ended* count both to
 that moment. By hand is what a shell finds: for codex that is a script of npm, which starts the program. We start the
-program itself; the rows *without npm's script* have both do that. No model answers at once: those rows have the least
-beside which our part can be seen.
+program itself; the rows *without npm's script* have both do that. No model answers at once: those rows show
+our part beside as little else as there can be.
 
-CPU is the daemon's own, which also lists our tools to the program called by hand. The program's is not counted: it is
-the same whoever starts it, and differs by more than all of ours from one run to the next."""
+CPU is the daemon's own, on average; it lists our tools to the program called by hand, too. The program's is not counted:
+it is the same whoever starts it, and differs by more than all of ours from one run to the next."""
 
 
 @dataclass(frozen=True, slots=True)
