@@ -183,7 +183,7 @@ async def test_if_nobody_votes_the_first_member_owns_the_documents_and_the_kicko
 
 async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(tmp_path: Path) -> None:
     database, clock = tmp_path / "state.db", TestClock()
-    silent = {name: "script: []\n" for name in ("alice", "bob")}
+    silent = {name: "script: [{ say: at last, slow: 100h }]\n" for name in ("alice", "bob")}
 
     async def begin(team: Team) -> None:
         project = load_project(tmp_path)
@@ -195,7 +195,6 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
     async with open_team(
         tmp_path, "alice", "bob", clock=clock, workflow=workflow, extra=silent, database=database
     ) as team:
-        await team.write(lambda tx: tx.run("update agent set paused = 'x'"))
         await begin(team)
         assert [m.sort for m in await team.messages()] == ["proposal"]
         await team.elapse(10 * 60 + 1)
@@ -204,6 +203,7 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
         await team.write(rescue.recover, "another host", now=team.now())
         await begin(team)
         assert [m.sort for m in await team.messages()] == ["proposal", "decision", "message"]
+        await team.halt()
 
 
 async def test_a_run_does_not_end_before_the_election_has(tmp_path: Path) -> None:
