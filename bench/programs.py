@@ -53,8 +53,8 @@ that moment. By hand is what a shell finds: for codex that is a script of npm, w
 program itself; the rows *without npm's script* have both do that. No model answers at once: those rows show
 our part beside as little else as there can be.
 
-CPU is the daemon's own, on average; it lists our tools to the program called by hand, too. The program's is not counted:
-it is the same whoever starts it, and differs by more than all of ours from one run to the next."""
+CPU is the daemon's own, on average; it lists our tools to the program called by hand, too. That of the program is not
+counted: it is the same whoever starts it, and differs by more than all of ours from one run to the next."""
 
 
 @dataclass(frozen=True, slots=True)
