@@ -9,6 +9,7 @@ machine. Needs what scripts/test_needs.py installs.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import select
 import statistics
@@ -22,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -32,13 +34,18 @@ from tests.backends.programs.world import PROTOCOL, PROVIDER, World, is_installe
 from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
 from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import Job, Printing
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.opencode import OpenCode
+from agent_worker.backends.programs.program import SERVER, Premises, Program
+from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.backends.providers import Approval, Endpoint
 from measures import plot
 
-PROGRAMS: dict[str, Callable[[], Printing]] = {"claude": Claude, "codex": Codex}
+SPEAKING = ("opencode", "gemini")  # over the Agent Client Protocol, until they are told to stop
+PROGRAMS: dict[str, Callable[[], Printing | OpenCode | Gemini]]
+PROGRAMS = {"claude": Claude, "codex": Codex, "opencode": OpenCode, "gemini": Gemini}
 #: What is called by hand, and whether it is what we start; otherwise what a shell finds, which may be npm's script.
 BY_HAND = {"claude": ("claude", False), "codex": ("codex", False), "codex without npm's script": ("codex", True)}
 AT_ONCE = 8
@@ -51,7 +58,8 @@ the work from the queue, its prompt, a private folder, the answer on disk. Our w
 stored, which we do as soon as the program says it; by hand one waits until it has ended. The rows *ended* count both to
 that moment. By hand is what a shell finds: for codex that is a script of npm, which starts the program. We start the
 program itself; the rows *without npm's script* have both do that. No model answers at once: those rows show
-our part beside as little else as there can be.
+our part beside as little else as there can be. OpenCode and Gemini are spoken with, by us and by hand, and do not end
+by themselves: both are counted until the answer.
 
 CPU is the daemon's own, on average; it lists our tools to the program called by hand, too. That of the program is not
 counted: it is the same whoever starts it, and differs by more than all of ours from one run to the next."""
@@ -73,7 +81,8 @@ def main() -> None:
         sys.exit(f"not installed: {', '.join(missing)}; run: uv run python scripts/test_needs.py")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, world(Path(folder)) as there:
         rows = [row for label in BY_HAND for row in measured(there, label, options.runs)]
-        rows += [at_once(there, name) for name in PROGRAMS]
+        rows += [row for name in SPEAKING for row in spoken_with(there, name, options.runs // 3)]
+        rows += [at_once(there, name) for name in ("claude", "codex")]
     print(page(rows, "", options.runs))
     if options.write:
         picture = plot.bars(options.write, {row.what: row.part for row in rows})
@@ -113,6 +122,18 @@ def measured(there: World, label: str, runs: int) -> Iterator[Row]:
                 yield row(f"{label}, answered {when}, {what}", what, pairs, most)
 
 
+def spoken_with(there: World, name: str, runs: int) -> Iterator[Row]:
+    agent = there.hire(f"{name}-one", name)
+    there.model.mind = say("All is well.")
+    there.ask(agent)
+    with by_hand(there, name, itself=True) as call:
+        cost(there, call)
+        pairs = [(cost(there, lambda: there.ask(agent)), cost(there, call)) for _ in range(runs)]
+    wall = MOST_WALL * statistics.median(bare.wall for _, bare in pairs)
+    for what, most in (("wall", wall), ("cpu", MOST_CPU)):
+        yield row(f"{name}, answered at once, {what}", what, pairs, most)
+
+
 def _think(pause: float, body: object) -> str:
     time.sleep(pause)  # one asks at a time, and the model has a thread of its own
     return "All is well."
@@ -134,8 +155,11 @@ def ms(seconds: float) -> str:
 
 def cost(there: World, work: Callable[[], object]) -> Cost:
     began, before = time.perf_counter(), used(there)
-    work()
+    left = work()
     took = time.perf_counter() - began
+    if isinstance(left, subprocess.Popen):  # it would wait for the next word
+        left.kill()
+        left.communicate()
     for pid in programs_of(there):
         with suppress(ProcessLookupError):
             await_end(pid)
@@ -190,7 +214,35 @@ def by_hand(there: World, name: str, *, itself: bool) -> Iterator[Callable[[], o
                 check=True,
             )
 
-        yield call
+        yield call if name not in SPEAKING else partial(converse, launch, entry)
+
+
+def converse(launch: Launch, entry: Entry) -> subprocess.Popen[str]:
+    """The least that gets an answer of a program that is spoken with. It still runs afterwards."""
+    child = subprocess.Popen(
+        launch.argv,
+        cwd=launch.cwd,
+        env=launch.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+    def ask(method: str, **given: object) -> Any:
+        assert child.stdin
+        assert child.stdout
+        child.stdin.write(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": given}) + "\n")
+        child.stdin.flush()
+        return next(each for each in map(json.loads, child.stdout) if each.get("id") == method)["result"]
+
+    ask("initialize", protocolVersion=1, clientCapabilities={})
+    token = {"name": "Authorization", "value": f"Bearer {entry.token}"}
+    tools = {"type": "http", "name": SERVER, "url": entry.url, "headers": [token]}
+    session = ask("session/new", cwd=str(launch.cwd), mcpServers=[tools])["sessionId"]
+    ended = ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": launch.prompt}])
+    assert ended["stopReason"] == "end_turn", ended
+    return child
 
 
 def at_once(there: World, name: str) -> Row:
