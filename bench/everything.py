@@ -41,7 +41,7 @@ PAGES = (
     Page("recall", ("bench/recall.py",), "how much of what was said is found again, and how fast"),
     Page("model-step", ("bench/model_step.py",), "what a step costs with a model that answers at once"),
     Page("page", ("-m", "bench.page"), "how soon the web page shows what happens"),
-    Page("programs", ("-m", "bench.programs"), "what we add to a run of claude and of codex"),
+    Page("programs", ("-m", "bench.programs"), "what we add to a run of claude, codex, opencode and gemini"),
     Page("peers", ("-m", "bench.peers"), "the same work with what one would pick instead"),
     Page("soak", ("bench/soak.py",), "an hour of mixed load: memory, descriptors, disk, orphans", alone=True),
 )
