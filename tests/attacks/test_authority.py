@@ -77,7 +77,8 @@ def test_M5_M6_a_session_is_no_identity(daemon: Served, alice: Insider, bob: Ins
 def test_M6_tokens_of_runs_cannot_be_guessed(alice: Insider, bob: Insider) -> None:
     for token in (alice.token, bob.token):
         assert len(token) >= 43  # 256 bits
-        assert not [name for name in ("alice", "bob", "review") if name in token.lower()]
+        # Names of five letters and more: in random text "bob" turns up once in some thousand tokens.
+        assert not [name for name in ("alice", "review") if name in token.lower()]
     assert alice.token[:8] != bob.token[:8]
 
 
