@@ -13,6 +13,8 @@ PROMISES = {
         "D7": "a torn or damaged log loses at most the record that was not accepted",
         "D8": "an edit by a person is not written over",
         "D9": "a backup that is taken under load restores",
+        "D10": "tidying up at a start takes nothing from those who are at work",
+        "D13": "what an agent is told about its calls is what happened, whenever the process is killed",
     },
     "Order": {
         "O1": "one order in a workspace, the same for every reader",

@@ -43,6 +43,8 @@ class Queue:
         rooms = [Room(project, name, provider="sqlite", documents="sqlite") for name in ("one", "two")]
         self.rooms = [workspace.open_room(tx, room, now=self.now) for room in rooms]
         for room in self.rooms:
+            workspace.let_in(tx, room)
+        for room in self.rooms:
             workspace.seat_members(tx, room, {"alice": self.agent})
         self.fence = identities.claim(tx, self.agent, "me")
 

@@ -6,6 +6,7 @@ So it may be killed at any moment and does the same again. A word in the message
     work:k7 steps:20   a tool loop of so many steps, one call of an outside tool in each
     work:k7 poison     kills its own process, unless there is an antidote
     work:k7 hold       goes on only when the gate is opened
+    work:k7 team:2     add to a shared document, remember, propose, call on the next member, for so many hops
 
 `k7` names the work; the name grows with each hop, so every text it produces is one of a kind.
 """
@@ -13,6 +14,7 @@ So it may be killed at any moment and does the same again. A word in the message
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -23,7 +25,8 @@ from pathlib import Path
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
 from agent_worker.tools.tool import Call, Desk, tool
 
-_WORK = re.compile(r"work:([\w.]+)(?: (?:(hops|steps):(\d+)|(poison|hold|again)))?")
+_WORK = re.compile(r"work:([\w.]+)(?: (?:(hops|steps|team):(\d+)|(poison|hold|again)))?")
+_PROPOSAL = re.compile(r"team_vote\(proposal=(\d+)")
 _COST = Usage(input=10, output=5, usd=0.000_01)
 
 
@@ -52,7 +55,10 @@ async def outside_again(desk: Desk, mark: str) -> str:
 
 
 class Puppet:
-    """One per agent. `journal` is where it notes each question it was asked, for the oracle."""
+    """One per agent. `journal` is where it notes each question it was asked, for the oracle.
+
+    What its calls returned, as it was told, it notes beside that.
+    """
 
     def __init__(self, name: str, members: Sequence[str], *, journal: Path, gate: asyncio.Event) -> None:
         self._name = name
@@ -62,9 +68,12 @@ class Puppet:
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
         asked = turn.prompt.rpartition("asks you «")[2]
+        self._note_told(turn.run, steps)
+        if ballot := _PROPOSAL.search(asked):
+            return self._vote(int(ballot.group(1)), len(steps))
         found = _WORK.search(asked)
         if found is None:
-            return Reply(text=f"{self._name} does not understand", usage=_COST)
+            return Reply(text=f"{self._name} heard {zlib.crc32(asked.encode()):x}", usage=_COST)
         work, kind, count, word = found.group(1), found.group(2), int(found.group(3) or 0), found.group(4)
         if word == "poison" or " poison" in _inbox(turn.prompt):
             self._die(work)
@@ -74,7 +83,39 @@ class Puppet:
                 await self._gate.wait()
             case "steps":
                 return self._march(work, count, len(steps), again="again" in asked)
+            case "team":
+                return self._take_part(work, count, len(steps))
         return self._chat(work, count, len(steps), {spec.name for spec in turn.tools})
+
+    def _note_told(self, run: str, steps: Sequence[PastStep]) -> None:
+        told = [
+            {"agent": self._name, "run": run, "tool": call.tool, "arguments": call.arguments, "ok": result.ok}
+            | {"text": result.text}
+            for step in steps[-1:]
+            for call in step.reply.calls
+            if (result := step.results.get(call.id)) and call.tool not in ("outside", "outside_again")
+        ]
+        if told:
+            log_line(self._journal.parent / "told.log", json.dumps(told))
+
+    def _take_part(self, work: str, hops: int, done: int) -> Reply:
+        """All that lasts: a line in a document, a memory, a proposal with a vote, and a word to the next."""
+        mine = f"{work}.{self._name}"
+        next_one = self._members[zlib.crc32(mine.encode()) % len(self._members)]
+        append = Call("append", "team_doc_append", {"name": "log.md", "text": f"<{mine}>\n"})
+        remember = Call("remember", "memory_write", {"key": mine, "value": f"fact of {mine}"})
+        voters = sorted({self._name, next_one})
+        propose = Call(
+            "propose", "team_proposal_create", {"question": f"Keep {mine}?", "vote": "yes", "voters": voters}
+        )
+        send = Call("send", "channel_send", {"text": f"@{next_one} work:{mine} team:{hops - 1}"})
+        plan = ((append, remember), (propose,), *([(send,)] if hops else []))
+        return Reply(calls=plan[done], usage=_COST) if done < len(plan) else Reply(text=f"kept {mine}", usage=_COST)
+
+    def _vote(self, proposal: int, done: int) -> Reply:
+        if done:
+            return Reply(text=f"{self._name} voted on {proposal}", usage=_COST)
+        return Reply(calls=(Call("vote", "team_vote", {"proposal": proposal, "choice": "yes"}),), usage=_COST)
 
     def _die(self, work: str) -> None:
         if not (self._journal.parent / "antidote").exists():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,10 @@ from agent_worker.storage import folder as folder_module
 from agent_worker.storage import swap as swap_module
 from agent_worker.storage.exchange import exchange, rename_if_free
 from agent_worker.storage.files import Root
+from agent_worker.storage.makers import maker
 from agent_worker.storage.swap import Conflict, content_hash
+
+DEAD = maker().rpartition(".")[0] + ".1"  # had our number at another time
 
 
 def unsupported(*_: object) -> None:
@@ -252,13 +256,73 @@ def test_of_many_writers_who_read_the_same_exactly_one_wins(root: Root, monkeypa
 def test_after_a_crash_in_the_middle_a_held_version_comes_to_light(exchanging: Root) -> None:
     exchanging.replace("a/notes.md", "ours")
     old = content_hash("old")[:16]
-    (exchanging.path / f"a/.swap-{old}-1234-notes.md").write_text("old")
-    (exchanging.path / f"a/.swap-{old}-5678-my-notes.md").write_text("edited")
+    (exchanging.path / f"a/.swap-{DEAD}-{old}-1234-notes.md").write_text("old")
+    (exchanging.path / f"a/.swap-{DEAD}-{old}-5678-my-notes.md").write_text("edited")
     (exchanging.path / "a/.swap-x").write_text("not ours")
     assert [entry.name for entry in exchanging.list("a")] == ["notes.md"]
     conflict = kept("edited", "my-notes.md")
     assert exchanging.sweep() == (f"a/{conflict}",)
     assert contents(exchanging) == {"notes.md": "ours", conflict: "edited", ".swap-x": "not ours"}
+
+
+def test_D10_sweeping_takes_nothing_from_those_who_are_at_work(root: Root) -> None:
+    """Writers, and one who tidies up all the time: nobody is told that a file is not there, nothing comes to light."""
+    root.replace("a/gone/x", "")
+    done, swept = threading.Event(), list[str]()
+
+    def tidy() -> None:
+        while not done.is_set():
+            swept.extend(root.sweep())
+
+    def write(name: str) -> None:
+        before = root.replace(f"a/{name}", "0")
+        for n in range(1, 60):
+            after = root.swap(f"a/{name}", f"{n}", expected=before)
+            assert isinstance(after, str)
+            before = after
+            root.replace(f"a/{name}.other", f"{n}")
+            root.replace(f"a/{name}.tree/deep/x", f"{n}")
+            root.remove_tree(f"a/{name}.tree")
+
+    with ThreadPoolExecutor() as pool:
+        tidying = pool.submit(tidy)
+        writing = [pool.submit(write, f"{n}.md") for n in range(3)]
+        try:
+            for each in writing:
+                each.result()
+        finally:
+            done.set()
+        tidying.result()
+    assert swept == []
+    assert {f"{n}.md": "59" for n in range(3)}.items() <= contents(root).items()
+
+
+def test_D10_what_a_living_process_is_writing_is_left_to_it_and_swept_once_it_is_dead(exchanging: Root) -> None:
+    exchanging.replace("a/notes.md", "old")
+    command = [sys.executable, "-c", HOLD, str(exchanging.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout
+        assert writer.stdout.readline() == "holding\n"
+        before = contents(exchanging)
+        assert len(before) == 3
+        assert exchanging.sweep() == ()
+        assert contents(exchanging) == before
+        writer.kill()
+        os.waitid(os.P_PID, writer.pid, os.WEXITED | os.WNOWAIT)  # still a zombie: it writes nothing any more
+        (conflict,) = exchanging.sweep()
+        assert contents(exchanging) == {"notes.md": "old", conflict.removeprefix("a/"): "new"}
+
+
+HOLD = """
+import os, sys
+from pathlib import Path
+from agent_worker.storage.folder import Folder
+from agent_worker.storage.swap import _held, content_hash
+with Folder.at(Path(sys.argv[1], "a")) as folder, folder.aside(b"half"), folder.aside(b"new") as new:
+    folder.rename(new, _held("notes.md", content_hash("old")))
+    print("holding", flush=True)
+    sys.stdin.read()
+"""
 
 
 SWAP = """

@@ -7,6 +7,7 @@ workspace, on top of what they are by themselves.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,8 @@ from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq, last_ta
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
+
+log = logging.getLogger(__name__)
 
 RESTORED = 1000  # lines of a conversation that a new database takes from its files; older ones are only searched
 
@@ -179,11 +182,19 @@ class Roster:
         """Keep its conversation file; a folder that came with a history of its own is gone on with."""
         if worker.home is None:
             return
+        if worker.home.is_there:
+            await asyncio.to_thread(self._tidy, worker, worker.home)
         seq = await asyncio.to_thread(last_seq, worker.home, CONVERSATIONS, dated=True)
         if seq and seq > await self._database.read(threads.last_seq, worker.agent, threads.PERSONAL):
             talk = await asyncio.to_thread(last_talk, worker.home, CONVERSATIONS, RESTORED)
             await self._database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=seq)
         self._mirror.watch(Target(None, worker.agent), worker.home, CONVERSATIONS, written=seq)
+
+    @staticmethod
+    def _tidy(worker: Worker, home: Root) -> None:
+        """What a crash left in its folder, such as a page of its memory that was half written."""
+        for kept in home.sweep():
+            log.warning("%s: a file was edited while it was written; the other version is %s", worker.name, kept)
 
     async def _keep_schedule(self, worker: Worker, wanted: Schedule, *, room: str = "") -> None:
         timer = Timer(worker.project, wanted, agent=worker.agent, room=room)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,8 +19,8 @@ from pathlib import Path
 from agent_worker.errors import BadInput, NotFound, Refused
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.disk import alone_with, sync, taken_back, write_all
-from agent_worker.storage.folder import Folder, walked
-from agent_worker.storage.paths import LEVELS, TEMPORARY, acceptable, names_in, shown
+from agent_worker.storage.folder import Folder, new_temporary, walked
+from agent_worker.storage.paths import LEVELS, acceptable, names_in, shown
 from agent_worker.storage.swap import Conflict, content_hash, swap, sweep
 
 READ_LIMIT = 16 * 1024 * 1024
@@ -189,13 +188,13 @@ class Root:
     def remove_tree(self, relative: str) -> None:
         """A directory and all beneath it, gone at once for every reader; of a link only the link goes."""
         with self._found(relative) as (folder, name):
-            trash = TEMPORARY + secrets.token_hex(8)
+            trash = new_temporary()
             folder.rename(name, trash)
             folder.sync()
             folder.discard(trash)
 
     def sweep(self, relative: str = "") -> tuple[str, ...]:
-        """Tidy up after a crash, before anybody writes; returns the conflicts that came to light."""
+        """Tidy up after a crash, whoever else writes here; returns the conflicts that came to light."""
         found: list[str] = []
         waiting = [names_in(relative)]
         while waiting:

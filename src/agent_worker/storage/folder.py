@@ -22,6 +22,7 @@ from agent_worker.errors import Refused
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.disk import sync, write_all
 from agent_worker.storage.exchange import rename_if_free
+from agent_worker.storage.makers import maker
 from agent_worker.storage.paths import TEMPORARY, same_document
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -147,7 +148,7 @@ class Folder:
     @contextmanager
     def aside(self, content: bytes) -> Iterator[str]:
         """A temporary file with this content, already on the disk. Whoever wants to keep it renames it."""
-        name = TEMPORARY + secrets.token_hex(8)
+        name = new_temporary()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600, dir_fd=self.descriptor)
         try:
@@ -193,13 +194,18 @@ class Folder:
                     if not inner.is_directory(entry):
                         inner.unlink(entry)
                         continue
-                    hoisted = TEMPORARY + secrets.token_hex(8)
+                    hoisted = new_temporary()
                     os.rename(entry, hoisted, src_dir_fd=inner.descriptor, dst_dir_fd=self.descriptor)
                     waiting.append(hoisted)
             os.rmdir(current, dir_fd=self.descriptor)
 
     def sync(self) -> None:
         sync(self.descriptor)
+
+
+def new_temporary() -> str:
+    """A free name for what is being written or deleted. It says who does: nobody else may tidy it away."""
+    return f"{TEMPORARY}{maker()}-{secrets.token_hex(8)}"
 
 
 def make_directories(path: Path) -> None:

@@ -12,16 +12,17 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
-_NAMED = re.compile(r"agent-worker-[a-z]+-([0-9]+)\.([0-9]+)\.([0-9]+)-")
+from agent_worker.storage.makers import is_dead, maker
+
+_NAMED = re.compile(r"agent-worker-[a-z]+-([0-9]+\.[0-9]+\.[0-9]+)-")
 
 
 @contextmanager
 def scratch(kind: str) -> Iterator[Path]:
     """A folder for nobody but us, gone when the block is left."""
-    with tempfile.TemporaryDirectory(prefix=f"agent-worker-{kind}-{_maker(os.getpid())}-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"agent-worker-{kind}-{maker()}-") as folder:
         yield Path(folder)
 
 
@@ -31,37 +32,11 @@ def abandoned() -> list[Path]:
     with suppress(OSError):
         for entry in os.scandir(tempfile.gettempdir()):
             named = _NAMED.match(entry.name)
-            if named and named[1] == _namespace() and _birth(int(named[2])) != named[3] and _is_ours(entry):
+            if named and is_dead(named[1]) and _is_ours(entry):
                 found.append(Path(entry.path))
     return sorted(found)
-
-
-@cache
-def _maker(pid: int) -> str:
-    return f"{_namespace()}.{pid}.{_birth(pid)}"
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
     status = entry.stat(follow_symlinks=False)
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-
-
-def _birth(pid: int) -> str:
-    """When a process began, as the system counts it; where it does not tell, whether it is there."""
-    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()[19].decode()
-    if os.path.exists("/proc/self/stat"):
-        return "dead"
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return "dead"
-    except PermissionError:
-        pass
-    return "0"
-
-
-def _namespace() -> str:
-    with suppress(OSError):
-        return str(os.stat("/proc/self/ns/pid").st_ino)
-    return "0"

@@ -18,6 +18,7 @@ from agent_worker.errors import NotFound, Refused
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.exchange import exchange
 from agent_worker.storage.folder import Folder
+from agent_worker.storage.makers import is_alive, maker
 from agent_worker.storage.paths import SWAPPING, TEMPORARY, beside
 
 
@@ -53,14 +54,19 @@ def swap(folder: Folder, name: str, content: bytes, *, expected: str | None) -> 
 
 
 def sweep(folder: Folder) -> list[str]:
-    """Tidy what a crash left in this folder; the names of conflicts that this brought to light."""
+    """Tidy what dead processes left in this folder; the names of conflicts that this brought to light.
+
+    What a living one made is left alone, our own threads' too: it is in use, however much it looks like rubbish.
+    """
     kept = []
     for name in folder.names():
-        if name.startswith(TEMPORARY):
+        if name.startswith(TEMPORARY) and not is_alive(name.split("-")[1]):
             with suppress(OSError, Refused):  # it harms nobody, and must not keep us from starting
                 folder.discard(name)
-        elif name.startswith(SWAPPING) and name.count("-") >= 3 and _is_file(folder, name):
-            _, expected, _, document = name.split("-", 3)
+        elif name.startswith(SWAPPING) and name.count("-") >= 4 and _is_file(folder, name):
+            _, mark, expected, _, document = name.split("-", 4)
+            if is_alive(mark):
+                continue
             if (folder.digest(name) or "").startswith(expected):
                 folder.unlink(name)  # the old version, rightly replaced
             else:
@@ -127,7 +133,7 @@ def _keep(folder: Folder, source: str, name: str) -> str:
 
 
 def _held(name: str, expected: str) -> str:
-    return beside(f"{SWAPPING}{expected[:16]}-{secrets.token_hex(4)}-{name}", "")
+    return beside(f"{SWAPPING}{maker()}-{expected[:16]}-{secrets.token_hex(4)}-{name}", "")
 
 
 def _is_file(folder: Folder, name: str) -> bool:

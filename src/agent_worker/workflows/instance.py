@@ -67,6 +67,7 @@ class Stage:
     programs: Path | None = None  #: where coding programs keep what lasts
     home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
     space: Space = field(default_factory=Space)  #: on the disk
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,29 +165,42 @@ async def reopen(stage: Stage, admitted: Admitted, workflow: WorkflowDefinition,
 
 
 async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str]) -> Instance:
-    workflow = wanted.workflow
-    room = replace(_room(admitted, workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
+    """Files in order, everybody seated, and only then is anybody let in: nothing is tidied under those who work."""
+    room = replace(_room(admitted, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
     room = replace(room, given=json.dumps(values))
+    async with stage.opening:
+        instance = await _prepare(stage, admitted, wanted.workflow, room, values)
+        await stage.database.write(workspace.let_in, instance.id)
+    await stage.supervisor.wake_all()  # what was queued before everybody was seated
+    return instance
+
+
+async def _prepare(
+    stage: Stage, admitted: Admitted, workflow: WorkflowDefinition, room: Room, values: Mapping[str, str]
+) -> Instance:
+    directory = Path(room.directory) if room.directory else None
+    known = await stage.database.read(workspace.kept, room)
+    used_before = directory if known is None and not room.bound else None
+    if used_before:  # what the last one left there is set aside before this one has anything
+        await asyncio.to_thread(archive.set_aside, used_before, now=stage.clock.now())
     id = await stage.database.write(workspace.open_room, room, now=micros(stage.clock.now()))
     failpoint("attach")
+    if used_before:
+        await stage.database.write(archive.forget_old, now=micros(stage.clock.now()))
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     copies = _copies(admitted, workflow, room)
     checkouts = {name: copy.files for name, copy in copies.items()}
     members = await stage.roster.seat(admitted, workflow, id, room.name, notes, checkouts)
     await stage.database.write(workspace.seat_members, id, members)
-    opened = await stage.database.read(workspace.get, id)
-    began = opened["started_at"]  # earlier, if its host died since
-    directory = Path(room.directory) if room.directory else None
+    began = (await stage.database.read(workspace.get, id))["started_at"]  # earlier, if its host died since
     if directory is not None:
-        if opened["seq"] == 0 and not room.bound:
-            await _make_room(stage, directory)
         await _go_on_after(stage, id, Root(directory), members)
         await _tidy(stage, id, directory)
         if room.provider == "file":
             _keep_logs(stage, id, directory, members)
     own = Checkouts(stage.database, stage.bus, stage.clock, stage.supervisor.leaves)
     await own.open(id, room.name, {members[name]: copy for name, copy in copies.items()}, began=began)
-    instance = Instance(
+    return Instance(
         id=id,
         name=room.name,
         admitted=admitted,
@@ -199,8 +213,6 @@ async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping
         alarm=_set_alarm(stage, id, began, workflow),
         checkouts=own,
     )
-    await stage.supervisor.wake_all()  # what was queued before everybody was seated
-    return instance
 
 
 def _set_alarm(stage: Stage, id: str, began: int, workflow: WorkflowDefinition) -> asyncio.Task[None] | None:
@@ -244,13 +256,6 @@ async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str
     else:
         speech = routing.Speech(instance.id, "user", text)
     await stage.database.write(routing.say, speech, now=micros(stage.clock.now()), key=key)
-
-
-async def _make_room(stage: Stage, directory: Path) -> None:
-    """An instance that begins in a directory where one was before."""
-    now = stage.clock.now()
-    await asyncio.to_thread(archive.set_aside, directory, now=now)
-    await stage.database.write(archive.forget_old, now=micros(now))
 
 
 async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, str]) -> None:

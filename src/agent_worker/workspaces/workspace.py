@@ -34,10 +34,10 @@ class Room:
         return f"{self.workflow}:{self.tag}" if self.tag != "main" else self.workflow
 
 
-def open_room(tx: Transaction, room: Room, *, now: int) -> str:
-    """Create it, open a bound one again with its history, or go on with one whose host died. Its id."""
+def kept(tx: Transaction, room: Room) -> Row | None:
+    """The one that opening this would go on with. Refuses one that runs, and a directory that another uses."""
     known = tx.one(
-        """select id, state, bound from workspace
+        """select * from workspace
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
         project=room.project,
         workflow=room.workflow,
@@ -48,11 +48,39 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
             f'workflow "{room.name}" is already running',
             hint=f'talk to it: agent-worker send @{room.name} "…"',
         )
-    if known and (room.bound or known["state"] == "left"):
+    _check_directory(tx, room)
+    return known if known and (room.bound or known["state"] == "left") else None
+
+
+def _check_directory(tx: Transaction, room: Room) -> None:
+    """Two that write the same files would take each other's for their own, or away."""
+    if not room.directory:
+        return
+    for other in tx.all("select workflow, tag, directory from workspace where state = 'running' and directory <> ''"):
+        if _overlap(other["directory"], room.directory):
+            name = other["workflow"] if other["tag"] == "main" else f"{other['workflow']}:{other['tag']}"
+            raise Refused(
+                f"{room.name} would keep its files in {room.directory}, where those of {name} are, which is running",
+                hint=f"give it another directory, or end the other one: agent-worker stop @{name}",
+            )
+
+
+def _overlap(one: str, other: str) -> bool:
+    shorter, longer = sorted((f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"), key=len)
+    return longer.startswith(shorter)
+
+
+def open_room(tx: Transaction, room: Room, *, now: int) -> str:
+    """Create it, open a bound one again with its history, or go on with one whose host died. Its id.
+
+    Nobody works in it before `let_in`: until then it is one that a host has left.
+    """
+    known = kept(tx, room)
+    if known:
         id = str(known["id"])
         tx.run(
             """update workspace
-                  set state = 'running', ended_at = null, directory = :directory, provider = :provider,
+                  set state = 'left', ended_at = null, directory = :directory, provider = :provider,
                       documents = :documents, file = :file, given = :given, ends = :ends,
                       document_owner = case when :owner <> '' then :owner when owner_named = 1 then ''
                                             else document_owner end,
@@ -73,14 +101,19 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
         )
         tx.run("update member set fruitless = 0 where workspace = :id", id=id)
     else:
-        if known:
-            tx.run("update workspace set state = 'archived' where id = :id", id=known["id"])
+        tx.run(
+            """update workspace set state = 'archived'
+                where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
+            project=room.project,
+            workflow=room.workflow,
+            tag=room.tag,
+        )
         id = new_id("w")
         tx.run(
             """insert into workspace(id, project, workflow, tag, provider, documents, directory, bound, file, given,
                                      ends, document_owner, owner_named, state, started_at)
                values (:id, :project, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
-                       :ends, :owner, :named, 'running', :now)""",
+                       :ends, :owner, :named, 'left', :now)""",
             owner=room.document_owner,
             named=int(room.document_owner != ""),
             file=room.file,
@@ -96,8 +129,13 @@ def open_room(tx: Transaction, room: Room, *, now: int) -> str:
             bound=int(room.bound),
             now=now,
         )
-    tx.tell(WorkspaceChanged(workspace=id, state="running"))
     return id
+
+
+def let_in(tx: Transaction, workspace: str) -> None:
+    """Its files are in order and everybody has a seat: it takes messages, and its members work."""
+    tx.run("update workspace set state = 'running' where id = :workspace", workspace=workspace)
+    tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
 
 
 def seat_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> None:
