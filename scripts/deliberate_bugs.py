@@ -1,31 +1,34 @@
 """Break the source on purpose, bug after bug, and see that the named test notices: `uv run poe bugs [word …]`.
 
-Works in a copy of the tree. First every named test must be green there; then each bug of tests/faults/bugs.py is made,
-its test run, and the bug undone. Words choose the bugs whose name or row holds one of them. Prints a table, and
-writes what came of it to docs/figures/bugs.jsonl for `scripts/proof.py`.
+Works in copies of the tree, one for each processor. First every named test must be green there; then each bug of
+tests/faults/bugs.py is made, its test run, and the bug undone. Words choose the bugs whose name or row holds one of
+them. Prints a table, and writes what came of it to docs/figures/bugs.jsonl for `scripts/proof.py`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.faults.bugs import Bug
+    from tests.faults.breaking import Bug
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "figures" / "bugs.jsonl"
 TAKEN = ("src", "tests", "docs", "examples", "scripts", "pyproject.toml", "README.md", "CHANGELOG.md")
+WORKERS = max(1, min(4, os.cpu_count() or 1))
 PATIENCE = 300  # seconds for one test, its imports included
 RED = 1  # what pytest ends with when tests have failed; other numbers mean that it could not even run them
 
@@ -47,47 +50,40 @@ class Copy:
     """A tree of its own, where anything may be broken."""
 
     def __init__(self, place: Path) -> None:
-        self._place = place / "tree"
-        self._place.mkdir()
+        self.root = place / "tree"
+        self.root.mkdir(parents=True)
         without = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis")
         for name in TAKEN:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, self._place / name, symlinks=True, ignore=without)
+                shutil.copytree(source, self.root / name, symlinks=True, ignore=without)
             elif source.exists():
-                shutil.copy(source, self._place / name)
+                shutil.copy(source, self.root / name)
 
-    def break_by(self, bug: Bug) -> dict[Path, str]:
-        """Make it; what stood there before."""
-        before: dict[Path, str] = {}
-        for edit in bug.edits:
-            path = self._place / edit.path
-            text = path.read_text("utf-8")
-            before.setdefault(path, text)
-            path.write_text(text.replace(edit.right, edit.wrong), "utf-8")
-        return before
-
-    def test(self, *proofs: str) -> subprocess.CompletedProcess[str]:
-        env = os.environ | {"PYTHONPATH": str(self._place / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        base = self._place.parent / "tmp"
-        command = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={base}"]
+    def test(self, *proofs: str, at_once: int = 0, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+        env = os.environ | {"PYTHONPATH": str(self.root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        base = self.root.parent / "tmp"
+        options = ["-x", "-n", str(at_once), "-p", "no:cacheprovider", f"--basetemp={base}"]
         hard = "--timeout-method=thread"  # a loop without end may swallow the exception of the other one
         return subprocess.run(
-            [*command, hard, *proofs],
-            cwd=self._place,
+            [sys.executable, "-m", "pytest", *options, hard, *proofs],
+            cwd=self.root,
             env=env,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
 
 
 def try_one(copy: Copy, bug: Bug) -> Tried:
-    before = copy.break_by(bug)
+    broken = bug.made(copy.root)
+    before = {path: path.read_text("utf-8") for path in broken}
     began = time.monotonic()
     try:
-        ended = copy.test(bug.proof)
+        for path, text in broken.items():
+            path.write_text(text, "utf-8")
+        ended = copy.test(bug.test(copy.root))
     except subprocess.TimeoutExpired:
         ended = subprocess.CompletedProcess(bug.proof, RED, "E   it hangs", "")
     finally:
@@ -98,7 +94,7 @@ def try_one(copy: Copy, bug: Bug) -> Tried:
     verdict = "red" if ended.returncode == RED else "NOT CAUGHT"
     seen = _complaint(ended.stdout) if verdict == "red" else ""
     seconds = round(time.monotonic() - began, 1)
-    return Tried(bug.name, bug.row, bug.test[1], verdict, seen, seconds, f"{datetime.now(UTC):%Y-%m-%d}")
+    return Tried(bug.name, bug.row, bug.function, verdict, seen, seconds, f"{datetime.now(UTC):%Y-%m-%d}")
 
 
 def _complaint(output: str) -> str:
@@ -112,39 +108,62 @@ def chosen(bugs: tuple[Bug, ...], words: list[str]) -> list[Bug]:
     return [bug for bug in bugs if not words or any(word in bug.name or word == bug.row for word in words)]
 
 
-def check_table(bugs: tuple[Bug, ...]) -> None:
-    if stale := [line for bug in bugs for line in bug.stale(ROOT)]:
-        raise SystemExit("the table in tests/faults/bugs.py is stale:\n" + "\n".join(stale))
+def check_healthy(copy: Copy, bugs: list[Bug]) -> None:
+    """A test that is red without its bug proves nothing either."""
+    proofs = dict.fromkeys(bug.test(copy.root) for bug in bugs)
+    healthy = copy.test(*proofs, at_once=min(WORKERS, len(proofs)), patience=PATIENCE * 10)
+    if healthy.returncode:
+        raise SystemExit(f"without a bug these tests must be green:\n{healthy.stdout[-3000:]}{healthy.stderr[-1000:]}")
 
 
-def keep(tried: Tried, names: list[str]) -> None:
+def keep(tried: list[Tried], names: list[str]) -> None:
     """The newest word about each bug that is still in the table."""
     known = {}
     if RESULTS.exists():
         known = {line["bug"]: line for line in map(json.loads, RESULTS.read_text("utf-8").splitlines())}
-    known[tried.bug] = asdict(tried)
+    known |= {each.bug: asdict(each) for each in tried}
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(known[name], ensure_ascii=False) for name in names if name in known]
     RESULTS.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def try_all(place: Path, bugs: list[Bug]) -> list[Tried]:
+    copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    for number in range(min(WORKERS, len(bugs))):
+        copies.put(Copy(place / str(number)))
+    first = copies.get()
+    check_healthy(first, bugs)
+    copies.put(first)
+
+    def try_somewhere(bug: Bug) -> Tried:
+        copy = copies.get()
+        try:
+            return try_one(copy, bug)
+        finally:
+            copies.put(copy)
+
+    print("| bug | row | result | what the test said |\n|---|---|---|---|", flush=True)
+    tried = []
+    with ThreadPoolExecutor(copies.qsize()) as workers:
+        for one in workers.map(try_somewhere, bugs):
+            tried.append(one)
+            print(f"| {one.bug} | {one.row} | {one.verdict} | {one.seen} |", flush=True)
+    return tried
 
 
 def main() -> None:
     from tests.faults.bugs import BUGS
 
     bugs = chosen(BUGS, sys.argv[1:])
-    check_table(BUGS)
+    if not bugs:
+        raise SystemExit("no bug has such a name or row")
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="aw-bugs-", ignore_cleanup_errors=True) as place:
-        copy = Copy(Path(place))
-        healthy = copy.test(*dict.fromkeys(bug.proof for bug in bugs))
-        if healthy.returncode:
-            raise SystemExit(f"without a bug these tests must be green:\n{healthy.stdout[-3000:]}")
-        print("| bug | row | result | what the test said |\n|---|---|---|---|", flush=True)
-        tried = []
-        for bug in bugs:
-            tried.append(one := try_one(copy, bug))
-            keep(one, [bug.name for bug in BUGS])
-            print(f"| {one.bug} | {one.row} | {one.verdict} | {one.seen} |", flush=True)
-    sys.exit(1 if any(each.verdict != "red" for each in tried) else 0)
+        tried = try_all(Path(place), bugs)
+    keep(tried, [bug.name for bug in BUGS])
+    missed = [each for each in tried if each.verdict != "red"]
+    print(f"\n{len(tried) - len(missed)} of {len(tried)} were noticed, in {time.monotonic() - began:.0f} s")
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
