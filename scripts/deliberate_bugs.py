@@ -7,6 +7,7 @@ them. Prints a table, and writes what came of it to docs/figures/bugs.jsonl for 
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import queue
@@ -47,7 +48,10 @@ class Tried:
 
 
 class Copy:
-    """A tree of its own, where anything may be broken."""
+    """A tree of its own, where anything may be broken.
+
+    Its source is laid out as that of a bug will be: a test that minds the layout is red before there is a bug.
+    """
 
     def __init__(self, place: Path) -> None:
         self.root = place / "tree"
@@ -59,6 +63,8 @@ class Copy:
                 shutil.copytree(source, self.root / name, symlinks=True, ignore=without)
             elif source.exists():
                 shutil.copy(source, self.root / name)
+        for path in (self.root / "src").rglob("*.py"):
+            path.write_text(ast.unparse(ast.parse(path.read_text("utf-8"))) + "\n", "utf-8")
 
     def test(self, *proofs: str, at_once: int = 0, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         env = os.environ | {"PYTHONPATH": str(self.root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

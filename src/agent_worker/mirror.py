@@ -19,7 +19,7 @@ from agent_worker.errors import AgentWorkerError, NotFound
 from agent_worker.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Database, Transaction
-from agent_worker.storage.files import Root
+from agent_worker.storage.files import Entry, Root
 from agent_worker.storage.jsonl import append_records, last_record, read_last
 from agent_worker.workspaces import channel, resources
 
@@ -140,14 +140,14 @@ def _resources_on_disk(root: Root) -> set[str]:
 
 
 def last_seq(root: Root, path: str, *, dated: bool) -> int:
-    """How far a log on disk goes; 0 when there is none."""
+    """How far a log on disk goes; 0 when there is none. It may end in any of its dated files: clocks are set back."""
+    last = 0
     for file in reversed(_dated_files(root, path) if dated else [path]):
-        last_record(root, file)  # puts on disk what a killed writer left in memory
         seqs = [record.get("seq") for record in read_last(root, file, STRANGERS).records]
-        for seq in reversed(seqs):
-            if isinstance(seq, int):
-                return seq
-    return 0
+        if (seq := next((seq for seq in reversed(seqs) if isinstance(seq, int)), 0)) > last:
+            last_record(root, file)  # puts on disk what a killed writer left in memory
+            last = seq
+    return last
 
 
 def last_talk(root: Root, path: str, count: int) -> list[threads.Talk]:
@@ -163,9 +163,13 @@ def last_talk(root: Root, path: str, count: int) -> list[threads.Talk]:
 
 def _dated_files(root: Root, path: str) -> list[str]:
     try:
-        return sorted(f"{path}/{e.name}" for e in root.list(path) if e.name.endswith(".jsonl"))
+        return sorted(f"{path}/{e.name}" for e in root.list(path) if _is_log(e))
     except NotFound:
         return []
+
+
+def _is_log(entry: Entry) -> bool:
+    return entry.name.endswith(".jsonl") and not entry.is_directory
 
 
 def _append(root: Root, path: str, rows: list[channel.Message] | list[threads.Talk], dated: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 from tests.models import Attentive
@@ -99,6 +100,37 @@ async def test_a_database_that_knows_more_than_the_files_fills_them(tmp_path: Pa
     async with open_team(tmp_path, "alice", clock=clock, database=database):
         pass
     assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4]
+
+
+async def test_D7_a_log_that_was_written_in_part_is_looked_at_again(tmp_path: Path, clock: TestClock) -> None:
+    """Lines of two days are brought to two files: the first is written, the second cannot be."""
+    folder = tmp_path / ".agents/alice/conversations"
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        folder.parent.mkdir(exist_ok=True)
+        folder.write_text("not a folder")
+        await say(team, ("hi", "hello"))
+        await team.engine.stage.mirror.flush()
+        await clock.advance(hours=24)
+        folder.unlink()
+        tomorrow = folder / "2026-01-06.jsonl"
+        tomorrow.mkdir(parents=True)
+        await say(team, ("again", "yes"))
+        await team.engine.stage.mirror.flush()
+        assert (folder / "2026-01-05.jsonl").read_text().count("\n") == 2
+        tomorrow.rmdir()
+        await say(team, ("and now?", "well"))
+    assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4, 5, 6], "no line is lost or doubled"
+
+
+async def test_R8_a_clock_that_was_set_back_by_a_day_doubles_no_line(tmp_path: Path, clock: TestClock) -> None:
+    database = tmp_path / "state.db"
+    async with open_team(tmp_path, "alice", clock=clock, database=database) as team:
+        await say(team, ("hi", "hello"))
+        clock.jump(-timedelta(days=1))
+        await say(team, ("again", "yes"))
+    async with open_team(tmp_path, "alice", clock=clock, database=database) as team:
+        await say(team, ("and now?", "well"))
+    assert sorted(seq for seq, _, _ in conversation(tmp_path)) == [1, 2, 3, 4, 5, 6], "no line is lost or doubled"
 
 
 async def test_lines_that_are_no_records_of_ours_stop_nobody(tmp_path: Path, clock: TestClock) -> None:

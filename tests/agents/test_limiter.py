@@ -130,6 +130,29 @@ async def test_a_late_refusal_of_the_same_storm_does_not_close_the_gate_for_long
     assert limiter.refused(KEY, None) == 0.5
 
 
+async def test_L5_after_a_success_waits_without_advice_are_short_again() -> None:
+    clock = TestClock()
+    limiter = Limiter(clock, chance=lambda: 0.0)
+    for expected in (1, 2, 4):
+        await limiter.enter(KEY)
+        assert limiter.refused(KEY, None) == expected
+        limiter.leave(KEY)
+        await clock.advance(expected)
+    await limiter.enter(KEY)
+    limiter.succeeded(KEY)
+    assert limiter.refused(KEY, None) == 1
+
+
+async def test_L5_a_second_refusal_that_asks_for_more_closes_the_gate_for_longer() -> None:
+    clock = TestClock()
+    limiter = Limiter(clock, chance=lambda: 0.0)
+    for _ in range(2):
+        await limiter.enter(KEY)
+    assert limiter.refused(KEY, 10) == 10
+    await clock.advance(4)
+    assert limiter.refused(KEY, 30) == 30
+
+
 @pytest.mark.parametrize("asked", [10.0, None])
 async def test_L5_the_wait_is_never_shorter_than_asked_and_hosts_with_one_key_do_not_come_back_together(
     asked: float | None,

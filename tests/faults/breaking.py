@@ -1,8 +1,8 @@
 """How the source is broken on purpose: a bug says in which symbol it is made, what is right there, and what is wrong.
 
-A symbol is a function, a class, or a name that a module or a class is given: `Limiter.allowed`, `finish`, `TEXTS`. It is
-looked for in the whole package, so it may live in any file; where several have the name, only one may hold what is
-right. An `Edit` compares syntax, not text: layout, quotes and comments do not matter. `Inside` is for words within a
+A symbol is a function, a class, or a name that a module or a class is given: `Limiter.refused`, `finish`, `TEXTS`.
+It is looked for in the whole package, so it may live in any file; where several have the name, only one may hold what
+is right. An `Edit` compares syntax, not text: layout, quotes and comments do not matter. `Inside` is for words within a
 string, mostly SQL. Proofs are found by the name of the test function alone.
 """
 

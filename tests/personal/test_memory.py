@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -210,6 +211,46 @@ def test_forgetting_three_times_on_one_day_keeps_all(home: Root) -> None:
         memory.write(home, Entry("deploy", value, "working"))
         memory.forget(home, "deploy", when=NOW)
     assert sorted(known(home).values()) == ["one", "three", "two"]
+
+
+def unwritable(home: Root, file: str, text: str = "") -> Path:
+    """It can be read and not be written: it has another name elsewhere."""
+    path = by_hand(home, file, text)
+    os.link(path, home.path / f"{file}-elsewhere")
+    return path
+
+
+def everywhere(home: Root) -> dict[str, list[str]]:
+    """Key → the files that hold it, those that are out of the agent's reach too."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(home.location(memory.FOLDER).glob("*.yaml")):
+        for key in yaml.safe_load(path.read_text()) or {}:
+            found.setdefault(key, []).append(path.stem)
+    return found
+
+
+def test_D3_what_cannot_be_archived_is_not_forgotten(home: Root) -> None:
+    by_hand(home, "working", "editor: vim\n")
+    unwritable(home, "archive")
+    with pytest.raises(Refused):
+        memory.forget(home, "editor", when=NOW)
+    assert everywhere(home) == {"editor": ["working"]}
+
+
+def test_D3_what_cannot_become_core_stays_where_it_is(home: Root) -> None:
+    by_hand(home, "working", "editor: vim\n")
+    unwritable(home, "core")
+    with pytest.raises(Refused):
+        memory.write(home, Entry("editor", "vim", "core"))
+    assert everywhere(home) == {"editor": ["working"]}
+
+
+def test_D3_what_cannot_be_released_stays_held_back(home: Root) -> None:
+    memory.hold_back(home, Entry("editor", "vim", "quarantine", label=memory.OUTSIDE), when=NOW)
+    unwritable(home, "working")
+    with pytest.raises(Refused):
+        memory.release(home, "editor")
+    assert everywhere(home) == {"editor": ["quarantine"]}
 
 
 def test_what_is_not_there_cannot_be_forgotten(home: Root) -> None:

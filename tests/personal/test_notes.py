@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.errors import BadInput, NotFound
+from agent_worker.errors import BadInput, NotFound, Refused, Stale
 from agent_worker.personal import notes
 from agent_worker.storage.files import Root
 
@@ -59,6 +59,23 @@ def test_F11_only_notes_are_read(home: Root, name: str) -> None:
     notes.write(home, "Plan", "one", when=NOW)
     with pytest.raises((NotFound, BadInput)):
         notes.read(home, name)
+
+
+def test_D3_a_note_that_cannot_be_put_away_stays_where_it_is(home: Root) -> None:
+    name = notes.write(home, "Plan", "of others", when=NOW)
+    home.location(f"{notes.FOLDER}/{notes.QUARANTINE}/{name}").mkdir(parents=True)  # no file can be put there
+    with pytest.raises(Refused):
+        notes.hold_back(home, name)
+    assert notes.names(home) == [name]
+
+
+def test_D8_a_note_that_was_changed_meanwhile_is_not_written_over(home: Root) -> None:
+    name = notes.write(home, "Plan", "first", when=NOW)
+    was = notes.read(home, name)
+    home.replace(f"{notes.FOLDER}/{name}", "by somebody else\n")
+    with pytest.raises(Stale):
+        notes.edit(home, name, "mine", was=was)
+    assert notes.read(home, name) == "by somebody else\n"
 
 
 def test_an_empty_or_huge_note_is_refused(home: Root) -> None:

@@ -533,6 +533,7 @@ async def test_M12_one_request_leads_to_so_many_proposals_and_no_more(team: Team
         ({"voters": ["alice"]}, "everybody votes on a role, bob, carol too"),
         ({"voters": ["alice", "user"]}, "everybody votes on a role"),
         ({"quorum": 1}, "more than half must vote"),
+        ({"voters": ["alice", "bob", "carol", "user"], "quorum": 2}, "more than half must vote"),
         ({"fallback": "alice"}, "by votes alone"),
     ],
 )

@@ -1,0 +1,94 @@
+"""Places on one machine: who waits for what, and that nobody waits for somebody who waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.teams import Team, open_team
+
+from agent_worker.agents.loop import Slots
+from agent_worker.agents.registry import Worker
+from agent_worker.backends.mock import says
+from agent_worker.clock import TestClock, settle
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
+        yield team
+
+
+class Visitor:
+    """Wants a place, and keeps it until it is told to go."""
+
+    def __init__(self, slots: Slots, worker: Worker | None) -> None:
+        self._slots, self._worker = slots, worker
+        self.inside = asyncio.Event()
+        self._go = asyncio.Event()
+        self._task = asyncio.create_task(self._stay())
+
+    async def _stay(self) -> None:
+        async with self._slots.one(self._worker) if self._worker else self._slots.all():
+            self.inside.set()
+            await self._go.wait()
+
+    async def leave(self) -> None:
+        self._go.set()
+        await self._task
+
+    def give_up(self) -> None:
+        self._task.cancel()
+
+
+async def test_I2_programs_that_wait_for_their_turn_keep_no_place_from_others(team: Team) -> None:
+    worker = team.engine.stage.registry.worker(team.id_of("alice"))
+    program = replace(worker, definition=worker.definition.model_copy(update={"backend": "claude"}))
+    slots = Slots(runs=2, programs=1)
+    hanging = [Visitor(slots, program) for _ in range(5)]
+    await settle()
+    assert [each.inside.is_set() for each in hanging] == [True, False, False, False, False]
+    other = Visitor(slots, worker)
+    await settle()
+    assert other.inside.is_set(), "one of two places is free: four programs only wait for the first"
+    for each in (*hanging, other):
+        each.give_up()
+
+
+async def test_Q3_two_that_want_to_run_alone_do_so_one_after_the_other(team: Team) -> None:
+    worker = team.engine.stage.registry.worker(team.id_of("alice"))
+    slots = Slots(runs=3)
+    running = [Visitor(slots, worker) for _ in range(2)]
+    await settle()
+    alone = [Visitor(slots, None) for _ in range(2)]
+    for each in running:
+        await settle()
+        assert not any(each.inside.is_set() for each in alone)
+        await each.leave()
+    await settle()
+    assert [each.inside.is_set() for each in alone] == [True, False]
+    await alone[0].leave()
+    await settle()
+    assert alone[1].inside.is_set()
+    await alone[1].leave()
+
+
+async def test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through(team: Team) -> None:
+    team.backends["alice"].then(says("one"), says("two"))
+    await team.post("user", "@alice first")
+    await team.still()
+    held = threading.Event()
+    holding = asyncio.create_task(team.write(lambda tx: held.wait(30)))
+    await settle()
+    team.engine.stage.supervisor.wake(team.id_of("alice"))  # it looks, and there is nothing yet
+    await settle()
+    posting = asyncio.create_task(team.post("user", "@alice second"))  # committed together with that look
+    await settle()
+    held.set()
+    await asyncio.gather(holding, posting)
+    await team.still()
+    assert (await team.texts())[-1] == "two"
