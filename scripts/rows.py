@@ -104,6 +104,7 @@ ATTACKS = {
         "C6": "a page without its content policy",
         "C7": "a run's token after its run",
         "C14": "control files that do not exist yet",
+        "C15": "an agent that writes the project's own files, or settings of the person's programs",
     },
     "From another user (U)": {
         "U1": "reading our files, under every umask",

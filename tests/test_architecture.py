@@ -26,6 +26,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "redaction",
         "outbound",
         "imports",
+        "control_files",
         "demo",
     ),
     ("definitions", "storage"),

@@ -10,7 +10,9 @@ from agent_worker.events import AttentionRaised, AttentionSettled
 from agent_worker.ids import new_id
 from agent_worker.storage.database import Row, Transaction
 
-Sort = Literal["mention", "question", "approval", "vote", "veto", "failure", "dead", "limit", "conflict", "space"]
+Sort = Literal[
+    "mention", "question", "approval", "vote", "veto", "failure", "dead", "limit", "conflict", "space", "control"
+]
 
 
 def ask(

@@ -7,21 +7,20 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_worker.control_files import CONTROL_NAMES, GROUPS, OURS, is_stand_in
+from agent_worker.definitions.places import OwnPlaces
+from agent_worker.definitions.project import find_project, load_project
 from agent_worker.errors import Refused
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
+from agent_worker.storage.files import Root
+from agent_worker.storage.paths import is_control
 from agent_worker.tools import sandbox as module
-from agent_worker.tools.sandbox import (
-    CONTROL_NAMES,
-    NoSandbox,
-    Sandbox,
-    find_sandbox,
-    is_control,
-    secret_places,
-)
+from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
 
 FOUND = find_sandbox()
 needs_sandbox = pytest.mark.skipif(
@@ -59,8 +58,8 @@ def sandbox(home: Path) -> Sandbox:
 
 @pytest.fixture
 def run(sandbox: Sandbox, project: Path) -> Run:
-    async def run(text: str, *, cwd: Path = project, hidden: tuple[Path, ...] = (), network: bool = False) -> str:
-        with sandbox.around(["/bin/sh", "-c", text], cwd=cwd, hidden=hidden, network=network) as argv:
+    async def run(text: str, *, cwd: Path = project, **how: Any) -> str:
+        with sandbox.around(["/bin/sh", "-c", text], cwd=cwd, **how) as argv:
             return (await run_command(argv, cwd=cwd, env=safe_environment(), timeout=20)).output
 
     return run
@@ -153,17 +152,23 @@ async def test_no_capability_is_left_even_to_root(run: Run) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", [n for n in CONTROL_NAMES if n != ".git"])
-async def test_C14_F12_a_control_file_cannot_be_made(run: Run, project: Path, name: str) -> None:
+@pytest.mark.parametrize("name", CONTROL_NAMES)
+async def test_C14_C15_F12_a_control_file_cannot_be_made(run: Run, project: Path, name: str) -> None:
     await run(f"echo evil > {name}; chmod 777 {name}; mkdir {name}/x; rm -rf {name}; mv {name} y; mkdir {name}/z")
     assert names_in(project) == set()
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", [".mcp.json", ".claude/settings.json", ".agents/alice.yaml", "moniro.yaml"])
-async def test_C14_F12_a_control_file_cannot_be_changed(run: Run, project: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".mcp.json", ".claude/settings.json", ".envrc", ".idea/workspace.xml", ".git/HEAD", ".git/info/exclude"),
+        *("moniro.yaml", ".agents.yaml", ".agents/alice.yaml", ".workflows/w.yaml", ".workspace/w/main/channel.jsonl"),
+    ],
+)
+async def test_C14_C15_F12_a_control_file_cannot_be_changed(run: Run, project: Path, name: str) -> None:
     file = project / name
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("good")
     top = Path(name).parts[0]
     said = await run(f"echo evil > {name}; rm -rf {top}; mv {top} y; ln {name} z; echo evil > z; cat {name}")
@@ -175,7 +180,8 @@ async def test_C14_F12_a_control_file_cannot_be_changed(run: Run, project: Path,
 @pytest.mark.parametrize("name", GIT_CONTROL)
 async def test_C14_F12_what_makes_git_run_something_cannot_be_made(run: Run, project: Path, name: str) -> None:
     (project / ".git").mkdir()
-    await run(f"echo evil > .git/{name}; mkdir -p .git/{name}; mv .git away; mkdir -p .git; echo evil > .git/{name}")
+    evil = f"echo evil > .git/{name}; mkdir -p .git/{name}; mv .git away; mkdir -p .git; echo evil > .git/{name}"
+    await run(evil, own_copy=True)
     # git itself would make an empty config; that much may stay, and no more
     assert [p for p in (project / ".git").rglob("*") if p.is_file() and "evil" in p.read_text()] == []
     assert not (project / "away").exists()
@@ -188,13 +194,13 @@ async def test_C14_a_repository_cannot_appear_where_there_is_none(run: Run, proj
 
 
 @needs_sandbox
-async def test_git_works_in_the_sandbox_and_sees_nothing_of_the_protection(run: Run, project: Path) -> None:
+async def test_C15_git_looks_everywhere_and_commits_only_in_an_agents_own_copy(run: Run, project: Path) -> None:
     await run_command("git init -q .", cwd=project, env=safe_environment(), timeout=20)
     identity = "git -c user.name=a -c user.email=a@b"
-    said = await run(
-        f"echo x > a; git add . && {identity} commit -qm first && git status --short && git log --format=%s"
-    )
-    assert said == "first\n"
+    commit = f"echo x > a; git add . && {identity} commit -qm first && git status --short && git log --format=%s"
+    assert "Read-only file system" in await run(commit)
+    assert await run("git status --short") == "?? a\n"
+    assert await run(commit, own_copy=True) == "first\n"
     assert names_in(project) == {".git", "a"}
 
 
@@ -255,6 +261,101 @@ async def test_B10_a_process_that_left_session_and_environment_ends_with_the_san
     size = (project / "alive").stat().st_size
     await run("true")
     assert (project / "alive").stat().st_size == size
+
+
+@needs_sandbox
+async def test_C15_what_the_definitions_name_as_ours_is_read_only_wherever_it_is(run: Run, project: Path) -> None:
+    for name in ("defs/alice.yaml", "prompts/deep/alice.md", "room/channel.jsonl"):
+        (project / name).parent.mkdir(parents=True)
+        (project / name).write_text("good")
+    files = (project / "defs/alice.yaml", project / "prompts/deep/alice.md", project / "defs/missing.yaml")
+    places = OwnPlaces(folders=(project / "room", project / "later/rooms"), files=files)
+    await run(
+        "for f in defs/alice.yaml prompts/deep/alice.md room/channel.jsonl; do echo evil > $f; rm -f $f; done;"
+        "mv defs x; mv prompts/deep x; mv prompts x; mv room x; mv later x; mkdir -p defs prompts/deep;"
+        "echo evil > defs/alice.yaml; echo evil > defs/missing.yaml; echo evil > later/rooms/channel.jsonl;"
+        "echo ok > y; grep -rl evil . 2>/dev/null > found",
+        places=places,
+    )
+    for name in ("defs/alice.yaml", "prompts/deep/alice.md", "room/channel.jsonl"):
+        assert (project / name).read_text() == "good"  # `mv` may have made a copy elsewhere
+    assert (project / "found").read_text() == ""
+    assert (project / "y").read_text() == "ok\n"
+    assert (project / "later/rooms").stat().st_mode & 0o777 == 0o700
+
+
+@needs_sandbox
+async def test_C15_the_daemon_writes_into_its_folders_while_a_command_runs(run: Run, project: Path) -> None:
+    wait = "touch begun; until grep -q said room/w/channel.jsonl; do :; done; echo evil >> room/w/channel.jsonl"
+    running = asyncio.create_task(run(f"{wait}; cat room/w/channel.jsonl", places=OwnPlaces((project / "room",))))
+    async with asyncio.timeout(10):
+        while not (project / "begun").exists():  # noqa: ASYNC110 — a process in a sandbox sends no events
+            await asyncio.sleep(0.01)
+    Root(project / "room").replace("w/channel.jsonl", "said\n")
+    assert (await running).endswith("said\n")
+    assert (project / "room/w/channel.jsonl").read_text() == "said\n"
+
+
+@needs_sandbox
+async def test_C15_stand_ins_are_no_project_and_no_settings(run: Run, project: Path) -> None:
+    sub = project / "sub"
+    sub.mkdir()
+    (project / "moniro.yaml").write_text("name: real\n")
+    running = asyncio.create_task(run("touch begun; until test -e go; do :; done", cwd=sub))
+    async with asyncio.timeout(10):
+        while not (sub / "begun").exists():  # noqa: ASYNC110 — a process in a sandbox sends no events
+            await asyncio.sleep(0.01)
+    seen = [name for name in OURS if is_stand_in(sub / name)]
+    found, loaded, nested = find_project(sub), load_project(sub), nested_control(project)
+    (sub / "go").touch()
+    await running
+    assert seen == list(OURS)
+    assert (found, loaded.problems, loaded.definition.limits.usd_per_day) == (project, (), None)
+    assert nested == {}
+    assert names_in(sub) == {"begun", "go"}
+
+
+@needs_sandbox
+async def test_C15_a_folder_of_ours_that_a_crash_left_as_a_stand_in_is_a_folder_again(run: Run, project: Path) -> None:
+    (project / ".workspace").mkdir()
+    (project / ".workspace").chmod(0o555)
+    await run("true", places=OwnPlaces((project / ".workspace",)))
+    assert (project / ".workspace").stat().st_mode & 0o777 == 0o700
+
+
+@needs_sandbox
+def test_C15_no_command_runs_in_a_folder_of_ours(sandbox: Sandbox, project: Path) -> None:
+    places = OwnPlaces((project,))
+    with pytest.raises(Refused, match="holds the files"), sandbox.around(["true"], cwd=project, places=places):
+        pass
+
+
+@needs_sandbox
+async def test_C15_control_files_deeper_down_are_read_only_and_new_ones_are_noticed(run: Run, project: Path) -> None:
+    for name in ("a/.envrc", "a/b/moniro.yaml", "a/.vscode/tasks.json", "lib/.git/config"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("good")
+    before = nested_control(project)
+    assert {str(path.relative_to(project)) for path in before} == {
+        "a/.envrc",
+        "a/b/moniro.yaml",
+        "a/.vscode",
+        "lib/.git",
+    }
+    await run(
+        "for f in a/.envrc a/b/moniro.yaml a/.vscode/tasks.json lib/.git/config; do echo evil > $f; done", nested=before
+    )
+    assert nested_control(project) == before
+    await run("mv a c; mkdir -p a d/.GIT; echo evil > a/.envrc; echo evil > d/.git; ln -s / d/.idea", nested=before)
+    after = nested_control(project)
+    new = {str(path.relative_to(project)) for path, sign in after.items() if before.get(path) != sign}
+    assert new == {"a/.envrc", "c/.envrc", "c/b/moniro.yaml", "c/.vscode", "d/.GIT", "d/.git", "d/.idea"}
+
+
+def test_the_guide_prints_the_list() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "what-agents-may-write.md").read_text()
+    for group, names in GROUPS.items():
+        assert f"| {group} | {' '.join(f'`{name}`' for name in names)} |" in guide, group
 
 
 BYPASSES = [

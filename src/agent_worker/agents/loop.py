@@ -258,6 +258,8 @@ class Loop:
             pen.database,
             pen.clock,
             cwd=worker.cwd,
+            own_copy=worker.own_copy,
+            places=lambda: self._floor.registry.places(worker.project),
             home=worker.home,
             library=worker.library,
             env=worker.definition.env,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from agent_worker.backends.backend import Backend, Model
 from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.places import OwnPlaces, own_places
+from agent_worker.definitions.project import Project
 from agent_worker.errors import NotFound
 from agent_worker.guard.library import Library
 from agent_worker.limits import Limits
@@ -34,6 +36,7 @@ class Worker:
     more_tools: MoreTools | None = None
     limits: Limits = field(default_factory=Limits)
     cwd: Path = field(default_factory=Path)
+    own_copy: bool = False  #: its cwd is a checkout of its own
     home: Root | None = None  #: its own folder; None when it has no personal files
     library: Library = field(default_factory=lambda: Library(None, ""))
     learner: Model | None = None  #: draws from a run what is worth remembering
@@ -49,6 +52,15 @@ class Worker:
 class Registry:
     def __init__(self) -> None:
         self._workers: dict[tuple[str, str | None], Worker] = {}
+        self._projects: dict[str, Project] = {}
+
+    def keep_project(self, id: str, project: Project) -> None:
+        """What its files say now."""
+        self._projects[id] = project
+
+    def places(self, project: str) -> OwnPlaces:
+        """What is ours in a project. Looks at its files."""
+        return own_places(self._projects[project]) if project in self._projects else OwnPlaces()
 
     def add(self, worker: Worker, *, workspace: str | None = None) -> None:
         self._workers[worker.agent, workspace] = worker

@@ -81,6 +81,7 @@ class Roster:
         Those whose definition is what it was are left alone, unless all are to be equipped `again`.
         """
         admitted = await self._database.write(_enrol_all, project, quick or {})
+        self._registry.keep_project(admitted.id, project)
         for name, definition in admitted.quick.items():
             id = admitted.agents[name]
             if not self._registry.knows(id):
@@ -173,6 +174,7 @@ class Roster:
             learner=equipment.learner,
             limits=limits_of(definition, project, workflow),
             cwd=cwd,
+            own_copy=checkout is not None,
             home=home,
             library=Library(home, definition.name),
             credential=credential_of(definition),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.address import canonical
+from agent_worker.control_files import CONTROL_NAMES
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
 from agent_worker.definitions.paths import Outside, beneath
@@ -15,7 +16,10 @@ from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 
-_OURS = (".agents", ".workflows", ".git")
+#: Where nobody works and nothing is kept but what belongs there.
+_NO_CWD = CONTROL_NAMES
+_NO_HOME = tuple(name for name in CONTROL_NAMES if name != ".agents")
+_NO_ROOM = tuple(name for name in CONTROL_NAMES if name != ".workspace")
 
 
 def check_members(
@@ -133,9 +137,9 @@ def check_paths_of_agent(agent: AgentSettings, root: Path) -> Iterator[Broken]:
     for index, tool in enumerate(agent.tools):
         if ".py:" in tool.name:
             yield from _check_path(("tools", index), tool.name.rpartition(":")[0], root)
-    yield from _check_path(("cwd",), agent.cwd, root, forbidden=(".git",))
+    yield from _check_path(("cwd",), agent.cwd, root, forbidden=_NO_CWD)
     if isinstance(agent, AgentDefinition):
-        yield from _check_path(("context", "dir"), agent.personal_dir, root, forbidden=(".git", ".workflows"), own=True)
+        yield from _check_path(("context", "dir"), agent.personal_dir, root, forbidden=_NO_HOME, own=True)
 
 
 def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterator[Broken]:
@@ -151,7 +155,7 @@ def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterato
 
 def check_own_path(path: Where, text: str, root: Path) -> Iterator[Broken]:
     """A directory that we will fill, and that is no agent's, no definition's and not git's."""
-    yield from _check_path(path, text, root, forbidden=_OURS, own=True)
+    yield from _check_path(path, text, root, forbidden=_NO_ROOM, own=True)
 
 
 def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> dict[str, Broken]:

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Discriminator, Tag
 
 from agent_worker.address import canonical
+from agent_worker.control_files import is_stand_in
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
@@ -92,7 +93,7 @@ def find_project(start: Path) -> Path:
     here = start if start.is_dir() else start.parent
     for directory in (here, *here.parents):
         # os.path: a directory that may not be looked into is not a project, and no error.
-        if any(os.path.isdir(directory / name) for name in (AGENTS, WORKFLOWS)):
+        if any(os.path.isdir(path := directory / name) and not is_stand_in(path) for name in (AGENTS, WORKFLOWS)):
             return directory
         if any(os.path.isfile(directory / name) for name in PROJECT_FILES):
             return directory

@@ -39,6 +39,7 @@ CAN: dict[str, list[str]] = {
     "mention": ["answer", "drop"],
     "conflict": ["drop"],
     "space": ["drop"],
+    "control": ["drop"],
 }
 
 

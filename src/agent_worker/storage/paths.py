@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Iterable
 from urllib.parse import unquote
 
+from agent_worker.control_files import CONTROL_NAMES, SHELL_PROFILES
 from agent_worker.errors import BadInput
 
 NAME_BYTES = 255
@@ -46,6 +48,12 @@ def same_document(name: str) -> str:
     if name.isascii():  # asked of every name in a folder
         return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def is_control(names: Iterable[str]) -> bool:
+    """Does a path lead to a control file, at any depth and in any spelling?"""
+    path = f"/{'/'.join(map(same_document, names))}/"
+    return any(f"/{entry}/" in path for entry in CONTROL_NAMES + SHELL_PROFILES)
 
 
 def beside(relative: str, suffix: str) -> str:

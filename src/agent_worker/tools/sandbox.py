@@ -1,9 +1,9 @@
 """What an agent's command may see and change: the system read-only, its working directory, and no network.
 
 Bubblewrap builds an empty world from an allow-list, so a secret nobody thought of is not there either. Files that
-make *other* programs run something (control files) are read-only, also when they do not exist yet: an empty stand-in
-takes their place while a command runs. The same lists tell the file tools what to refuse.
-Not here: the kernel itself, and control files in directories beneath the working directory (nested repositories).
+make *other* programs run something (control_files.py) and the project's own places are read-only, also when they do
+not exist yet: an empty stand-in takes their place while a command runs. Deeper down, those that exist are read-only,
+and whoever runs the command is told which have appeared or changed (`nested_control`). Not here: the kernel itself.
 """
 
 from __future__ import annotations
@@ -14,27 +14,20 @@ import stat
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
+from agent_worker.control_files import CONTROL_NAMES, SHELL_PROFILES, is_stand_in
+from agent_worker.definitions.places import OwnPlaces
 from agent_worker.errors import Refused
 from agent_worker.processes.environment import safe_environment
+from agent_worker.storage.folder import make_directories
 from agent_worker.storage.paths import same_document
 
-#: Names through which a project makes somebody's tools run something.
-CONTROL_NAMES = (
-    *(".git", ".envrc", ".vscode", ".idea", ".agents", ".workflows"),
-    *(".claude", ".mcp.json", ".cursor", ".codex", ".opencode", "opencode.json", ".gemini"),
-)
-#: Ours: approved by content before they count, or written by us alone. No stand-in: we would stumble over it.
-PROJECT_FILES = ("moniro.yaml", ".agents.yaml", ".workspace")
-SHELL_PROFILES = (
-    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"),
-    *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish"),
-)
 #: Beneath the home directory: what lets one act as the user.
 CREDENTIALS = (
     *(".agent-worker", ".ssh", ".gnupg", ".netrc", ".git-credentials", ".password-store", ".vault-token"),
@@ -44,6 +37,14 @@ CREDENTIALS = (
 )
 TMP_BYTES = 1024**3  #: of memory, for each of /tmp and the home directory
 
+LOOKED_AT = 20_000  #: names, in search of control files deeper down
+NO_PLACES = OwnPlaces()
+
+#: Of a control file: the same as long as nobody touches it.
+Sign = tuple[tuple[str, int, int, int], ...]
+
+_CONTROL_FOLDED = frozenset(map(same_document, CONTROL_NAMES))
+_PACKAGES = {"node_modules", ".venv", "venv", "__pycache__", "site-packages"}
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt"),
     *("/nix", "/gnu", "/run/current-system"),
@@ -70,11 +71,6 @@ _GIT_CONTROL: dict[str, str | None] = {
 _WHERE_PROGRAMS_ARE = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 
 
-def is_control(names: Iterable[str]) -> bool:
-    """Does a path lead to a control file, at any depth and in any spelling?"""
-    return _leads_to(names, CONTROL_NAMES + PROJECT_FILES + SHELL_PROFILES)
-
-
 def secret_places(home: Path) -> tuple[Path, ...]:
     """The user's credentials and our own state: nothing for an agent to read, wherever its cwd is."""
     state = os.environ.get("AGENT_WORKER_HOME")
@@ -96,20 +92,37 @@ class Sandbox:
 
     @contextmanager
     def around(
-        self, argv: Sequence[str], *, cwd: Path, hidden: Iterable[Path] = (), network: bool = False
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        hidden: Iterable[Path] = (),
+        network: bool = False,
+        places: OwnPlaces = NO_PLACES,
+        nested: Iterable[Path] = (),
+        own_copy: bool = False,
     ) -> Iterator[list[str]]:
-        """The command line that runs this one inside. Let the command end before you leave the block."""
+        """The command line that runs this one inside. Let the command end before you leave the block.
+
+        `nested` are the control files deeper down (`nested_control`). In its `own_copy` of the project a command may
+        commit: `.git` can be written there, but for what names a program.
+        """
         cwd = cwd.resolve()
         if cwd == Path("/"):
             raise Refused("a sandbox cannot work in /", hint="give the agent a cwd of its own")
+        if cwd in places.folders:
+            raise Refused(f"{cwd} holds the files of a workspace or an agent", hint="give the agent another cwd")
         outside, inside = _parted((*secret_places(self.home), *hidden), cwd)
-        with self._stand_ins.placed(cwd, _control_files(cwd, home=self.home), inside) as protected:
+        _make_own(places.folders, cwd)
+        control = _control_files(cwd, home=self.home, places=places, own_copy=own_copy)
+        with self._stand_ins.placed(cwd, control, inside) as protected:
             yield [
                 self.program,
                 *_namespaces(network=network),
                 *_system(self.home, network=network),
                 *_masks(outside),
                 *("--bind", str(cwd), str(cwd)),
+                *_read_only(path for path in nested if not _is_within(path, control)),
                 *protected,
                 *_masks(inside),
                 *("--remount-ro", "/", "--chdir", str(cwd), "--setenv", "TMPDIR", "/tmp", "--"),
@@ -180,16 +193,65 @@ def _parted(paths: Iterable[Path], cwd: Path) -> tuple[list[Path], list[Path]]:
     )
 
 
-def _control_files(cwd: Path, *, home: Path) -> dict[Path, str | None]:
+def nested_control(cwd: Path) -> dict[Path, Sign]:
+    """Control files in the folders beneath this one, each with what tells it from another one in its place.
+
+    Looks at a bounded number of names, nearest first, and not into installed packages.
+    """
+    found: dict[Path, Sign] = {}
+    left, waiting = LOOKED_AT, [cwd.resolve()]
+    for folder in waiting:
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in islice(entries, left):
+                left -= 1
+                if same_document(entry.name) in _CONTROL_FOLDED:
+                    if folder != waiting[0] and not is_stand_in(Path(entry.path)):
+                        found[Path(entry.path)] = _sign(Path(entry.path))
+                elif entry.name not in _PACKAGES and entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+    return found
+
+
+def _sign(path: Path) -> Sign:
+    """Of what can hold a command: the thing itself, what lies in it, and what names programs in a repository."""
+    inner = sorted(islice(path.iterdir(), 100)) if path.is_dir() and not path.is_symlink() else []
+    seen = [(each.name, _stat(each)) for each in (path, *inner)]
+    return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in seen if status)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None
+
+
+def _make_own(folders: Iterable[Path], cwd: Path) -> None:
+    """What we fill ourselves is made for good: a stand-in would be in our own way while a command runs."""
+    for folder in folders:
+        if folder.is_relative_to(cwd):
+            with suppress(OSError):
+                make_directories(folder)
+                if is_stand_in(folder):  # a crash left it
+                    folder.chmod(0o700)
+
+
+def _control_files(cwd: Path, *, home: Path, places: OwnPlaces, own_copy: bool) -> dict[Path, str | None]:
     """What to protect, and the text of its stand-in if it is missing; None is a directory."""
     names = CONTROL_NAMES + SHELL_PROFILES if cwd == home else CONTROL_NAMES
     found: dict[Path, str | None] = {cwd / name: None for name in names}
-    found |= {cwd / name: None for name in PROJECT_FILES if os.path.lexists(cwd / name)}
     git = cwd / ".git"
-    if git.is_dir() and not _is_stand_in(git, None):
+    if own_copy and git.is_dir() and not is_stand_in(git):
         del found[git]
         found |= {git / name: text for name, text in _GIT_CONTROL.items()}
+    for path in (*places.folders, *places.files):
+        if path.is_relative_to(cwd) and path != cwd and not _is_within(path, found):
+            found[path] = None
     return found
+
+
+def _is_within(path: Path, others: Container[Path]) -> bool:
+    return path in others or any(parent in others for parent in path.parents)
 
 
 class StandIns:
@@ -206,7 +268,7 @@ class StandIns:
     def placed(self, cwd: Path, control: dict[Path, str | None], masked: Iterable[Path]) -> Iterator[list[str]]:
         wanted = control | {path: None for path in masked if path.parent.is_dir()}
         for path in wanted:
-            if path.is_symlink() or (path.parent != cwd and path.parent.is_symlink()):
+            if any(each.is_symlink() for each in (path, *_between(cwd, path))):
                 raise Refused(
                     f"{path} is a link, and a link cannot be protected from an agent's commands",
                     hint="replace it by what it points to, or give the agent another cwd",
@@ -216,7 +278,7 @@ class StandIns:
             for path, text in wanted.items():
                 with suppress(OSError):  # also when we may not write there: then the command may not either
                     _put_stand_in(path, text)
-            yield list(_protections(cwd, tuple(control)))
+            yield list(_protections(cwd, control))
         finally:
             self._commands[cwd] -= 1
             if not self._commands[cwd]:
@@ -242,21 +304,26 @@ def _remove_stand_in(path: Path, text: str | None) -> None:
 
 
 def _is_stand_in(path: Path, text: str | None) -> bool:
-    mode = path.lstat().st_mode
     if text is None:
-        return stat.S_ISDIR(mode) and mode & 0o777 == 0o555 and not any(path.iterdir())
+        return is_stand_in(path)
+    mode = path.lstat().st_mode
     return stat.S_ISREG(mode) and mode & 0o777 == 0o444 and path.read_text() == text
 
 
-def _protections(cwd: Path, control: Sequence[Path]) -> Iterator[str]:
+def _protections(cwd: Path, control: Iterable[Path]) -> Iterator[str]:
     # Where it lies is a mount too, or `mv .git x && mkdir .git` would leave the protected files behind.
-    around = dict.fromkeys(path.parent for path in control if path.parent != cwd)
+    around = dict.fromkeys(folder for path in control for folder in _between(cwd, path))
     for path in filter(Path.exists, around):
         yield from ("--bind", str(path), str(path))
-    for path in filter(Path.exists, control):
-        yield from ("--ro-bind", str(path), str(path))
+    yield from _read_only(control)
 
 
-def _leads_to(names: Iterable[str], listed: Iterable[str]) -> bool:
-    path = f"/{'/'.join(map(same_document, names))}/"
-    return any(f"/{entry}/" in path for entry in listed)
+def _read_only(paths: Iterable[Path]) -> Iterator[str]:
+    for path in filter(Path.exists, paths):
+        if not path.is_symlink():
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def _between(cwd: Path, path: Path) -> list[Path]:
+    """The folders that lead from the working directory to a path, from above."""
+    return [folder for folder in reversed(path.parents) if folder != cwd and folder.is_relative_to(cwd)]

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -20,13 +20,16 @@ from typing import Annotated
 
 from pydantic import Field
 
+from agent_worker import attention
+from agent_worker.clock import micros
+from agent_worker.definitions.places import OwnPlaces
 from agent_worker.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
 from agent_worker.processes.child import Completed, run_command
 from agent_worker.processes.environment import safe_environment
 from agent_worker.storage.files import Root
-from agent_worker.storage.paths import names_in, same_document
+from agent_worker.storage.paths import is_control, names_in, same_document
 from agent_worker.storage.swap import Conflict, content_hash
-from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, is_control, secret_places
+from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
 from agent_worker.tools.tool import Desk, Tool, tool
 
 SHOWN = 32 * 1024  #: how much of one result the model gets to read
@@ -38,10 +41,14 @@ SEARCHED_FILE_BYTES = 2 * 1024 * 1024
 SEARCHED_BYTES = 256 * 1024 * 1024
 
 _PASSED_OVER = {".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"}
+_NAMED = 10  # control files, in what the person is told
 _SHARED = "skills"  # in .agents; every other folder there is one agent's own
 
 _UNSAFE = "There is NO sandbox: you act with all the rights of the user. Be careful."
-_SANDBOXED = "You can write in the working directory and in /tmp (empty at every call); all else is read-only."
+_SANDBOXED = (
+    "You can write in the working directory and in /tmp (empty at every call); all else is read-only. Empty folders"
+    " such as .vscode or moniro.yaml stand for files that no agent may make."
+)
 _ONLINE = "The network can be reached."
 _OFFLINE = "There is no network."
 
@@ -66,18 +73,26 @@ def bash_tool(*, unsafe: bool = False, network: bool = False) -> Tool:
 
         Every call is a new shell; it is stopped after `seconds`, and what it started in the background ends with it.
         """
-        sandbox = None if unsafe else await asyncio.to_thread(_sandbox)
         argv = ["/bin/bash", "-c", command]
-        around = (
-            sandbox.around(argv, cwd=desk.cwd, hidden=_folders_of_others(desk), network=network)
-            if sandbox
-            else nullcontext(argv)
+        if unsafe:
+            return _told(await _run(argv, desk, seconds), seconds)
+        sandbox = await asyncio.to_thread(_sandbox)
+        places = await asyncio.to_thread(desk.places)
+        before = await asyncio.to_thread(nested_control, desk.cwd)
+        around = sandbox.around(
+            argv,
+            cwd=desk.cwd,
+            hidden=_folders_of_others(desk, places),
+            network=network,
+            places=places,
+            nested=before,
+            own_copy=desk.own_copy,
         )
         with around as wrapped:
-            done = await run_command(
-                wrapped, cwd=desk.cwd, env=safe_environment(desk.env), timeout=seconds, output_cap=SHOWN
-            )
-        return _told(done, seconds)
+            done = await _run(wrapped, desk, seconds)
+        after = await asyncio.to_thread(nested_control, desk.cwd)
+        new = sorted(path for path, sign in after.items() if before.get(path) != sign)
+        return _told(done, seconds) + await _reported(desk, new)
 
     reach = _UNSAFE if unsafe else f"{_SANDBOXED} {_ONLINE if network else _OFFLINE}"
     bash.__doc__ = f"{inspect.getdoc(bash)}\n{reach}"
@@ -144,7 +159,7 @@ def _spot(desk: Desk, path: str) -> _Spot:
         given = given.relative_to(cwd)
     relative = "" if given == PurePosixPath(".") else str(given)
     names_in(relative)
-    barred = [*secret_places(Path.home().resolve()), *_folders_of_others(desk)]
+    barred = [*secret_places(Path.home().resolve()), *_folders_of_others(desk, desk.places())]
     # Resolved too: ~/.aws may be a link to a folder of dotfiles, which is the working directory.
     spot = _Spot(Root(cwd), relative, tuple(_comparable(name) for place in barred for name in (place, place.resolve())))
     if spot.is_barred():
@@ -154,20 +169,51 @@ def _spot(desk: Desk, path: str) -> _Spot:
 
 def _spot_to_change(desk: Desk, path: str) -> _Spot:
     spot = _spot(desk, path)
+    hint = "tell the user what you would change, and why"
     if is_control(names_in(spot.relative)):
-        raise Refused(
-            f"{path} controls what other programs run, so no agent may change it",
-            hint="tell the user what you would change, and why",
-        )
+        raise Refused(f"{path} controls what other programs run, so no agent may change it", hint=hint)
+    place = _comparable(spot.root.path / spot.relative)
+    ours = desk.places()
+    if not desk.own_copy and place.startswith(tuple(map(_comparable, (*ours.folders, *ours.files)))):
+        raise Refused(f"{path} is part of this project's team: its definitions, workspaces and memories", hint=hint)
     return spot
+
+
+async def _run(argv: list[str], desk: Desk, seconds: int) -> Completed:
+    return await run_command(argv, cwd=desk.cwd, env=safe_environment(desk.env), timeout=seconds, output_cap=SHOWN)
+
+
+async def _reported(desk: Desk, new: list[Path]) -> str:
+    """What could not be prevented is put before the person: control files in folders beneath the working directory."""
+    if not new:
+        return ""
+    cwd = desk.cwd.resolve()
+    named = ", ".join(str(path.relative_to(cwd)) for path in new[:_NAMED]) + ("" if len(new) <= _NAMED else " …")
+    text = f"a command of {desk.seat.name} wrote what makes other programs run something: {named} (in {cwd})"
+    await desk.database.write(
+        attention.ask,
+        "control",
+        project=desk.seat.project,
+        workspace=desk.seat.workspace,
+        agent=desk.seat.agent,
+        ref=named[:500],
+        text=text,
+        now=micros(desk.clock.now()),
+    )
+    return f"\n[the user was told that you wrote {named}: such files make other programs run something]"
 
 
 def _comparable(path: Path) -> str:
     return same_document(f"{path}/")
 
 
-def _folders_of_others(desk: Desk) -> list[Path]:
-    """What the other agents of the project own, where it is kept as usual: beside this one's, in `.agents`."""
+def _folders_of_others(desk: Desk, places: OwnPlaces) -> list[Path]:
+    """What the other agents of the project own: their folders, and all that lies beside this one's in `.agents`."""
+    own = desk.home.location().resolve() if desk.home else None
+    return list(dict.fromkeys((*(home for home in places.homes if home != own), *_beside(desk))))
+
+
+def _beside(desk: Desk) -> list[Path]:
     if desk.home is None or (home := desk.home.location()).parent.name != ".agents" or not home.parent.is_dir():
         return []
     spared = {_SHARED, home.name}

@@ -21,6 +21,7 @@ from typing import Any, get_type_hints, overload
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from agent_worker.clock import Clock
+from agent_worker.definitions.places import OwnPlaces
 from agent_worker.errors import BadInput
 from agent_worker.guard.library import Library
 from agent_worker.storage.database import Database
@@ -85,6 +86,8 @@ class Desk:
     clock: Clock
     key: str = ""  #: names this one call among all there ever were; the same when it is made again
     cwd: Path = field(default_factory=Path)  #: where task tools work
+    own_copy: bool = False  #: that is a checkout which only this agent has
+    places: Callable[[], OwnPlaces] = OwnPlaces  #: what of the project is not for task tools to change; looks at files
     home: Root | None = None  #: the agent's own folder; None when it has no personal files
     library: Library | None = None  #: what it can look up
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set

@@ -268,6 +268,18 @@ def test_B7_with_full_access_it_does_what_the_user_may(there: World, agent: str,
 
 
 @pytest.mark.parametrize("program", [pytest.param("claude", marks=needs("claude"))])
+def test_C15_claude_with_access_edit_writes_no_control_file(there: World, agent: str, program: str) -> None:
+    place = there.project / agent
+    (place / "sub").mkdir(parents=True)
+    (place / ".agents").mkdir()
+    there.hire(agent, program, more=f"cwd: {agent}\n")
+    for name in ("moniro.yaml", ".envrc", ".agents/x.yaml", "sub/.vscode/tasks.json", "fine.txt"):
+        there.model.mind = writer(program, place / name)
+        there.ask(agent, "write it")
+    assert [path.name for path in place.rglob("*") if path.is_file()] == ["fine.txt"]
+
+
+@pytest.mark.parametrize("program", [pytest.param("claude", marks=needs("claude"))])
 def test_B7_claude_reads_nothing_outside_of_its_directory(there: World, agent: str, program: str) -> None:
     place, outside = there.project / agent, Path(there.environ["HOME"]) / f"outside-{agent}"
     place.mkdir()

@@ -17,6 +17,7 @@ from agent_worker.backends.programs.program import SERVER, TOKEN, Account, Progr
 from agent_worker.backends.programs.reading import amount, block, blocks, count, text
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
+from agent_worker.control_files import CONTROL_NAMES
 from agent_worker.errors import BackendFailure, Crashed, Exhausted, Permanent
 
 INSTALL = "npm install -g @anthropic-ai/claude-code"
@@ -84,7 +85,8 @@ def _permissions(program: Program) -> list[str]:
             return ["--tools", *_READS, "--allowedTools", f"mcp__{SERVER}", f"Read{beneath}"]
         case "edit":
             allowed = (f"mcp__{SERVER}", f"Read{beneath}", f"Edit{beneath}")
-            return ["--tools", *_READS, *_EDITS, "--allowedTools", *allowed]
+            barred = (f"Edit(/{program.cwd.resolve()}/**/{name}{all})" for name in CONTROL_NAMES for all in ("", "/**"))
+            return ["--tools", *_READS, *_EDITS, "--allowedTools", *allowed, "--disallowedTools", *barred]
         case "full":
             return ["--allowedTools", f"mcp__{SERVER}", *_ALL]
 

@@ -21,6 +21,7 @@ _TITLES = {
     "mention": "calls on you",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
+    "control": "wrote what makes other programs run something",
 }
 _WORDS = {"drop": "Dismiss", "retry": "Try again", "answer": "Answer", "approve": "Approve", "deny": "Deny"}
 _TAKES_TEXT = frozenset({"answer", "deny"})

@@ -1,0 +1,54 @@
+"""Files by which somebody's programs run something, or do something else, as soon as they see them.
+
+The one list: agents may not write them, no document or note may be called like them, and the guide prints them
+(docs/guides/what-agents-may-write.md). On sight means: because a person opens the folder, changes into it, or uses
+version control there. What runs only when it is asked for (Makefile, package.json) is not here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+#: Ours: definitions, limits, and what only the daemon writes.
+OURS = ("moniro.yaml", ".agents.yaml", ".agents", ".workflows", ".workspace")
+#: By group, as the guide prints them. A name covers all beneath it.
+GROUPS = {
+    "agent-worker": OURS,
+    "version control and its hooks": (
+        *(".git", ".hg", ".jj", ".sl", ".husky", ".githooks"),
+        *(".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", ".lefthook"),
+    ),
+    "changing into a folder": (
+        *(".envrc", ".direnv", "mise.toml", "mise.local.toml", ".mise.toml", ".mise.local.toml", ".mise"),
+    ),
+    "editors": (
+        *(".vscode", ".vs", ".idea", ".fleet", ".zed", ".helix", ".devcontainer", ".devcontainer.json"),
+        *(".vimrc", ".lvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".dir-locals-2.el"),
+    ),
+    "coding programs": (
+        *(".claude", ".mcp.json", ".cursor", ".codex", ".opencode", "opencode.json", "opencode.jsonc", ".gemini"),
+        *(".aider.conf.yml", ".amazonq", ".amp", ".augment", ".cline", ".clinerules", ".continue", ".copilot"),
+        *(".crush", ".crush.json", "crush.json", ".factory", ".goose", ".junie", ".kilocode", ".kiro", ".qwen"),
+        *(".roo", ".roomodes", ".trae", ".windsurf"),
+    ),
+}
+CONTROL_NAMES = tuple(name for group in GROUPS.values() for name in group)
+#: Only where a shell reads them: in the home directory.
+SHELL_PROFILES = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"),
+    *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish"),
+)
+
+
+def is_stand_in(path: Path) -> bool:
+    """Is it an empty directory that only holds the place of a control file while a command runs (sandbox.py)?
+
+    Whoever looks for such a file takes it for absent; a crash may leave one behind.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+        return stat.S_ISDIR(mode) and stat.S_IMODE(mode) == 0o555 and not os.listdir(path)
+    except OSError:
+        return False
