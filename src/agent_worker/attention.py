@@ -138,3 +138,11 @@ def close_about(tx: Transaction, sort: Sort, ref: str) -> None:
 def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
     for row in rows:
         tx.tell(AttentionSettled(workspace=row["workspace"], id=row["id"]))
+
+
+def forget(tx: Transaction, agent: str) -> list[str]:
+    """The agent is gone, and what it asked. The ids of that."""
+    rows = tx.all("select id, workspace from attention where agent = :agent and state = 'open'", agent=agent)
+    _tell_settled(tx, rows)
+    gone = tx.all("delete from attention where agent = :agent returning id", agent=agent)
+    return [str(row["id"]) for row in gone]

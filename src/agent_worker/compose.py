@@ -6,11 +6,12 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from agent_worker.agents import leaving
 from agent_worker.agents.chair import Chair
 from agent_worker.agents.hands import Pen
 from agent_worker.agents.limiter import Limiter
@@ -32,10 +33,11 @@ from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.opencode import OpenCode
 from agent_worker.backends.programs.program import Premises, Program, owner_of
+from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.backends.unfit import Unfit
-from agent_worker.clock import Clock, SystemClock
+from agent_worker.clock import Clock, SystemClock, micros
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.errors import AgentWorkerError, BadInput
 from agent_worker.events import Bus
@@ -43,6 +45,7 @@ from agent_worker.imports import soon
 from agent_worker.mirror import Mirror
 from agent_worker.outbound import host_of
 from agent_worker.redaction import Redactor, secrets_in
+from agent_worker.storage.database import Database
 from agent_worker.storage.files import Root
 from agent_worker.storage.space import Space
 from agent_worker.storage.sqlite import SqliteDatabase
@@ -178,6 +181,16 @@ def _close_libraries(registry: Registry) -> None:
         library.close()
 
 
+async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
+    """Agents without a file, and what programs kept for them, end with the process that knew them."""
+    gone = await database.write(leaving.erase_quick, now=micros(clock.now()))
+    if gone:
+        await database.shed()
+    for me in gone:
+        owner = owner_of(me["name"], Path(me["root"]), me["name"])
+        await asyncio.to_thread(forget_sessions, programs, owner)
+
+
 @asynccontextmanager
 async def open_engine(
     settings: Settings | None = None,
@@ -203,6 +216,7 @@ async def open_engine(
     roster = Roster(database, clock, registry, mirror, workshop.equip)
     roster.ticker = Ticker(database, clock)
     await supervisor.start()
+    await _end_quick(database, clock, settings.programs)
     chair = Chair(database, clock, bus)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
     stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment)
@@ -214,6 +228,8 @@ async def open_engine(
         await chair.close()
         await roster.ticker.close()
         await supervisor.stop()
+        with suppress(AgentWorkerError):  # then the next start does it
+            await _end_quick(database, clock, settings.programs)
         await mirror.close()
         await asyncio.to_thread(_close_libraries, registry)
         await workshop.servers.close()

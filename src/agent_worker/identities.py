@@ -150,6 +150,22 @@ def _set_paused(tx: Transaction, agent: str, reason: str) -> None:
     tx.tell(AgentChanged(agent=agent, name=row["name"], state=state, reason=reason))
 
 
-def forget(tx: Transaction, *, home: str) -> None:
-    """Inline agents end with their workspace."""
-    tx.run("delete from agent where home = :home", home=home)
+def forget(tx: Transaction, agent: str) -> None:
+    """Its name is free again, and whoever has it next is somebody else."""
+    row = tx.one("delete from agent where id = :agent returning name", agent=agent)
+    if row:
+        tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))
+
+
+def known(tx: Transaction, *, project: str, name: str) -> Row | None:
+    """The lasting or quick agent that has this name, or had it when its file was last seen. Case does not count."""
+    return tx.one(
+        "select * from agent where project = :project and home = '' and lower(name) = lower(:name)",
+        project=project,
+        name=name,
+    )
+
+
+def quick(tx: Transaction) -> list[Row]:
+    """Agents without a file: they end with the daemon."""
+    return tx.all("select a.*, p.root from agent a join project p on p.id = a.project where a.kind = 'ephemeral'")

@@ -387,3 +387,9 @@ def held(tx: Transaction, workspace: str) -> list[Row]:
              order by a.name""",
         workspace=workspace,
     )
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """The agent is gone. That it ran, and when, stays for whoever counts costs; what it read and wrote does not."""
+    tx.run("delete from instruction where agent = :agent", agent=agent)
+    tx.run("update run set text = '', reason = '', manifest = '' where agent = :agent", agent=agent)

@@ -26,6 +26,7 @@ from agent_worker.workspaces import channel, resources
 log = logging.getLogger(__name__)
 
 CONVERSATIONS = "conversations"
+HISTORY = "history"  #: of a workspace: one file for each member
 RESOURCES = "resources"
 STRANGERS = 100  # lines of somebody else that may stand at the end of a log
 

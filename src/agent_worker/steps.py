@@ -86,3 +86,12 @@ def put_call(
         now=now,
         done=None if result is None else now,
     )
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """The agent is gone, and what its work left."""
+    for table in ("step", "call"):
+        tx.run(
+            f"delete from {table} where work in (select work from instruction where agent = :agent)",
+            agent=agent,
+        )

@@ -103,6 +103,12 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
     )
 
 
+def forget(tx: Transaction, agent: str) -> None:
+    """The agent is gone, and everything it was told and said."""
+    tx.run("delete from talk where agent = :agent", agent=agent)
+    tx.run("delete from thread where agent = :agent", agent=agent)
+
+
 def last_seq(tx: Transaction, agent: str, context: str) -> int:
     row = tx.one("select seq from thread where agent = :agent and context = :context", agent=agent, context=context)
     return int(row["seq"]) if row else 0

@@ -68,6 +68,11 @@ class Registry:
     def remove(self, agent: str, *, workspace: str | None = None) -> None:
         self._workers.pop((agent, workspace), None)
 
+    def remove_all(self, agent: str) -> list[Library]:
+        """Forget an agent wherever it works; what it had open to look things up in."""
+        gone = [self._workers.pop(key) for key in [key for key in self._workers if key[0] == agent]]
+        return list({id(worker.library): worker.library for worker in gone}.values())
+
     def detach(self, workspace: str) -> None:
         """Forget what was only true in this workspace."""
         for key in [key for key in self._workers if key[1] == workspace]:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from agent_worker import identities, threads
-from agent_worker.agents import schedule
+from agent_worker.agents import leaving, schedule
 from agent_worker.agents.registry import MoreTools, Registry, Worker
 from agent_worker.agents.schedule import Ticker, Timer
 from agent_worker.backends.backend import Backend, Model
-from agent_worker.clock import Clock
+from agent_worker.clock import Clock, micros
 from agent_worker.definitions.agent import AgentDefinition, split_model
 from agent_worker.definitions.project import Project
 from agent_worker.definitions.schedule import Schedule
@@ -80,7 +80,7 @@ class Roster:
 
         Those whose definition is what it was are left alone, unless all are to be equipped `again`.
         """
-        admitted = await self._database.write(_enrol_all, project, quick or {})
+        admitted = await self._database.write(_enrol_all, project, quick or {}, now=micros(self._clock.now()))
         self._registry.keep_project(admitted.id, project)
         for name, definition in admitted.quick.items():
             id = admitted.agents[name]
@@ -211,9 +211,14 @@ class Roster:
             self.ticker.look_again()
 
 
-def _enrol_all(tx: Transaction, project: Project, quick: Mapping[str, AgentDefinition]) -> Admitted:
+def _enrol_all(tx: Transaction, project: Project, quick: Mapping[str, AgentDefinition], *, now: int) -> Admitted:
     id = identities.enrol_project(tx, root=str(project.root), name=project.definition.name)
     quick = {name: definition for name, definition in quick.items() if name not in project.agents}
+    for name in project.agents:
+        before = identities.known(tx, project=id, name=name)
+        if before is not None and before["kind"] == "ephemeral":  # whoever has a file now is somebody else
+            leaving.cancel_all(tx, before["id"], now=now)
+            leaving.erase(tx, before, now=now)
     agents = {name: identities.enrol(tx, project=id, name=name) for name in project.agents}
     agents |= {name: identities.enrol(tx, project=id, name=name, kind="ephemeral") for name in quick}
     return Admitted(id, project, agents, quick)

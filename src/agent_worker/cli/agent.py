@@ -32,9 +32,14 @@ def create(
     )
     if as_json:
         return tell_json(made)
-    click.echo(
-        f'{made["name"]} is there: {clean(made["file"])}\n  talk to it:  agent-worker ask {made["name"]} "hello"'
-    )
+    click.echo(f"{made['name']} is there: {clean(made['file'])}")
+    if made["found"]:
+        click.echo(
+            f"  it takes over the folder of an earlier {made['name']}, with its memory, notes and conversations:\n"
+            f"  {clean(made['found'])}\n"
+            f"  for a fresh start:  agent-worker agent delete {made['name']} --files"
+        )
+    click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
 
 
 @agent.command("list")
@@ -106,10 +111,13 @@ def _setting(text: str) -> tuple[str, Any]:
 
 @agent.command()
 @click.argument("name", shell_complete=agents)
-@click.option("--files", is_flag=True, help="Its memory, notes and conversations too.")
+@click.option("--files", is_flag=True, help="Its folder too: memory, notes, todos, conversations.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(name: str, files: bool, yes: bool) -> None:
-    """Delete an agent's definition."""
+    """Delete an agent: its definition, and its runs and conversations in the database.
+
+    Its folder stays unless you say --files. Its messages and documents in a workflow stay: they are the team's.
+    """
     if not yes:
         click.confirm(f"Delete {name}{' and all its files' if files else ''}?", abort=True)
     click.echo(call("DELETE", f"/agents/{part(name)}", files=files, project=here()))

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker import identities, limits, threads
 from agent_worker.address import canonical, check_name
-from agent_worker.agents import rescue, schedule
+from agent_worker.agents import leaving, rescue
 from agent_worker.agents.roster import Admitted
+from agent_worker.backends.programs.program import owner_of
+from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import agent_of
 from agent_worker.definitions.problems import validate
@@ -21,6 +23,7 @@ from agent_worker.definitions.project import AGENTS, PROJECT_FILES
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.errors import NotFound, Refused
+from agent_worker.mirror import HISTORY, Target
 from agent_worker.personal.pages import rewrite
 from agent_worker.service.messages import agent_id
 from agent_worker.service.office import Office
@@ -29,6 +32,7 @@ from agent_worker.storage.database import Row, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import Conflict
 from agent_worker.trust.powers import powers_of_agent
+from agent_worker.workspaces import workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Agent:
     kind: str = "project"
     file: str = ""
     unsafe: str = ""  #: what it may do that nothing holds it back from
+    found: str = ""  #: said once, when it was made: the folder of an earlier agent that it takes over
     label: str = ""  #: U reads what others wrote, S reaches what is sensitive, X changes things or reaches out
 
 
@@ -114,17 +119,34 @@ async def agent_create(
     `origin` names a quick agent that becomes a lasting one under the new name.
     """
     admitted = await office.project(project)
-    name = check_name(name or _free_name(admitted))
+    name = check_name(name or await _free_name(office, admitted))
     if canonical(name, admitted.agents):
         raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
     text = _written(admitted, name, origin, backend=backend, model=model, system=system)
+    definition = validate(AgentDefinition, parse_source(text, file=f"agent {name}"), defaults={})
+    before = await office.stage.database.read(identities.known, project=admitted.id, name=name)
+    found = ""
     if lasting:
+        found = await asyncio.to_thread(_folder_of, Root(admitted.project.root), definition.personal_dir)
+        if before is not None:  # its file was taken away by hand: who begins now is somebody else
+            await _take_leave(office, admitted, before, definition)
         await _write_file(office, admitted, name, text)
-    else:
-        await office.add_quick(
-            admitted, validate(AgentDefinition, parse_source(text, file=f"agent {name}"), defaults={})
+    elif before is not None:
+        raise Refused(
+            f"there was a lasting agent {name} here, and what it did is kept",
+            hint=f"choose another name, or let a new one take its place: agent-worker agent create {name}",
         )
-    return (await agent_info(office, name, project=str(admitted.project.root))).agent
+    else:
+        await office.add_quick(admitted, definition)
+    return replace((await agent_info(office, name, project=str(admitted.project.root))).agent, found=found)
+
+
+def _folder_of(root: Root, folder: str) -> str:
+    """The folder of an earlier agent, if there is anything in it."""
+    try:
+        return str(root.location(folder)) if list(root.list(folder)) else ""
+    except NotFound:
+        return ""
 
 
 def _written(admitted: Admitted, name: str, origin: str | None, **given: str | None) -> str:
@@ -154,8 +176,10 @@ async def _write_file(office: Office, admitted: Admitted, name: str, text: str) 
     await office.project(str(admitted.project.root))
 
 
-def _free_name(admitted: Admitted) -> str:
-    return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in admitted.agents)
+async def _free_name(office: Office, admitted: Admitted) -> str:
+    """One that no agent has, or had when its file was last seen."""
+    taken = set(admitted.agents) | {row["name"] for row in await office.stage.database.read(_names, admitted.id)}
+    return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in taken)
 
 
 @operation("PATCH", "/agents/{name}")
@@ -199,18 +223,42 @@ def _own_file(admitted: Admitted, name: str) -> tuple[str, str]:
 
 @operation("DELETE", "/agents/{name}")
 async def agent_delete(office: Office, name: str, project: str | None = None, files: bool = False) -> str:
-    """Remove an agent's definition; with `files`, its memory, notes and conversations too."""
+    """Remove an agent: its definition, its queue, its conversations and runs in the database.
+
+    With `files` its folder goes too: memory, notes, todos and conversations. What it said in a team's channel and wrote
+    into a team's documents is the team's, and stays; so do its costs, and backups that were made before.
+    """
     admitted = await office.project(project)
     found, file = _own_file(admitted, name)
     id, definition, root = admitted.agents[found], admitted.project.agents[found], Root(admitted.project.root)
-    await office.stage.database.write(_cancel_all, id, now=office.now())
-    await office.stage.supervisor.dismiss(id)
-    office.stage.registry.remove(id)
+    if rooms := await office.stage.database.read(workspace.at_work_with, id):
+        at = " and ".join(f"@{workspace.name_of(room)}" for room in rooms)
+        raise Refused(f"{found} takes part in {at}", hint=f"agent-worker stop @{workspace.name_of(rooms[0])}")
+    me = await office.stage.database.read(identities.identity, id)
+    logs = await office.stage.database.read(workspace.rooms_of, id) if files else []
     await asyncio.to_thread(root.remove, file)
+    await _take_leave(office, admitted, me, definition)
     if files:
-        await asyncio.to_thread(_remove_folder, root, definition.personal_dir)
+        await asyncio.to_thread(_remove_files, root, definition.personal_dir, logs)
     await office.project(str(admitted.project.root))
-    return f"{found} was deleted{' with its files' if files else '; its files are still there'}"
+    left = await asyncio.to_thread(_folder_of, root, definition.personal_dir)
+    return f"{found} was deleted" + (" with its files" if files else f"; its files are still in {left}" if left else "")
+
+
+async def _take_leave(office: Office, admitted: Admitted, me: Row, definition: AgentDefinition) -> None:
+    """Whatever of an agent is in this process, in the database, and with coding programs."""
+    stage, id = office.stage, me["id"]
+    await stage.database.write(leaving.cancel_all, id, now=office.now())
+    await stage.supervisor.dismiss(id)
+    await stage.mirror.flush()
+    stage.mirror.forget(Target(None, id))
+    for library in stage.registry.remove_all(id):
+        await asyncio.to_thread(library.close)
+    await stage.database.write(leaving.erase, me, now=office.now())
+    await stage.database.shed()
+    root = admitted.project.root
+    await asyncio.to_thread(lambda: stage.gate.withdraw(root, powers_of_agent(definition, root)))
+    await asyncio.to_thread(forget_sessions, stage.programs, owner_of(me["name"], root, me["name"]))
 
 
 @operation("POST", "/agents/{name}/{action}")
@@ -235,9 +283,16 @@ async def agent_set(
     return (await agent_info(office, name, project=str(admitted.project.root))).agent
 
 
-def _remove_folder(root: Root, folder: str) -> None:
+def _remove_files(root: Root, folder: str, logs: list[Row]) -> None:
     with contextlib.suppress(NotFound):
         root.remove_tree(folder)
+    for log in logs:
+        with contextlib.suppress(NotFound):
+            Root(Path(log["directory"])).remove(f"{HISTORY}/{log['name']}.jsonl")
+
+
+def _names(tx: Transaction, project: str) -> list[Row]:
+    return tx.all("select name from agent where project = :project and home = ''", project=project)
 
 
 def _agent(admitted: Admitted, row: Row) -> Agent:
@@ -279,11 +334,3 @@ def _queue(tx: Transaction, agent: str) -> list[Work]:
         Work(r["id"], LANES[r["lane"]], r["state"], r["source"], r["text"][:500], r["sender"], r["workspace"])
         for r in rows
     ]
-
-
-def _cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
-    for row in tx.all(
-        "select id from instruction where agent = :agent and state in ('queued', 'running', 'waiting')", agent=agent
-    ):
-        rescue.cancel(tx, row["id"], reason="its agent was deleted", now=now)
-    schedule.clear_agent(tx, agent)

@@ -57,6 +57,10 @@ class Database(Protocol):
         """A copy of everything as of one moment, and of these files of the home. Nobody waits for it."""
         ...
 
+    async def shed(self) -> None:
+        """Leave no copy of what was deleted in the files of the database, as far as nobody reads them just now."""
+        ...
+
     def redact(self, text: str) -> str:
         """As it may be kept, in the database or in a file: without secrets."""
         ...

@@ -62,6 +62,7 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
         connection.pragma("journal_size_limit", WAL_KEPT)
         connection.pragma("synchronous", "full")
         connection.pragma("foreign_keys", True)
+        connection.pragma("secure_delete", True)  # what was deleted is not left between the rows
     else:
         connection.pragma("query_only", True)
     return connection
@@ -115,6 +116,22 @@ class SqliteDatabase:
         if self._path == ":memory:":
             raise Refused("this database is kept in memory: there is nothing to back up", hint="use the daemon")
         await asyncio.to_thread(self._apart, lambda connection: copy(connection, target, files))
+
+    async def shed(self) -> None:
+        if self._path != ":memory:":
+            await asyncio.to_thread(self._begin_log_anew)
+
+    def _begin_log_anew(self) -> None:
+        """The log still has what pages said before: written over from its beginning, it has not."""
+        connection = connect(self._path, write=True, vfs=self._vfs)
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (apsw.BusyError, apsw.LockedError):
+            pass  # somebody reads all the time: the log begins anew by itself
+        except _DISK as error:
+            raise self._judge(error) from error
+        finally:
+            connection.close()
 
     async def check(self) -> None:
         if self._path != ":memory:":

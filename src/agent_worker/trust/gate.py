@@ -37,6 +37,11 @@ class Gate:
         if not self.is_open:
             self._store(root).approve(tuple(powers))
 
+    def withdraw(self, root: Path, powers: Iterable[Power]) -> None:
+        """Whoever had them is gone: the next one is asked about again."""
+        if not self.is_open:
+            self._store(root).withdraw(tuple(powers))
+
     def _store(self, root: Path) -> TrustStore:
         if root not in self._stores:
             self._stores[root] = TrustStore(self._home, root, clock=self._clock)

@@ -8,7 +8,7 @@ Synchronous: call it in a thread. Above: whoever starts a workflow or equips an 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -101,14 +101,32 @@ class TrustStore:
     def approve(self, powers: Iterable[Power]) -> None:
         """The user said yes, or it was us who wrote this for the user."""
         wanted, now = tuple(powers), self._clock.now().isoformat()
-        if not wanted:
-            return
+
+        def add(approvals: _Approvals) -> None:
+            approvals.when |= {power.digest: now for power in wanted}
+            approvals.texts |= {_key(power): _kept(power) for power in wanted}
+
+        if wanted:
+            self._change(add)
+
+    def withdraw(self, powers: Iterable[Power]) -> None:
+        """Whoever had them is gone."""
+        gone = tuple(powers)
+
+        def take(approvals: _Approvals) -> None:
+            for power in gone:
+                approvals.when.pop(power.digest, None)
+                approvals.texts.pop(_key(power), None)
+
+        if gone:
+            self._change(take)
+
+    def _change(self, change: Callable[[_Approvals], None]) -> None:
         for _ in range(_TRIES):
             everything, expected = self._all()
             approvals = everything.pop(self._project, _Approvals())
             everything[self._project] = approvals  # to the end: seen last
-            approvals.when |= {power.digest: now for power in wanted}
-            approvals.texts |= {_key(power): _kept(power) for power in wanted}
+            change(approvals)
             if self._written(_rendered(everything), expected):
                 return
         raise Refused(f"{FILE} is changed by somebody else all the time")

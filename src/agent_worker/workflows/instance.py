@@ -25,7 +25,7 @@ from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.events import Bus
 from agent_worker.failpoints import failpoint
-from agent_worker.mirror import Mirror, Target, last_seq
+from agent_worker.mirror import HISTORY, Mirror, Target, last_seq
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.storage.space import Space
@@ -266,7 +266,7 @@ async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, 
     if (await stage.database.read(workspace.get, id))["seq"] < said < FARTHEST:
         await stage.database.write(workspace.begin_at, id, said)
     for name, agent in members.items():
-        talked = await asyncio.to_thread(last_seq, root, f"history/{name}.jsonl", dated=False)
+        talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
         if await stage.database.read(threads.last_seq, agent, id) < talked < FARTHEST:
             await stage.database.write(threads.restore, agent, id, (), seq=talked)
 
@@ -295,7 +295,7 @@ def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str
     root = Root(directory)
     stage.mirror.watch(Target(id, None), root, archive.CHANNEL)
     for name, agent in members.items():
-        stage.mirror.watch(Target(id, agent), root, f"history/{name}.jsonl")
+        stage.mirror.watch(Target(id, agent), root, f"{HISTORY}/{name}.jsonl")
 
 
 def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]) -> Room:

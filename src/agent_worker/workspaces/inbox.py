@@ -115,3 +115,8 @@ def trace(tx: Transaction, message: str) -> list[Row]:
             where d.message = :message order by a.name""",
         message=message,
     )
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """The agent is gone; the messages are its team's."""
+    tx.run("delete from delivery where agent = :agent", agent=agent)

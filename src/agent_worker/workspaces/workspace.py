@@ -212,6 +212,42 @@ def seen(tx: Transaction, workspace: str, agent: str) -> int:
     return int(row["seen"]) if row else 0
 
 
+def name_of(room: Row) -> str:
+    """As people call it."""
+    return str(room["workflow"] if room["tag"] == "main" else f"{room['workflow']}:{room['tag']}")
+
+
+def at_work_with(tx: Transaction, agent: str) -> list[Row]:
+    """Rooms in which this agent takes part now, or will once their host is back."""
+    return tx.all(
+        """select w.* from member m join workspace w on w.id = m.workspace
+            where m.agent = :agent and w.state in ('running', 'left') order by w.workflow, w.tag""",
+        agent=agent,
+    )
+
+
+def unseat(tx: Transaction, agent: str) -> None:
+    """The agent is gone. An office that a team gave it is vacant: the next one of its name was not elected."""
+    for office, chosen in (("document_owner", "and owner_named = 0"), ("coordinator", "")):
+        tx.run(
+            f"""update workspace set {office} = ''
+                 where {office} <> '' {chosen} and exists (
+                   select 1 from member m
+                    where m.workspace = workspace.id and m.agent = :agent and m.name = workspace.{office})""",
+            agent=agent,
+        )
+    tx.run("delete from member where agent = :agent", agent=agent)
+
+
+def rooms_of(tx: Transaction, agent: str) -> list[Row]:
+    """Where this agent has, or had, a seat: the name it has there, and where the files are."""
+    return tx.all(
+        """select m.name, w.directory from member m join workspace w on w.id = m.workspace
+            where m.agent = :agent and w.directory <> ''""",
+        agent=agent,
+    )
+
+
 def get(tx: Transaction, workspace: str) -> Row:
     row = tx.one("select * from workspace where id = :workspace", workspace=workspace)
     if row is None:
@@ -324,6 +360,8 @@ def erase(tx: Transaction, workspace: str) -> None:
         "update workspace set state = 'archived', given = '{}', ended_at = null where id = :workspace",
         workspace=workspace,
     )
+    # Not only for whoever looks on: the last event tells the next start how far the database must go.
+    tx.tell(WorkspaceChanged(workspace=workspace, state="archived"))
 
 
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:

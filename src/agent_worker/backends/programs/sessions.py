@@ -7,8 +7,10 @@ the same way, and its answer opens the next prompt. Knows no process and no prot
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
 from agent_worker.tools.tool import Call
@@ -34,6 +36,12 @@ class Session:
         usage = usage or Usage()
         raw = json.dumps({"program": self.program, "session": self.id, "usd": self.charged + (usage.usd or 0.0)})
         return Reply(calls=(call,) if call else (), usage=usage, raw=raw, more=True)
+
+
+def forget_sessions(programs: Path | None, owner: str) -> None:
+    """What any program kept for an agent from run to run, in the folder that was its own."""
+    for folder in programs.glob(f"*/{owner}") if programs else ():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def session_of(past: Sequence[PastStep], program: str) -> Session:

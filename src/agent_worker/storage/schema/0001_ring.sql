@@ -307,9 +307,11 @@ create table audit (
   deed text not null,
   about text not null,
   before text not null,                     -- JSON: what stood there
+  salt text not null,                       -- '' once the words went with their agent
+  words text not null,                      -- SHA-256 of salt, about and before
   run text not null,
   at bigint not null,
-  seal text not null                        -- SHA-256 over the seal before and this entry
+  seal text not null                        -- SHA-256 over the seal before and this entry, words as their hash
 );
 create index audit_of on audit(agent, at);
 create index audit_run on audit(run, deed);
