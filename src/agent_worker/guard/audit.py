@@ -18,7 +18,17 @@ from typing import Literal
 from agent_worker.storage.database import Row, Transaction
 
 Deed = Literal[
-    "remembered", "forgot", "learned", "noted", "planned", "asked", "told", "denied", "edited", "reverted", "released",
+    "remembered",
+    "forgot",
+    "learned",
+    "noted",
+    "planned",
+    "asked",
+    "told",
+    "denied",
+    "edited",
+    "reverted",
+    "released",
     "deleted",
 ]
 PAGE = 1000
