@@ -281,6 +281,13 @@ async def test_a_team_that_is_stopped_leaves_no_proposal_open(team: Team) -> Non
     assert await team.attention() == []
 
 
+async def test_Q10_a_team_that_is_stopped_does_not_begin_what_waited_for_a_vote(team: Team) -> None:
+    await propose(team, by="user", then=(("@alice begin", ()),))
+    await team.room.stop()
+    assert (await found(team)).state == "cancelled"
+    assert "@alice begin" not in await team.texts()
+
+
 async def test_whatever_is_done_in_whatever_order_each_proposal_has_one_end(team: Team) -> None:
     """Two thousand random acts; most are refused, none leaves anything half done."""
     chance, names = random.Random(12), ("alice", "bob", "carol", "user")
@@ -396,6 +403,24 @@ async def test_an_assignment_gives_the_winner_the_task(team: Team) -> None:
     assert (work["agent"], work["state"]) == (team.id_of("carol"), "queued")
 
 
+async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> None:
+    await propose(team, Wish("Who leads?", type="election", role="coordinator", voters=["bob"]), by="user")
+    left = {name: agent for name, agent in team.room.members.items() if name != "carol"}
+    await team.write(workspace.seat_members, team.room.id, left)
+    await vote(team, "bob", "carol")
+    assert (await team.read(workspace.get, team.room.id))["coordinator"] == ""
+    assert (await decisions(team))[0].endswith("carol is no member any more, so nothing changes.")
+
+
+async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(team: Team) -> None:
+    await propose(team, Wish("Who writes?", type="election", role="document_owner"), vote="bob")
+    await team.write(lambda tx: tx.run("update workspace set document_owner = 'carol', owner_named = 1"))
+    await vote(team, "bob", "bob")
+    await vote(team, "carol", "bob")
+    assert (await team.read(workspace.get, team.room.id))["document_owner"] == "carol"
+    assert "The workflow names carol as owner" in (await decisions(team))[0]
+
+
 async def test_advice_changes_nothing(team: Team) -> None:
     wish = Wish("Who leads?", type="election", role="coordinator", voters=["bob"], binding=False)
     await propose(team, wish)
@@ -471,6 +496,35 @@ async def test_a_file_gets_it_once_even_if_the_host_dies_in_between(tmp_path: Pa
         assert (team.room.directory / "documents" / "decisions.md").read_text() == written
 
 
+async def test_D4_minutes_that_cannot_be_written_come_with_the_next_decision(tmp_path: Path) -> None:
+    workflow = "workspace: { provider: file, bind: ./room/ }\n"
+    async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
+        assert team.room.directory is not None
+        minutes = team.room.directory / "documents" / "decisions.md"
+        minutes.mkdir(parents=True)  # no document can be written there
+        await propose(team, Wish("Question 1?", voters=["user"]))
+        await vote(team, "user", "yes")
+        await team.still()
+        minutes.rmdir()
+        await propose(team, Wish("Question 2?", voters=["user"]))
+        await vote(team, "user", "yes", 2)
+        await team.still()
+        assert [minutes.read_text().count(f"## {n}. Question {n}?") for n in (1, 2)] == [1, 1]
+
+
+async def test_I5_minutes_that_cannot_be_written_do_not_keep_a_team_from_stopping(tmp_path: Path) -> None:
+    workflow = "workspace: { provider: file, bind: ./room/ }\n"
+    async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
+        assert team.room.directory is not None
+        (team.room.directory / "documents" / "decisions.md").mkdir(parents=True)
+        await propose(team, Wish("Question 1?", voters=["user"]))
+        await vote(team, "user", "yes")
+        await team.still()
+        await team.room.stop()
+        (room,) = await team.rows("select state from workspace")
+        assert room["state"] == "stopped"
+
+
 async def test_a_persons_remark_in_decisions_md_stays(tmp_path: Path) -> None:
     workflow = "workspace: { provider: file }\n"
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
@@ -508,6 +562,18 @@ async def test_M12_a_member_that_came_later_has_no_vote_and_changes_no_quorum(te
             deciding.cast, team.room.id, 1, "tree", by=Voter("puppet", team.id_of("alice")), now=team.now()
         )
     assert (await found(team)).rules.quorum == 3
+
+
+async def test_M14_another_agent_with_the_name_of_a_voter_has_no_vote(team: Team) -> None:
+    await propose(team)
+    with pytest.raises(Refused, match="bob has no vote"):
+        await team.write(deciding.cast, team.room.id, 1, "tree", by=Voter("bob", team.id_of("alice")), now=team.now())
+
+
+async def test_M12_a_vote_that_comes_after_the_time_and_before_the_end_does_not_count(team: Team) -> None:
+    made = await propose(team)
+    with pytest.raises(Refused, match="the time of proposal 1 is up"):
+        await team.write(deciding.cast, team.room.id, 1, "tree", by=voter(team, "bob"), now=made.expires_at)
 
 
 async def test_M12_proposals_are_capped(team: Team) -> None:

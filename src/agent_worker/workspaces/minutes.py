@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from agent_worker.clock import Clock, from_micros
-from agent_worker.errors import BadInput, Stale
+from agent_worker.errors import BadInput, Refused, Stale
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.workspaces import documents, proposals, workspace
 from agent_worker.workspaces.documents import Author, Documents
@@ -39,7 +39,7 @@ async def file_pending(database: Database, clock: Clock, room: str | None = None
             pass  # a person edited it at this very moment: both are kept, and attention says so
         except BadInput as error:  # it has grown past what a document holds
             log.warning("%s of %s: %s", DOCUMENT, place["workflow"], error.message)
-        except OSError:
+        except (OSError, Refused):  # the others do not wait for it, nor does whoever stops the team
             log.exception("%s of %s could not be written", DOCUMENT, place["workflow"])
             continue
         await database.write(proposals.mark_recorded, proposal.id)

@@ -1,0 +1,120 @@
+"""How work begins and goes on: who pays for it, what stops it and what does not, and what an earlier run has left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.hands import TERMS, by_hand, hands_of
+from tests.teams import Team, open_team
+
+from agent_worker import identities, instructions
+from agent_worker.agents import assignments, endings, rescue
+from agent_worker.agents.assignments import Suspect
+from agent_worker.backends.backend import Reply, Usage
+from agent_worker.backends.mock import fails
+from agent_worker.clock import TestClock
+from agent_worker.errors import Transient
+from agent_worker.instructions import Ageing, Lane
+from agent_worker.limits import Limits, Reached
+from agent_worker.steps import Place
+from agent_worker.tools.tool import Call, Desk, tool
+
+AGEING = Ageing()
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    """Nobody takes the work but the test."""
+    async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
+        await team.engine.stage.supervisor.stop()
+        yield team
+
+
+@tool
+async def knock(desk: Desk) -> str:
+    """Reach outside."""
+    return "knocked"
+
+
+async def test_Q3_work_that_died_twice_is_taken_only_by_one_who_is_alone(team: Team) -> None:
+    await team.post("user", "@alice go")
+    for died in range(2):
+        job = await by_hand(team, owner=f"host {died}")
+        await team.write(rescue.recover, "another host", now=team.now())
+        assert (await team.rows("select state from run where id = :id", id=job.run)) == [{"state": "lost"}]
+        await team.write(lambda tx: tx.run("update workspace set state = 'running'"))
+    fence = await team.write(identities.claim, team.id_of("alice"), "me")
+    how = {"now": team.now(), "ageing": AGEING}
+    assert await team.write(assignments.begin, fence, lambda _: TERMS, **how) == Suspect()
+    taken = await team.write(assignments.begin, fence, lambda _: TERMS, alone=True, **how)
+    assert taken.lead.text == "@alice go"
+
+
+async def test_L2_requests_that_are_answered_together_are_each_counted(team: Team) -> None:
+    receipts = [await team.post("user", f"@alice {n}") for n in range(3)]
+    job = await by_hand(team)
+    assert len(job.taken) == 3
+    rows = await team.rows("select key, runs from tally where scope = 'root'")
+    assert {row["key"]: row["runs"] for row in rows} == {receipt.id: 1 for receipt in receipts}
+
+
+async def test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin(team: Team) -> None:
+    await team.post("user", "@alice go")
+    once = replace(TERMS, limits=Limits(runs_per_root=1, usd_per_root=1.0))
+    job = await by_hand(team)
+    cheap, dear = Reply("a step", usage=Usage(usd=0.5)), Reply("another", usage=Usage(usd=0.5))
+    assert await team.write(assignments.keep_step, job, 0, cheap, once, now=team.now()) is None
+    reached = await team.write(assignments.keep_step, job, 1, dear, once, now=team.now())
+    assert "1.00 USD were spent on one request" in reached.reason
+
+
+async def test_Q8_a_pause_that_two_meet_at_once_is_told_once(team: Team) -> None:
+    await team.post("user", "@alice @bob go")
+    stop = Reached("limit reached: two much", "place")
+    for job in [await by_hand(team, name) for name in ("alice", "bob")]:
+        await team.write(endings.stop_at_limit, job, stop, now=team.now())
+    assert [text for text in await team.texts() if "Paused" in text] == [
+        "Paused: limit reached: two much. Resume to grant a new allowance."
+    ]
+    assert [sort for sort, _ in await team.attention()] == ["limit", "limit"], "a person may lift each of them"
+
+
+async def test_Q5_a_call_that_had_only_begun_has_no_result_for_the_next_run(team: Team) -> None:
+    await team.post("user", "@alice go")
+    job = await by_hand(team)
+    hands = hands_of(team, job, knock)
+    made, begun = Call("c1", "knock", {}), Call("c2", "knock", {})
+    await hands.keep(0, Reply("", calls=(made, begun)))
+    await hands.call(0, made)
+    await team.write(hands._start, Place(job.lead.work, 0, begun.id), begun, knock)  # and here it died
+    await team.write(endings.put_back, job, why="stopping", now=team.now(), ageing=AGEING)
+    (step,) = (await by_hand(team)).past
+    assert set(step.results) == {"c1"}
+
+
+async def test_O3_work_gives_way_neither_to_its_equals_nor_to_what_cannot_begin_yet(team: Team) -> None:
+    async def gives_way(lane: Lane) -> bool:
+        waits: bool = await team.write(
+            instructions.waiting_above, team.id_of("alice"), lane, now=team.now(), ageing=AGEING
+        )
+        return waits
+
+    await team.post("user", "for alice", to="alice")
+    assert not await gives_way(Lane.NORMAL), "equals wait their turn"
+    assert await gives_way(Lane.BACKGROUND)
+    job = await by_hand(team)
+    await team.write(endings.retry_later, job, Transient("later"), wait=60, counts=True, now=team.now())
+    assert not await gives_way(Lane.BACKGROUND), "it cannot begin before a minute has passed"
+
+
+async def test_L3_runs_that_fail_are_runs_that_produce_nothing(tmp_path: Path) -> None:
+    async with open_team(tmp_path, "alice", clock=TestClock()) as team:
+        team.backends["alice"].then(*[fails("permanent")] * 5)
+        for n in range(6):
+            await team.post("user", f"@alice {n}")
+            await team.still()
+        (room,) = await team.rows("select paused from workspace")
+        assert "5 runs in a row produced nothing new" in room["paused"]
