@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from tests.repositories import Repository
 
 from agent_worker.definitions.remote import Fetched, is_remote, looks_like, parse_remote
 from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.processes.git import environment
 from agent_worker.storage.files import Root
 from agent_worker.workflows import remote
-from agent_worker.workflows.remote import Remotes, environment
+from agent_worker.workflows.remote import Remotes, credentials
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 FLOW = "agents: { ann: { backend: mock } }\nkickoff: '@ann hello'\n"
@@ -225,14 +227,13 @@ async def test_a_tag_is_the_commit_it_stands_for_and_one_that_is_a_branch_too_is
 
 def test_G5s_a_token_goes_to_its_own_host_only_and_is_no_word_of_a_command() -> None:
     given = {"PATH": "/bin", "GITHUB_TOKEN": "ghp_canary", "AWS_SECRET_ACCESS_KEY": "canary"}
-    ours = environment(parse_remote("git+file:///srv/r@main//x.yaml"), Path("/tmp/x"), given)
-    assert "canary" not in json.dumps(ours)
-    github = environment(parse_remote("github:o/r@main/x.yaml"), Path("/tmp/x"), given)
+    assert credentials(parse_remote("git+file:///srv/r@main//x.yaml"), given) == {}
+    assert "canary" not in json.dumps(environment(Path("/tmp/x"), source=given))
+    github = credentials(parse_remote("github:o/r@main/x.yaml"), given)
     kept = [name for name, value in github.items() if "Basic" in value]
     assert kept == ["GIT_CONFIG_VALUE_0"]
     assert github["GIT_CONFIG_KEY_0"] == "http.https://github.com/.extraHeader"
     assert base64.b64decode(github["GIT_CONFIG_VALUE_0"].split()[-1]) == b"x-access-token:ghp_canary"
-    assert github["GIT_ALLOW_PROTOCOL"] == "https"
     assert "ghp_canary" not in json.dumps(github)
     assert not any(word in parse_remote("github:o/r@main/x.yaml").url for word in ("canary", "@"))
 
@@ -282,9 +283,10 @@ async def test_G6s_a_slow_other_side_is_given_up(
     repository: Repository, remotes: Remotes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(remote, "TIME", 0.3)
+    real = shutil.which("git")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "git").write_text("#!/bin/sh\nsleep 60\n")
+    (tmp_path / "bin" / "git").write_text(f'#!/bin/sh\n[ "$1" = ls-remote ] && sleep 60\nexec {real} "$@"\n')
     (tmp_path / "bin" / "git").chmod(0o755)
     with pytest.raises(Refused, match="was given up"):
         await fetch(remotes, repository.source("flows/review.yaml"))

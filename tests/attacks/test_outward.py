@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +13,7 @@ from typing import Any
 import pytest
 from tests.shells.served import Served, eventually, served
 
-from agent_worker.definitions.remote import parse_remote
-from agent_worker.workflows.remote import SETTINGS, environment
+from agent_worker.processes.git import Repository
 
 KEY = "canary-of-the-provider"
 STATUSES = (301, 302, 303, 307, 308)
@@ -133,13 +130,12 @@ def test_N3_whatever_the_kind_of_redirect(daemon: Served, guide: Host, thief: Ho
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_N3_git_as_we_start_it_does_not_follow(tmp_path: Path, guide: Host, thief: Host, status: int) -> None:
+async def test_N3_git_as_we_start_it_does_not_follow(tmp_path: Path, guide: Host, thief: Host, status: int) -> None:
     """On the wire it may only speak https or to a directory; here it may speak http, which changes nothing else."""
     guide.status = status
-    chosen = environment(parse_remote("github:o/r@main/x.yaml"), tmp_path, {"PATH": os.environ["PATH"]})
-    command = ["git", *SETTINGS, "ls-remote", f"{guide.url}/o/r.git"]
-    done = subprocess.run(command, env=chosen | {"GIT_ALLOW_PROTOCOL": "http"}, capture_output=True, text=True)
-    assert done.returncode != 0
+    ours = Repository.make(tmp_path / "ours.git")
+    done = await ours.run("ls-remote", f"{guide.url}/o/r.git", protocol="http")
+    assert done.exit_code != 0
     assert guide.heard[-1][0].startswith("/o/r.git")
     assert thief.heard == []
 

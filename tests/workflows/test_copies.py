@@ -187,6 +187,6 @@ async def test_what_an_agent_does_to_its_repository_cannot_make_us_run_anything(
     (copy.files / ".gitattributes").write_text("* filter=x diff=x\n")
     (copy.files / "app.py").write_text("print('new')\n")
     assert (await copy.changes()).files == (".gitattributes", "app.py")
-    assert await copy.keep("test/alice")
+    assert await copy.keep(await copy.changes(), "test/alice")
     await copy.remove()
     assert not bait.exists()

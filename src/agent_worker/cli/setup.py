@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
@@ -210,10 +209,12 @@ def _sandbox() -> Check:
 
 
 def _git() -> Check:
-    """Only to fetch workflows and skills. Older ones have holes in what we do not use: checkouts and submodules."""
-    if shutil.which("git") is None:
-        return "git", True, "not installed: nothing can be fetched from repositories", ""
-    words = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False).stdout.split()
+    """To fetch workflows and skills, and for working copies. Older ones have holes in what we do not use."""
+    from agent_worker.processes.git import version as version_of_git
+
+    words = version_of_git().split()
+    if not words:
+        return "git", True, "not installed: nothing can be fetched from repositories, and no copies of them made", ""
     version = tuple(int(part) for part in words[2].split(".")[:3] if part.isdigit()) if len(words) > 2 else ()
     old = f", older than {'.'.join(map(str, SAFE_GIT))}: update it" if version < SAFE_GIT else ""
     return "git", True, f"{'.'.join(map(str, version))}{old}", ""

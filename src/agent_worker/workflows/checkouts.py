@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC
 
 from agent_worker.clock import Clock, from_micros, micros
@@ -59,7 +59,7 @@ class Checkouts:
         self._unlisten()
         for copy in self._copies.values() if remove else ():
             try:
-                await copy.keep(self._ref(copy))
+                await copy.keep(await copy.changes(), self._ref(copy))
             except AgentWorkerError as error:  # then it stays where it is: better twice than lost
                 log.warning("the working copy of %s is left in place: %s", copy.agent, error.message)
                 continue
@@ -76,9 +76,9 @@ class Checkouts:
         await self._leaves(agent, self._room)
         try:
             changes = await copy.changes()
-            if not changes.files or changes == self._told.get(agent):
+            if changes == self._told.get(agent, Changes((), "")):
                 return
-            kept = await copy.keep(self._ref(copy))
+            kept = await copy.keep(changes, self._ref(copy))
             self._told[agent] = changes
             now = micros(self._clock.now())
             await self._database.write(_tell, self._room, _sentence(copy.agent, changes, kept), changes.patch, now=now)
@@ -91,10 +91,17 @@ class Checkouts:
 
 def _sentence(agent: str, changes: Changes, kept: str) -> str:
     count = len(changes.files)
-    more = f" and {count - NAMED} more" if count > NAMED else ""
-    named = ", ".join(changes.files[:NAMED]) + more
     take = f"git merge {kept}" if kept.startswith(REFS) else f"git apply {kept}"
-    return f"{agent} changed {count} file{'s' if count > 1 else ''} in its own copy: {named}. To take it over: {take}"
+    changed = f"changed {count} file{'s' if count > 1 else ''} in its own copy: {_listed(changes.files, ', ')}"
+    said = [f"{agent} {changed}. To take it over: {take}" if count else f"{agent} changed nothing that can be kept."]
+    if changes.notes:
+        said.append(f"Not taken as Git would: {_listed(changes.notes, '; ')}")
+    return "\n".join(said)
+
+
+def _listed(names: Sequence[str], separator: str) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return separator.join(names[:NAMED]) + more
 
 
 def _tell(tx: Transaction, room: str, text: str, patch: str, *, now: int) -> None:

@@ -1,43 +1,66 @@
 """Working copies: an agent with `isolate: worktree` edits a checkout of its own, one for each workspace.
 
-The copy is a local clone at the project's HEAD (or the files, where there is no Git), so the agent may do with its
-`.git` what it likes. What it changed is told by a second, bare repository beside the copy that no agent writes to: Git
-obeys what it finds in a repository, so we never run it on one an agent could have prepared. Before a copy is removed
-its state is kept in the project's repository as a ref, or as a patch where there is none.
+The copy is a checkout of the project's HEAD with a repository of its own (or just the files, where there is no Git),
+so the agent may do with its `.git` what it likes: we never run Git there, nor in the project. Beside the copy we
+only remember the commit where it began; what was changed since is found by `trees`, which opens neither repository.
+Before a copy is removed its state is kept in the project's repository as a ref, or as a patch where there is none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_worker.errors import Refused
-from agent_worker.processes.child import run_command
-from agent_worker.processes.environment import safe_environment
+from agent_worker.errors import NotFound, Refused
+from agent_worker.processes.git import BYTE_FOR_BYTE, Done, Repository
+from agent_worker.storage.files import Root
+from agent_worker.storage.scratch import scratch
 from agent_worker.trust.shown import one_line
+from agent_worker.workflows import trees
+from agent_worker.workflows.repositories import find, opened, take_shallow
+from agent_worker.workflows.walk import Seen
 
 FOLDER = "copies"
 REFS = "refs/agent-worker"
-TIME = 120.0
-PERSONAL = ".agents/*/**"  #: memories and notes of agents: not in a copy, and not in what it changed
 LARGEST_PATCH = 4 * 1024 * 1024  #: that is offered; more is only counted
 LARGEST_PROJECT = 256 * 1024 * 1024  #: of one without Git, which is copied file by file
 
-_SETTINGS = (
-    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "safe.directory=*"),
-    *("-c", "user.name=agent-worker", "-c", "user.email=agent-worker@localhost", "-c", "commit.gpgSign=false"),
-    *("-c", "submodule.recurse=false", "-c", "gc.auto=0", "-c", "core.quotePath=false", "-c", "core.autocrlf=false"),
-    *("-c", "init.defaultBranch=main", "-c", "advice.detachedHead=false"),
-)
+_PERSONAL = r"\.agents/[^/]+/"  # memories and notes of agents: not in a copy, and not in what it changed
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HASHES = {40: "sha1", 64: "sha256"}  # by the length of an id
+#: The agent's repository: ours in nothing but that files are taken byte for byte.
+_CONFIG = """\
+[core]
+\trepositoryFormatVersion = {version}
+\tbare = false
+\tlogAllRefUpdates = true
+\tautocrlf = false
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     files: tuple[str, ...]
     patch: str  #: '' when it is too large to be offered
+    notes: tuple[str, ...] = ()  #: what the person should know: what was left out, and why
+    commit: str = field(default="", compare=False)  #: '' when nothing was changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Began:
+    """Where a copy began, opened to compare with."""
+
+    commit: str
+    git: Repository
+    objects: Path  #: where what is new is stored
+    in_git: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,7 @@ class Copy:
     agent: str  #: name
     project: Path
     place: Path  #: the folder of all copies of a workspace
+    _ids: dict[Seen, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def files(self) -> Path:
@@ -54,116 +78,185 @@ class Copy:
         return self.place / self.agent
 
     @property
-    def _record(self) -> Path:
-        return self.place / ".base" / f"{self.agent}.git"
+    def _root(self) -> Root:
+        """The same place, to which no link leads."""
+        return Root(self.project).beneath(self.place.relative_to(self.project).as_posix())
+
+    @property
+    def _record(self) -> str:
+        return f".base/{self.agent}"
 
     async def prepare(self) -> None:
         """Make it, unless it is there: then its agent goes on where it was."""
-        if self._record.exists() and self.files.exists():
+        if await asyncio.to_thread(self._is_there):
             return
         await asyncio.to_thread(self._clear)
-        try:
-            if await self._project_head():
-                await self._clone()
-            else:
-                await self._take_files()
-        except BaseException:
-            await asyncio.to_thread(self._clear)
-            raise
+        with scratch("copy") as place:
+            found = await find(self.project, place=place)
+            source = await opened(place / "source.git", found, place=place) if found else None
+            head = await source.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if source else None
+            try:
+                if source and head and not head.exit_code:
+                    await self._clone(source, _text(head), place)
+                else:
+                    await self._take_files(place)
+            except BaseException:
+                await asyncio.to_thread(self._clear)
+                raise
 
     async def changes(self) -> Changes:
         """What is different from where it began, files it added included."""
-        tree = await self._tree()
-        names = await self._own("diff", "--name-only", "--no-renames", "-z", "base", tree)
-        files = tuple(filter(None, names.split("\0")))
-        patch = self._record / "patch"
-        await self._own("diff", "--binary", "--no-ext-diff", "--no-textconv", f"--output={patch}", "base", tree)
-        return Changes(files, await asyncio.to_thread(_text_of, patch))
+        async with self._opened() as began:
+            return await self._changes(began)
 
-    async def keep(self, name: str) -> str:
-        """Put its state where it outlives the copy; where that is, or '' when nothing was changed."""
-        if not (await self.changes()).files:
+    async def keep(self, changes: Changes, name: str) -> str:
+        """Put these where they outlive the copy; where that is, or '' when nothing was changed."""
+        if not changes.commit:
             return ""
-        if not await self._project_head():
-            kept = self.place / f"{name.replace('/', '-')}.patch"
-            await asyncio.to_thread(shutil.copyfile, self._record / "patch", kept)
-            return str(kept)
-        commit = await self._own(
-            "commit-tree", "-p", "base", "-m", f"What {self.agent} had changed", await self._tree()
-        )
-        ref = f"{REFS}/{name}"
-        await _git(self.project, "fetch", "--quiet", "--no-tags", str(self._record), f"+{commit}:{ref}")
-        return ref
+        async with self._opened() as began:
+            if not began.in_git:
+                kept = f"{name.replace('/', '-')}.patch"
+                patch = await _patch(began, changes.commit)
+                await asyncio.to_thread(self._root.replace, kept, patch)
+                return str(self.place / kept)
+            ref = f"{REFS}/{name}"
+            _text(await began.git.run("check-ref-format", ref))
+            # Not by Git: it would have to open the project's repository, where a hook hears of every ref.
+            await asyncio.to_thread(Root(began.objects.parent).replace, ref, f"{changes.commit}\n")
+            return ref
 
     async def remove(self) -> None:
         await asyncio.to_thread(self._clear)
 
     # --- how
 
-    async def _clone(self) -> None:
-        head = await self._project_head()
-        await _git(self.place, "clone", "--quiet", "--local", "--no-hardlinks", str(self.project), str(self.files))
-        await _git(self.files, "checkout", "--quiet", "-B", f"agent/{self.agent}", head)
-        await _git(self.place, "clone", "--quiet", "--bare", "--shared", str(self.project), str(self._record))
-        await self._own("update-ref", "refs/heads/base", head)
-        await self._own("read-tree", "base")
-        await asyncio.to_thread(self._take_out_personal)
+    async def _changes(self, began: _Began) -> Changes:
+        base = await trees.files_of(began.git, began.commit)
+        without = re.compile(_PERSONAL.encode())
+        found = await trees.difference(began.git, self.files, base, without=without, ids=self._ids)
+        if not found.paths:
+            return Changes((), "", _notes(found))
+        message = f"What {self.agent} had changed"
+        made = await trees.commit(
+            began.git, self.files, found, base=began.commit, message=message, objects=began.objects
+        )
+        patch = await _patch(began, made)
+        shown = patch.decode(errors="replace") if len(patch) <= LARGEST_PATCH else ""
+        return Changes(tuple(map(_shown, found.paths)), shown, _notes(found), made)
 
-    async def _take_files(self) -> None:
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[_Began]:
+        began = (await asyncio.to_thread(self._root.read_text, f"{self._record}/commit")).strip()
+        if not _ID.fullmatch(began):
+            raise Refused(f"{self.files} does not say where it began", hint="stop the workflow and remove the folder")
+        with scratch("copy") as place:
+            own = self._root.location(self._record) / "objects"
+            in_git = not await asyncio.to_thread(self._root.exists, f"{self._record}/objects")
+            found = await find(self.project, place=place) if in_git else None
+            if in_git and found is None:
+                raise NotFound(f"{self.project} is no Git repository any more")
+            objects = found.objects if found else own
+            git = Repository.make(place / "own.git", hash=_HASHES[len(began)], borrow=[objects])
+            if found:
+                take_shallow(git, found)
+            yield _Began(began, git, objects, in_git)
+
+    async def _clone(self, source: Repository, head: str, place: Path, *, with_git: bool = True) -> None:
+        """Everything is made where nobody else writes, and moved when it is done."""
+        copy = Repository.make(place / "copy.git", hash=source.hash)
+        (copy.folder / "info/attributes").write_text(BYTE_FOR_BYTE)
+        options = ("fetch", "--quiet", "--update-shallow", "--no-write-fetch-head", str(source.folder))
+        whole = await copy.run(*options, "+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*", "HEAD")
+        if whole.exit_code:  # of a partial clone there is no whole history
+            _text(await copy.run(*options, "--depth=1", "HEAD"))
+        files = place / "files"
+        files.mkdir(mode=0o700)
+        _text(await copy.run("checkout", "--quiet", "-B", f"agent/{self.agent}", head, files=files))
+        await asyncio.to_thread(_take_out_personal, files)
+        if with_git:
+            await asyncio.to_thread(_hand_over, copy, files / ".git")
+        await asyncio.to_thread(self._root.replace, f"{self._record}/commit", head)
+        await asyncio.to_thread(_move, files, self.files)
+
+    async def _take_files(self, place: Path) -> None:
+        """There is no commit to begin at: one is made of the files, in a store of ours."""
         size = await asyncio.to_thread(_size, self.project, self.place)
         if size > LARGEST_PROJECT:
             raise Refused(
                 f"{self.project.name} has no Git, and its files are too many to copy ({size // 1024 // 1024} MiB)",
                 hint="git init, or remove isolate: worktree",
             )
-        await _git(self.place, "init", "--quiet", "--bare", str(self._record))
-        ours = self.place.relative_to(self.project).parts[0]
-        (self._record / "info" / "exclude").write_text(f"/{ours}\n/.git\n")
-        tree = await self._tree(self.project)
-        commit = await self._own("commit-tree", "-m", "Where it began", tree)
-        await self._own("update-ref", "refs/heads/base", commit)
-        self.files.mkdir(mode=0o700)
-        await self._own("--work-tree", str(self.files), "checkout-index", "--all", "--force")
+        await asyncio.to_thread(self._root.make_dirs, f"{self._record}/objects")
+        ours = re.escape(self.place.relative_to(self.project).parts[0])
+        without = re.compile(rf"{ours}/|{_PERSONAL}".encode())
+        own = Repository.make(place / "own.git")
+        found = await trees.difference(own, self.project, {}, without=without, ids={})
+        objects = self._root.location(f"{self._record}/objects")
+        first = await trees.commit(own, self.project, found, base="", message="Where it began", objects=objects)
+        source = Repository.make(place / "files.git", borrow=[objects])
+        (source.folder / "HEAD").write_text(f"{first}\n")
+        await self._clone(source, first, place, with_git=False)
 
-    async def _tree(self, files: Path | None = None) -> str:
-        """The files as they are now, as an object of our record."""
-        place = files or self.files
-        await self._own("--work-tree", str(place), "add", "--all", "--", ".", f":(exclude,glob){PERSONAL}", cwd=place)
-        return await self._own("write-tree")
-
-    async def _own(self, *arguments: str, cwd: Path | None = None) -> str:
-        return await _git(cwd or self._record, "--git-dir", str(self._record), *arguments)
-
-    async def _project_head(self) -> str:
-        """'' where there is no repository, or nothing in it yet."""
-        if not (self.project / ".git").exists():
-            return ""
-        return await _git(self.project, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", may_fail=True)
-
-    def _take_out_personal(self) -> None:
-        """What agents remember may be in the repository; it is none of this agent's business."""
-        for folder in self.files.glob(".agents/*/"):
-            shutil.rmtree(folder)
+    def _is_there(self) -> bool:
+        self._root.make_dirs(".base")
+        return self._root.exists(self.agent) and self._root.exists(f"{self._record}/commit")
 
     def _clear(self) -> None:
-        for folder in (self.files, self._record):
+        for folder in (self.files, self.place / self._record):
             shutil.rmtree(folder, ignore_errors=True)
-        (self.place / ".base").mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-async def _git(cwd: Path, *arguments: str, may_fail: bool = False) -> str:
-    env = safe_environment() | {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
-    env |= {"GIT_ALLOW_PROTOCOL": "file", "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C"}
-    done = await run_command(["/usr/bin/env", "git", *_SETTINGS, *arguments], cwd=cwd, env=env, timeout=TIME)
-    if done.exit_code and not may_fail:
-        raise Refused(f"git could not prepare a working copy: {one_line(done.output)}", hint="agent-worker doctor")
-    return "" if done.exit_code else done.output.strip()
+def _text(done: Done) -> str:
+    """What a call printed that must succeed."""
+    if done.exit_code:
+        raise Refused(f"git could not prepare a working copy: {one_line(done.complaint)}", hint="agent-worker doctor")
+    return done.output.decode(errors="replace").strip()
 
 
-def _text_of(patch: Path) -> str:
-    if patch.stat().st_size > LARGEST_PATCH:
-        return ""
-    return patch.read_bytes().decode(errors="replace")
+async def _patch(began: _Began, commit: str) -> bytes:
+    options = ("-r", "-p", "-M", "--binary", "--no-ext-diff", "--no-textconv")
+    done = await began.git.run("diff-tree", *options, began.commit, commit, objects=began.objects)
+    _text(done)
+    return done.output
+
+
+def _notes(found: trees.Difference) -> tuple[str, ...]:
+    left_out = (f"{_shown(path)} is left out ({why})" for path, why in sorted(found.left_out.items()))
+    raw = (
+        f"{_shown(path)} is kept as it is, without its filter {one_line(f)}"
+        for path, f in sorted(found.filtered.items())
+    )
+    return (*left_out, *raw)
+
+
+def _shown(path: bytes) -> str:
+    return one_line(path.decode(errors="replace"))
+
+
+def _hand_over(copy: Repository, place: Path) -> None:
+    """From now on it is the agent's."""
+    extension = "" if copy.hash == "sha1" else f"[extensions]\n\tobjectFormat = {copy.hash}\n"
+    (copy.folder / "config").write_text(_CONFIG.format(version=1 if extension else 0) + extension)
+    shutil.move(copy.folder, place)
+
+
+def _take_out_personal(files: Path) -> None:
+    """What agents remember may be in the repository; it is none of this agent's business."""
+    agents = files / ".agents"
+    if agents.is_symlink() or not agents.is_dir():
+        return
+    for entry in agents.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+
+
+def _move(files: Path, to: Path) -> None:
+    try:
+        os.rename(files, to)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copytree(files, to, symlinks=True)
 
 
 def _size(project: Path, without: Path) -> int:

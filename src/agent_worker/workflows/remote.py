@@ -1,7 +1,8 @@
 """Fetches folders of Git repositories, and remembers which commit of each is used.
 
 The system's git only carries objects into an empty repository that is thrown away afterwards; what is in them is read
-by us, blob by blob. Nothing is checked out, so no hook, filter, link or submodule of a repository does anything. What a
+by us, blob by blob. Nothing is checked out, so no hook, filter, link or submodule of a repository does anything. One on
+this disk is read through a repository of ours (`opened`): its own git would obey its configuration. What a
 branch or tag meant when it was first used is kept in a lock, and stays so until it is moved on purpose.
 Limits: size of the transfer, number and size of files, time. What was begun and not finished leaves nothing.
 """
@@ -14,7 +15,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,13 +23,12 @@ from pathlib import Path, PurePosixPath
 
 from agent_worker.definitions.remote import Fetched, Remote
 from agent_worker.errors import BadInput, NotFound, Refused
-from agent_worker.processes.child import start
-from agent_worker.processes.environment import safe_environment
-from agent_worker.processes.streams import Ends
+from agent_worker.processes.git import Limits, Repository
 from agent_worker.storage.files import Root
 from agent_worker.storage.paths import acceptable
 from agent_worker.storage.scratch import scratch
 from agent_worker.trust.shown import one_line
+from agent_worker.workflows.repositories import find, find_bare, opened
 
 TRANSFER = 128 * 1024 * 1024  #: bytes of a repository's objects
 FILES = 500  #: in the folder that is taken
@@ -43,13 +42,7 @@ _LISTING = 16 * 1024 * 1024
 _LEFT_OUT = "left-out.json"
 _REGULAR = {"100644", "100755"}
 _REASONS = {"120000": "a link", "160000": "a submodule"}
-#: No configuration of the user or of the system is read, and what git would do by itself is off.
-SETTINGS = (
-    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.symlinks=false"),
-    *("-c", "protocol.ext.allow=never", "-c", "http.followRedirects=false", "-c", "credential.helper="),
-    *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30", "-c", "submodule.recurse=false"),
-    *("-c", "transfer.fsckObjects=true", "-c", "fetch.unpackLimit=1", "-c", "gc.auto=0"),
-)
+_CHECKED = ("-c", "transfer.fsckObjects=true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +106,8 @@ class Remotes:
             return remote.ref
         names = [f"refs/heads/{remote.ref}", f"refs/tags/{remote.ref}"]
         with scratch("git") as place:
-            listing = await _git(place, remote, "ls-remote", "--", remote.url, *names, f"{names[1]}^{{}}")
+            git = await _Git.over(remote, place)
+            listing = await git.run("ls-remote", "--", git.source, *names, f"{names[1]}^{{}}")
         lines = (line.partition("\t") for line in listing.decode(errors="replace").splitlines())
         found = {name: commit for commit, _, name in lines}
         if not found:
@@ -135,20 +129,20 @@ class Remotes:
         return Fetched(remote, commit, root / "files", tuple(json.loads(left_out)))
 
     async def _carried(self, place: Path, remote: Remote, commit: str, folder: str) -> _Tree:
-        await _git(place, remote, "init", "--quiet", "--bare", "--template=", "--", ".")
+        git = await _Git.over(remote, place)
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
-        await _git(place, remote, "fetch", *options, "--", remote.url, commit)
-        if (await _git(place, remote, "cat-file", "-t", "--", commit)).strip() != b"commit":
+        await git.run(*_CHECKED, "fetch", *options, "--", git.source, commit)
+        if (await git.run("cat-file", "-t", "--", commit)).strip() != b"commit":
             raise BadInput(f"{commit} is not a commit of {remote.url}")
         where = (f"{folder}/",) if folder else ()
-        listing = await _git(
-            place, remote, "--literal-pathspecs", "ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *where
+        tree = _Tree.read(
+            await git.run("--literal-pathspecs", "ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *where),
+            folder,
         )
-        tree = _Tree.read(listing, folder)
         if not tree.files:
             raise NotFound(f"there is no {remote.path} in {remote.url} at {commit}")
         oids = "\n".join(oid for oid, _ in tree.files.values()).encode() + b"\n"
-        tree.fill(await _git(place, remote, "cat-file", "--batch", stdin=oids))
+        tree.fill(await git.run("cat-file", "--batch", stdin=oids))
         return tree
 
     def _shelve(self, tree: _Tree, root: Path) -> None:
@@ -218,38 +212,41 @@ def _unfit(mode: str, size: str, path: bytes) -> str:
     return "" if all(acceptable(part) and part.lower() != ".git" for part in parts) else "an odd name"
 
 
-async def _git(place: Path, remote: Remote, *arguments: str, stdin: bytes | None = None) -> bytes:
-    """What git printed. Its files cannot grow past the limit, nor its time."""
-    # A shell sets the limit, and becomes git: the words of the command stay words.
-    limited = ("/bin/sh", "-c", f'ulimit -f {TRANSFER // 512}; exec git "$@"', "git", *SETTINGS)
-    said, complaint = bytearray(), Ends(4096)
-    try:
-        async with (
-            asyncio.timeout(TIME),
-            start(
-                [*limited, *arguments],
-                cwd=place,
-                env=environment(remote, place, os.environ),
-                stdin=stdin,
-                stderr=subprocess.PIPE,
-            ) as child,
-        ):
-            await asyncio.gather(_take(child.stdout, said), complaint.take_all(child.stderr))
-            code = await child.wait()
-    except TimeoutError:
-        raise Refused(f"{remote.url} took longer than {TIME:.0f} s and was given up") from None
-    if code and _is_full(place):
-        raise Refused(f"{remote.url} is larger than {TRANSFER // 1024 // 1024} MiB: it was not fetched")
-    if code:
-        raise Refused(f"git could not read {remote.url}: {one_line(complaint.text())}", hint=_hint(remote))
-    return bytes(said)
+@dataclass(frozen=True, slots=True)
+class _Git:
+    """An empty repository of ours, and where it fetches from."""
 
+    remote: Remote
+    repository: Repository
+    source: str
 
-async def _take(stream: asyncio.StreamReader, said: bytearray) -> None:
-    while piece := await stream.read(64 * 1024):
-        said += piece
-        if len(said) > _LISTING:
-            raise Refused("the repository lists or holds more than we take")
+    @classmethod
+    async def over(cls, remote: Remote, place: Path) -> _Git:
+        source, hash = remote.url, "sha1"
+        if remote.kind == "file":
+            folder = Path(remote.repository)
+            found = await find(folder, place=place) or await asyncio.to_thread(find_bare, folder)
+            if found is None:
+                raise Refused(f"git could not read {remote.url}: it is no Git repository", hint=_hint(remote))
+            theirs = await opened(place / "theirs.git", found, place=place)
+            source, hash = str(theirs.folder), theirs.hash
+        return cls(remote, Repository.make(place / "ours.git", hash=hash), source)
+
+    async def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+        """What git printed. Its files cannot grow past the limit, nor its time."""
+        done = await self.repository.run(
+            *arguments,
+            stdin=stdin,
+            protocol="https" if self.remote.kind == "github" else "file",
+            more=credentials(self.remote, os.environ),
+            limits=Limits(TIME, _LISTING, TRANSFER),
+        )
+        if done.exit_code and _is_full(self.repository.folder):
+            raise Refused(f"{self.remote.url} is larger than {TRANSFER // 1024 // 1024} MiB: it was not fetched")
+        if done.exit_code:
+            complaint = one_line(done.complaint)
+            raise Refused(f"git could not read {self.remote.url}: {complaint}", hint=_hint(self.remote))
+        return done.output
 
 
 def _is_full(place: Path) -> bool:
@@ -262,27 +259,15 @@ def _hint(remote: Remote) -> str:
     return f"does it exist? For a private one, set {TOKEN} where the daemon is started"
 
 
-def environment(remote: Remote, place: Path, source: Mapping[str, str]) -> dict[str, str]:
-    """All that git may know. A token goes along only to its own host, and never as a word of the command."""
-    chosen = safe_environment((), source=source) | {
-        "HOME": str(place),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "true",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CEILING_DIRECTORIES": str(place.parent),
-        "GIT_ALLOW_PROTOCOL": "https" if remote.kind == "github" else "file",
-        "LC_ALL": "C",
+def credentials(remote: Remote, source: Mapping[str, str]) -> dict[str, str]:
+    """Variables with the token: only for its own host, and never as a word of the command."""
+    token = source.get(TOKEN)
+    if remote.kind != "github" or not token:
+        return {}
+    secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    # By variables: no other user sees them, and no file keeps them.
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "http.https://github.com/.extraHeader",
+        "GIT_CONFIG_VALUE_0": f"Authorization: Basic {secret}",
     }
-    if remote.kind == "github" and (token := source.get(TOKEN)):
-        secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-        # By variables: no other user sees them, and no file keeps them.
-        chosen |= {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": "http.https://github.com/.extraHeader",
-            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {secret}",
-        }
-    return chosen
