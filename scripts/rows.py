@@ -41,6 +41,7 @@ PROMISES = {
         "I4": "direct messages and inline agents leave no trace where they do not belong",
         "I5": "one broken definition does not stop the others",
         "I6": "whoever is deleted is gone: the next agent of its name inherits nothing",
+        "I7": "whatever is wrong with a definition and whenever it is noticed, it takes down nobody else",
     },
     "Recovery": {
         "R1": "serving within 2 s after a kill, with 10,000 queued instructions",

@@ -134,11 +134,13 @@ async def test_starting_twice_is_refused(project: Path) -> None:
             await opened.start("review")
 
 
-async def test_a_broken_file_is_told_with_its_place(project: Path) -> None:
+async def test_a_broken_file_is_told_with_its_place_and_stops_nobody_else(project: Path) -> None:
     (project / ".agents" / "broken.yaml").write_text("backend: mock\nmodle: x\n")
-    with pytest.raises(DefinitionError, match=r"broken\.yaml:2:1: modle"):
-        async with agent_worker.open_project(project):
-            pass
+    async with agent_worker.open_project(project) as opened:
+        assert [str(one)[:31] for one in opened.problems] == [".agents/broken.yaml:2:1: modle:"]
+        with pytest.raises(DefinitionError, match=r"broken\.yaml:2:1: modle"):
+            await opened.ask("broken", "hello")
+        assert (await opened.ask("alice", "hello")).state == "done"
 
 
 async def test_a_paused_team_is_resumed(project: Path) -> None:

@@ -52,6 +52,7 @@ KNOWN_NEIGHBOURS = {
     ("clock", "errors"),
     ("processes", "errors"),
     ("outbound", "errors"),
+    ("definitions", "storage"),  # whether a path can be opened is said when the file that names it is read
     ("workspaces", "attention"),  # a conflict between a person and an agent is put before the person
 }
 

@@ -21,7 +21,7 @@ from agent_worker.clock import Clock, micros
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.errors import DefinitionError
+from agent_worker.errors import Problem
 from agent_worker.events import Subscription
 from agent_worker.routing import Receipt
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
@@ -75,6 +75,7 @@ class Project:
         self._engine = engine
         self._admitted = admitted
         self.root = admitted.project.root
+        self.problems: tuple[Problem, ...] = admitted.project.problems  #: what is wrong in its files, and where
 
     async def start(
         self,
@@ -116,10 +117,8 @@ class Project:
 async def open_project(
     path: Path | str = ".", *, home: Path | str | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Project]:
-    """The project at or above `path`. Raises DefinitionError when one of its files is wrong."""
+    """The project at or above `path`. A file that is wrong takes down what it defines: see `Project.problems`."""
     definitions = load_project(find_project(Path(path)))
-    if definitions.problems:
-        raise DefinitionError(list(definitions.problems))
     settings = Settings(database=Root.private(Path(home)).location("state.db")) if home else Settings()
     async with open_engine(settings, clock=clock) as engine:
         admitted = await engine.stage.roster.admit(definitions)

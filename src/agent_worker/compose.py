@@ -36,10 +36,9 @@ from agent_worker.backends.programs.program import Premises, Program, owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.backends.unfit import Unfit
 from agent_worker.clock import Clock, SystemClock, micros
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.errors import AgentWorkerError, BadInput
+from agent_worker.errors import BadInput
 from agent_worker.events import Bus
 from agent_worker.imports import soon
 from agent_worker.mirror import Mirror
@@ -92,15 +91,12 @@ class Workshop:
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
     def equip(self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = "") -> Equipment:
-        """Blocks: it reads files and imports tools."""
-        try:
-            self.gate.require(root, powers_of_agent(definition, root, who=who))
-            tools = tools_of(definition, root, has_home=has_home)
-            learner = self._learner(definition) if has_home else None
-            backend = self._backend(definition, root, cwd, who or definition.name)
-            return Equipment(backend, tools, learner, self._more_tools(definition, root))
-        except AgentWorkerError as error:
-            return Equipment(Unfit(error))  # the others work; who writes to this one is told
+        """Blocks: it reads files and imports tools. Raises whatever is wrong with the definition."""
+        self.gate.require(root, powers_of_agent(definition, root, who=who))
+        tools = tools_of(definition, root, has_home=has_home)
+        learner = self._learner(definition) if has_home else None
+        backend = self._backend(definition, root, cwd, who or definition.name)
+        return Equipment(backend, tools, learner, self._more_tools(definition, root))
 
     def _backend(self, definition: AgentDefinition, root: Path, cwd: Path, who: str) -> Backend:
         match definition.backend:

@@ -70,7 +70,7 @@ class DefinitionError(BadInput):
     code = "bad_definition"
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
+        super().__init__("\n".join(map(str, problems)), hint="agent-worker validate")
         self.problems = problems
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from agent_worker import threads
 from agent_worker.clock import from_micros, micros
-from agent_worker.errors import AgentWorkerError, NotFound
+from agent_worker.errors import NotFound
 from agent_worker.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Database, Transaction
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 CONVERSATIONS = "conversations"
 HISTORY = "history"  #: of a workspace: one file for each member
 RESOURCES = "resources"
+FARTHEST = 2**48  # nobody has said so much: whoever wrote such a number wants to stop us
 STRANGERS = 100  # lines of somebody else that may stand at the end of a log
 
 
@@ -100,7 +101,7 @@ class Mirror:
                 target = self._behind.pop()
                 try:
                     await self._catch_up(target)
-                except (OSError, AgentWorkerError):  # the record is safe; the file follows at the next event
+                except Exception:  # boundary: the record is safe; the file follows at the next event, and others now
                     log.exception("could not write the log of %s", target)
                     self._written.pop(target, None)  # some of it may have arrived: look again
                     self._lacking.pop(target.workspace or "", None)
@@ -145,7 +146,8 @@ def last_seq(root: Root, path: str, *, dated: bool) -> int:
     last = 0
     for file in reversed(_dated_files(root, path) if dated else [path]):
         seqs = [record.get("seq") for record in read_last(root, file, STRANGERS).records]
-        if (seq := next((seq for seq in reversed(seqs) if isinstance(seq, int)), 0)) > last:
+        seq = next((seq for seq in reversed(seqs) if isinstance(seq, int) and 0 <= seq < FARTHEST), 0)
+        if seq > last:
             last_record(root, file)  # puts on disk what a killed writer left in memory
             last = seq
     return last
@@ -202,14 +204,19 @@ def _as_record(row: channel.Message | threads.Talk) -> dict[str, object]:
 def _as_talk(record: Mapping[str, Any]) -> threads.Talk | None:
     """None for a line that is not of our making."""
     match record:
-        case {"seq": int(seq), "who": str(who), "text": str(text), "at": str(at)}:
+        case {"seq": int(seq), "who": str(who), "text": str(text), "at": str(at)} if 0 <= seq < FARTHEST:
             sort: Literal["message", "failure"] = "failure" if record.get("sort") == "failure" else "message"
             try:
                 when = micros(datetime.fromisoformat(at))
             except ValueError:
                 return None
-            return threads.Talk(seq=seq, who=who, text=text, at=when, sort=sort)
+            return threads.Talk(seq=seq, who=_whole(who), text=_whole(text), at=when, sort=sort)
     return None
+
+
+def _whole(text: str) -> str:
+    """Half of a surrogate pair cannot be stored."""
+    return text.encode(errors="replace").decode()
 
 
 def _day(at: int) -> str:

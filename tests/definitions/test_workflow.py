@@ -127,7 +127,7 @@ def test_a_workflow_has_members(tmp_path: Path) -> None:
 def test_a_workspace_has_two_spellings(tmp_path: Path, key: str, owner: str) -> None:
     workflow = load(tmp_path, f"{ONE}{key}: {{provider: sqlite, bind: ./data/, {owner}: alice}}\n")
     assert workflow.workspace is not False
-    assert (workflow.workspace.bind, workflow.workspace.document_owner) == ("./data/", "alice")
+    assert (workflow.workspace.bind, workflow.workspace.document_owner) == ("data", "alice")
     assert workflow.workspace.document_store == "sqlite"
     message = refusal(tmp_path, f"{ONE}{key}: {{{owner}: carol, bind: /x}}\n")
     assert f'{key}.{owner}: "carol" is no member' in message

@@ -43,6 +43,8 @@ class Worker:
     note: str = ""  #: what the workflow adds to its prompt
     place: str = ""  #: the workspace's name, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
+    trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
+    is_fit: bool = True  #: can it work?
 
     @property
     def is_program(self) -> bool:
@@ -79,9 +81,13 @@ class Registry:
             del self._workers[key]
 
     def has(self, agent: str, definition: AgentDefinition) -> bool:
-        """Is it here already, with just this definition?"""
+        """Is it here already, with just this definition, and nothing was wrong with it?"""
         known = self._workers.get((agent, None))
-        return known is not None and known.definition == definition
+        return known is not None and known.definition == definition and not known.trouble
+
+    def own(self, agent: str) -> Worker | None:
+        """As it works by itself, in no workspace."""
+        return self._workers.get((agent, None))
 
     def knows(self, agent: str) -> bool:
         return (agent, None) in self._workers or any(key[0] == agent for key in self._workers)

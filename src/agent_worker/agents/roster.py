@@ -14,16 +14,21 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from agent_worker import identities, threads
+from agent_worker.address import canonical
 from agent_worker.agents import leaving, schedule
 from agent_worker.agents.registry import MoreTools, Registry, Worker
 from agent_worker.agents.schedule import Ticker, Timer
 from agent_worker.backends.backend import Backend, Model
+from agent_worker.backends.unfit import Unfit
 from agent_worker.clock import Clock, micros
 from agent_worker.definitions.agent import AgentDefinition, split_model
+from agent_worker.definitions.loading import shown
 from agent_worker.definitions.project import Project
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
+from agent_worker.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted
 from agent_worker.guard.library import Library
+from agent_worker.ids import new_id
 from agent_worker.limits import Limits
 from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq, last_talk
 from agent_worker.storage.database import Database, Transaction
@@ -63,6 +68,10 @@ class Admitted:
     def definition(self, name: str) -> AgentDefinition:
         return self.quick[name] if name in self.quick else self.project.agents[name]
 
+    def named(self, ref: str) -> str:
+        """The agent that a workflow refers to, as it writes itself."""
+        return canonical(ref, self.agents) or ref
+
 
 class Roster:
     def __init__(self, database: Database, clock: Clock, registry: Registry, mirror: Mirror, equip: Equip) -> None:
@@ -83,24 +92,49 @@ class Roster:
         admitted = await self._database.write(_enrol_all, project, quick or {}, now=micros(self._clock.now()))
         self._registry.keep_project(admitted.id, project)
         for name, definition in admitted.quick.items():
-            id = admitted.agents[name]
-            if not self._registry.knows(id):
-                self._registry.add(await self._worker(admitted.id, id, definition, project, has_home=False))
+            if not self._registry.knows(admitted.agents[name]):
+                self._registry.add(await self._fitted(admitted, admitted.agents[name], definition, has_home=False))
         unscheduled = []
         for name, definition in project.agents.items():
             if not again and self._registry.has(admitted.agents[name], definition):
                 continue  # its backend, with script or session, goes on
-            worker = await self._worker(admitted.id, admitted.agents[name], definition, project)
+            worker = await self._renewed(admitted, admitted.agents[name], definition)
             self._registry.add(worker)
-            await self._watch(worker)
-            if definition.schedule:
-                await self._keep_schedule(worker, definition.schedule)
-            else:
+            if not worker.definition.schedule:
                 unscheduled.append(schedule.id_of(admitted.id, worker.agent))
         if unscheduled:  # at once: a commit for each of a thousand takes seconds
             await self._database.write(_clear_all, unscheduled)
         await self._keep_workflow_schedules(admitted)
-        return admitted
+        return self._as_it_works(admitted)
+
+    async def _renewed(self, admitted: Admitted, agent: str, definition: AgentDefinition) -> Worker:
+        """The agent by this definition; by the last good one if that cannot be used, with what is wrong."""
+        worker = await self._fitted(admitted, agent, definition)
+        try:
+            if worker.is_fit:
+                await self._watch(worker)
+                if definition.schedule:
+                    await self._keep_schedule(worker, definition.schedule)
+        except StorageFault:
+            raise
+        except Exception as error:  # boundary: what is wrong with one agent is its own trouble
+            worker = _unfit(worker, trouble_with(definition.name, error))
+        before = self._registry.own(agent)
+        if worker.trouble and before is not None and before.is_fit:
+            return replace(before, trouble=worker.trouble)
+        return worker
+
+    def _as_it_works(self, admitted: Admitted) -> Admitted:
+        """With the definitions that are in use, and what is wrong with those that could not be."""
+        project = admitted.project
+        workers = {name: self._registry.worker(admitted.agents[name]) for name in project.agents}
+        wrong = [
+            Problem(shown(project.agent_files[name], project.root), 1, 1, "", worker.trouble)
+            for name, worker in workers.items()
+            if worker.trouble
+        ]
+        in_use = {name: worker.definition for name, worker in workers.items()}
+        return replace(admitted, project=replace(project, agents=in_use, problems=(*project.problems, *wrong)))
 
     async def seat(
         self,
@@ -121,16 +155,9 @@ class Roster:
                     identities.enrol, project=admitted.id, name=name, kind="inline", home=room
                 )
                 definition = member.as_agent(name)
-                worker = await self._worker(
-                    admitted.id,
-                    agent,
-                    definition,
-                    admitted.project,
-                    workflow,
-                    checkouts.get(name),
-                    has_home=False,
-                    who=f"{name}@{workflow.name}",
-                )
+                place_of = checkouts.get(name)
+                who = f"{name}@{workflow.name}"
+                worker = await self._fitted(admitted, agent, definition, workflow, place_of, has_home=False, who=who)
             self._registry.add(replace(worker, name=name, place=place, note=notes.get(name, "")), workspace=room)
             seated[name] = worker.agent
             if member.schedule:
@@ -141,43 +168,53 @@ class Roster:
         self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition, checkout: Path | None
     ) -> Worker:
         """A project agent as it works in this workflow."""
-        own = self._registry.worker(admitted.agents[member.ref])
+        own = self._registry.worker(admitted.agents[admitted.named(member.ref)])
         definition = member.applied_to(own.definition)
         if member.backend or member.model or checkout:
-            return await self._worker(admitted.id, own.agent, definition, admitted.project, workflow, checkout)
+            return await self._fitted(admitted, own.agent, definition, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
         return replace(own, definition=definition, limits=limits_of(definition, admitted.project, workflow))
 
-    async def _worker(
+    async def _fitted(
         self,
-        project_id: str,
+        admitted: Admitted,
         agent: str,
         definition: AgentDefinition,
-        project: Project,
         workflow: WorkflowDefinition | None = None,
         checkout: Path | None = None,
         *,
         has_home: bool = True,
         who: str = "",
     ) -> Worker:
-        cwd = (checkout or project.root) / definition.cwd
-        equipment = await asyncio.to_thread(self._equip, definition, project.root, cwd, has_home=has_home, who=who)
-        home = Root(project.root).beneath(definition.personal_dir) if has_home else None
-        return Worker(
+        """Ready to work, or able to say why not: the others work, and whoever writes to this one is told."""
+        project = admitted.project
+        worker = Worker(
             agent=agent,
             name=definition.name,
-            project=project_id,
+            project=admitted.id,
             definition=definition,
+            backend=Unfit(BadInput("it is not equipped yet")),
+            limits=limits_of(definition, project, workflow),
+            cwd=(checkout or project.root) / definition.cwd,
+            own_copy=checkout is not None,
+            credential=credential_of(definition),
+        )
+        try:
+            home = Root(project.root).beneath(definition.personal_dir) if has_home else None
+            worker = replace(worker, home=home, library=Library(home, definition.name))
+            equipment = await asyncio.to_thread(
+                self._equip, definition, project.root, worker.cwd, has_home=has_home, who=who
+            )
+        except Untrusted as error:  # nothing is wrong with it: it waits for a person
+            return replace(worker, backend=Unfit(error))
+        except Exception as error:  # boundary: what is wrong with one agent is its own trouble
+            return _unfit(worker, trouble_with(who or definition.name, error))
+        return replace(
+            worker,
             backend=equipment.backend,
             tools=equipment.tools,
             more_tools=equipment.more_tools,
             learner=equipment.learner,
-            limits=limits_of(definition, project, workflow),
-            cwd=cwd,
-            own_copy=checkout is not None,
-            home=home,
-            library=Library(home, definition.name),
-            credential=credential_of(definition),
         )
 
     async def _watch(self, worker: Worker) -> None:
@@ -227,6 +264,23 @@ def _enrol_all(tx: Transaction, project: Project, quick: Mapping[str, AgentDefin
 def _clear_all(tx: Transaction, schedules: Iterable[str]) -> None:
     for id in schedules:
         schedule.clear(tx, id)
+
+
+def trouble_with(name: str, error: Exception) -> AgentWorkerError:
+    """What a person is told when an agent cannot be made ready. One that we did not expect is logged, with a number."""
+    if isinstance(error, AgentWorkerError):
+        return error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return Refused(f"{where}{error.strerror or error}", hint="agent-worker doctor")
+    id = new_id("e")
+    log.error("agent %s cannot be made ready: %s", name, id, exc_info=error)
+    return Refused(f"this should not have happened: {id}", hint="agent-worker daemon logs")
+
+
+def _unfit(worker: Worker, why: AgentWorkerError) -> Worker:
+    trouble = f"{why.message} ({why.hint})" if why.hint else why.message
+    return replace(worker, backend=Unfit(why), tools=(), more_tools=None, learner=None, trouble=trouble, is_fit=False)
 
 
 def limits_of(agent: AgentDefinition, project: Project, workflow: WorkflowDefinition | None = None) -> Limits:

@@ -19,7 +19,6 @@ from cronsim import CronSim
 from agent_worker import instructions
 from agent_worker.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.definitions.schedule import Schedule, Timing, WorkflowSchedule
-from agent_worker.errors import AgentWorkerError
 from agent_worker.failpoints import failpoint
 from agent_worker.instructions import Lane, Order
 from agent_worker.storage.database import Database, Row, Transaction
@@ -262,7 +261,7 @@ class Ticker:
             try:
                 await self._database.write(fire_due, now=self._clock.now())
                 due = await self._database.read(first_due)
-            except AgentWorkerError:
+            except Exception:  # boundary: the other schedules are looked at again
                 log.exception("schedules could not be looked at")
                 due = self._clock.now() + AGAIN
             if self.listener:

@@ -78,7 +78,7 @@ class MockModel:
         if self._script is None:
             return _sensible(turn, steps)
         if not self._begun:  # a new process goes on with work that an old one began
-            for _ in turn.past:
+            for _ in zip(turn.past, tuple(self._script), strict=False):  # it may have been made shorter since
                 self._script.popleft()
         self._begun = True
         if self._script and self._script[0].again:
@@ -102,7 +102,7 @@ class MockModel:
 
 def _spread(entry: ScriptEntry) -> list[ScriptEntry]:
     """`steps: n` as n entries."""
-    return [ScriptEntry(steps=1, slow=entry.slow)] * entry.steps if entry.steps else [entry]
+    return [entry.model_copy(update={"steps": 1})] * entry.steps if entry.steps else [entry]
 
 
 def _sensible(turn: Turn, past: Sequence[PastStep]) -> Reply:

@@ -185,11 +185,26 @@ def _project() -> Check:
     from agent_worker.definitions.project import find_project, load_project
 
     project = load_project(find_project(Path.cwd()))
-    if project.problems:
-        return "files", False, str(project.problems[0]), "agent-worker validate"
+    if problems := [str(one) for one in project.problems] or _found_at_work(project.root):
+        more = f" (and {len(problems) - 1} more: agent-worker status)" if len(problems) > 1 else ""
+        return "files", False, f"{problems[0]}{more}", "fix it there: it is read again by itself"
     if not project.agents and not project.workflows:
         return "files", False, f"no agents in {project.root}", "agent-worker init"
     return "files", True, f"{len(project.agents)} agents, {len(project.workflows)} workflows in {project.root}", ""
+
+
+def _found_at_work(root: Path) -> list[str]:
+    """What the daemon found when it made the agents ready: some things are not seen in the files. It is not started."""
+    from agent_worker.cli.call import call
+    from agent_worker.daemon.client import find
+
+    if find() is None:
+        return []
+    try:
+        problems: list[str] = call("GET", "/status", project=str(root))["project"]["problems"]
+    except AgentWorkerError as error:
+        return [error.message]
+    return problems
 
 
 def _keys() -> Check:

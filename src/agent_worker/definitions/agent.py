@@ -22,7 +22,9 @@ from agent_worker.definitions.fields import (
     Url,
     Variable,
     Whole,
+    inside_path,
 )
+from agent_worker.definitions.paths import plain
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.script import ScriptEntry
 
@@ -50,10 +52,13 @@ def _key_reference(text: str) -> str:
 
 
 def _tool(text: str) -> str:
-    inside = ".." not in text.split("/") and not text.startswith("/")
-    if not (_TOOL.fullmatch(text) or (inside and _FUNCTION.fullmatch(text))):
+    if _TOOL.fullmatch(text):
+        return text
+    path, _, function = text.rpartition(":")
+    reference = f"./{inside_path(path)}:{function}"
+    if not _FUNCTION.fullmatch(reference):
         raise wrong("is not a tool", "a tool's name, or ./path/in/project.py:function")
-    return text
+    return reference
 
 
 def _named(value: Any) -> Any:
@@ -196,7 +201,7 @@ class AgentSettings(Block):
     @model_validator(mode="after")
     def _write_out_shorthand(self) -> AgentSettings:
         if self.system_prompt is not None:
-            is_file = self.system_prompt.endswith((".md", ".txt")) and "\n" not in self.system_prompt
+            is_file = "\n" not in self.system_prompt and plain(self.system_prompt).endswith((".md", ".txt"))
             prompt = Prompt(**{"system_file" if is_file else "system": self.system_prompt})
             # The value is not out of our hands yet, so freezing does not bind us.
             object.__setattr__(self, "prompt", prompt)

@@ -15,6 +15,8 @@ from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed_in, names_in
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
+from agent_worker.errors import BadInput
+from agent_worker.storage import paths as storage_paths
 
 #: Where nobody works and nothing is kept but what belongs there.
 _NO_CWD = CONTROL_NAMES
@@ -181,8 +183,13 @@ def _check_path(
     """`own` is a directory that we will fill and that therefore must not hold other things of the project."""
     try:
         real = beneath(root, text)
+        if own and text != ".":
+            storage_paths.names_in(text)  # what will open it asks the same, when it is too late to say so here
     except Outside:
         yield Broken(path, "leads out of the project")
+        return
+    except BadInput as error:
+        yield Broken(path, error.message, error.hint)
         return
     top = root.resolve()
     first = real.relative_to(top).parts[:1]

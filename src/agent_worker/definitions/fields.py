@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Str
 
 from agent_worker.address import check_name
 from agent_worker.definitions.block import wrong
+from agent_worker.definitions.paths import plain
 from agent_worker.errors import BadInput
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -82,14 +83,19 @@ def _line(text: str) -> str:
     return text
 
 
-def _inside(text: str) -> str:
-    """Looks only at the text; where links lead is seen when the project is loaded."""
-    depth = 0
-    for part in PurePosixPath(text.replace("\\", "/")).parts:
-        depth += -1 if part == ".." else 1
-        if depth < 0 or part == "/" or part.startswith("~"):
+def inside_path(text: str) -> str:
+    """The path as `plain` writes it, `..` worked out. Where links lead is seen when the project is loaded."""
+    if "\\" in text:
+        raise wrong("must be written with /", text.replace("\\", "/"))
+    inside: list[str] = []
+    for part in PurePosixPath(_line(text)).parts:
+        if (part == ".." and not inside) or part.startswith(("/", "~")):
             raise wrong("must be a path inside the project", "relative to the project's directory")
-    return _line(text)
+        if part == "..":
+            inside.pop()
+        else:
+            inside.append(part)
+    return plain("/".join(inside))
 
 
 def _amount(smallest: float, kind: str, types: type[int] | UnionType) -> Callable[[Any], Any]:
@@ -112,7 +118,7 @@ ModelName = Annotated[str, AfterValidator(_model)]
 Variable = Annotated[str, AfterValidator(_variable)]
 Label = Annotated[str, AfterValidator(_label)]
 Url = Annotated[str, AfterValidator(_url)]
-InsidePath = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_inside)]
+InsidePath = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(inside_path)]
 
 Flag = StrictBool
 Whole = Annotated[StrictInt, Field(ge=1, le=1_000_000_000)]

@@ -5,7 +5,7 @@ Each function raises DefinitionError with every problem of that file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,6 +98,17 @@ def with_prompt_read(settings: A, *, named_in: Path, root: Path) -> tuple[A, lis
         return settings, [Broken(("prompt", "system_file"), problem.message) for problem in error.problems]
     prompt = Prompt.model_construct(system=text, system_file=settings.prompt.system_file)
     return settings.model_copy(update={"prompt": prompt}), []
+
+
+def prompt_files(written: Any) -> Iterator[str]:
+    """Every file that is named as a prompt in something unchecked."""
+    inner = written.items() if isinstance(written, dict) else enumerate(written) if isinstance(written, list) else ()
+    for key, value in inner:
+        if key in ("system_file", "system_prompt") and isinstance(value, str) and len(value) <= 1000:
+            if "\n" not in value and "\0" not in value:
+                yield value
+        else:
+            yield from prompt_files(value)
 
 
 def located(source: Source, wrong: Iterable[Broken]) -> list[Problem]:

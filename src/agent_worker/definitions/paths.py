@@ -1,8 +1,18 @@
-"""Where a path that a file names really leads. A definition may only name what is inside its project."""
+"""How a path that a file names is written, and where it really leads.
+
+A definition may only name what is inside its project. `./data/`, `data/` and `data` are one path: `plain` makes them
+the same text, so that nobody further down meets a spelling that it did not expect.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+
+def plain(text: str) -> str:
+    """The same path without `./`, without doubled slashes and without one at the end. `..` is left as it stands."""
+    kept = [part for part in text.split("/") if part not in ("", ".")]
+    return ("/" if text.startswith("/") else "") + "/".join(kept) or "."
 
 
 class Outside(ValueError):

@@ -5,11 +5,15 @@ One bad file does not stop the others. A file that was right before keeps what i
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Discriminator, Tag
 
@@ -19,17 +23,30 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
 from agent_worker.definitions.fields import InsidePath, Line, Money, Name
-from agent_worker.definitions.loading import load_agent, load_workflow, refuse, shown, with_prompt_read
+from agent_worker.definitions.loading import (
+    load_agent,
+    load_workflow,
+    prompt_files,
+    refuse,
+    shown,
+    with_prompt_read,
+)
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import did_you_mean, validate
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.errors import DefinitionError, NotFound, Problem
+from agent_worker.errors import BadInput, DefinitionError, NotFound, Problem
+from agent_worker.ids import new_id
+
+log = logging.getLogger(__name__)
 
 D = TypeVar("D", AgentDefinition, WorkflowDefinition)
+K = TypeVar("K")
+L = TypeVar("L")
 
 PROJECT_FILES = ("moniro.yaml", ".agents.yaml")
 AGENTS, WORKFLOWS = ".agents", ".workflows"
+_ENTRY = re.compile(r"(agents)\[(\d+)\]|(workflows)\.([^.\[]+)")  # a field of the project's file
 
 
 class ProjectWorkspace(Block):
@@ -68,9 +85,18 @@ class Project:
     agent_files: Mapping[str, Path] = field(default_factory=dict)
     workflow_files: Mapping[str, Path] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()  #: of files that are broken now, also where an older version is kept
+    broken: Mapping[str, Path] = field(default_factory=dict)  #: agents that cannot be had, each with its file
+    elsewhere: tuple[Path, ...] = ()  #: files that define the project, outside of its two folders
 
-    def no_workflow(self, name: str) -> NotFound:
-        """What to say to whoever asks for one that is not there."""
+    def problems_of(self, agent: str) -> list[Problem]:
+        """Of the file that this agent is written in."""
+        file = self.broken.get(agent) or self.agent_files.get(agent)
+        return [one for one in self.problems if file and one.file == shown(file, self.root)]
+
+    def no_workflow(self, name: str) -> BadInput:
+        """What to say to whoever asks for one that is not there, or cannot be used."""
+        if broken := [one for one in self.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
+            return DefinitionError(broken)
         known = f"workflows: {', '.join(self.workflows)}" if self.workflows else "agent-worker init"
         hint = did_you_mean(name, list(self.workflows)) or known
         return NotFound(f"there is no workflow {name} in {self.root}", hint=hint)
@@ -115,6 +141,7 @@ class _Look:
         self._root = root
         self._default = ProjectDefinition(name=root.name or "project")
         self._before = previous or Project(root, self._default)
+        self._has_history = previous is not None
         files = (self._before.agent_files, self._before.workflow_files)
         self._before_in = {file: name for each in files for name, file in each.items()}
         self._problems: list[Problem] = []
@@ -122,58 +149,91 @@ class _Look:
         self._workflows: dict[str, WorkflowDefinition] = {}
         self._agent_files: dict[str, Path] = {}
         self._workflow_files: dict[str, Path] = {}
-        self._broken: dict[str, str] = {}  # agents that cannot be had, each with its file
+        self._broken: dict[str, Path] = {}  # agents that cannot be had, each with its file
+        self._read: set[Path] = set()  # files that define the project, there or not
 
     def project(self) -> Project:
         definition = self._project_file()
-        for entry in self._found(AGENTS) if definition.agents is None else definition.agents:
-            self._take_agent(entry)
+        self._take_agents(self._found(AGENTS) if definition.agents is None else definition.agents)
         self._refuse_shared_dirs()
         if definition.workflows is None:
-            for path in self._found(WORKFLOWS):
-                self._take_workflow(self._root / path)
+            self._take_workflows({path: None for path in self._found(WORKFLOWS)})
         else:
-            for name, path in definition.workflows.items():
-                self._take_workflow(self._root / path, name=name)
+            self._take_workflows({path: name for name, path in definition.workflows.items()})
         project = Project(self._root, definition, self._agents, {}, self._agent_files, self._workflow_files)
         workflows = {name: project.with_defaults(workflow) for name, workflow in self._workflows.items()}
-        return replace(project, workflows=workflows, problems=tuple(self._problems))
+        project = replace(project, workflows=workflows, problems=tuple(self._problems), broken=self._broken)
+        return replace(project, elsewhere=tuple(sorted(self._read)))
+
+    # --- the project's own file -----------------------------------------------------------------------
 
     def _project_file(self) -> ProjectDefinition:
-        files = [path for name in PROJECT_FILES if (path := self._root / name).is_file()]
+        files = [path for name in PROJECT_FILES if os.path.isfile(path := self._root / name)]
         for other in files[1:]:
             self._note(other, "", f"is not read: there is {files[0].name} too", hint="keep one of them")
         if not files:
             return self._default
-        try:
-            source = read_source(self._inside(files[0]), shown_as=files[0].name)
-            definition = validate(ProjectDefinition, source, defaults={"name": self._default.name})
-            refuse(source, check_own_path(("workspace", "base"), definition.workspace.base, self._root))
-        except DefinitionError as error:
-            self._problems += error.problems
-            return self._before.definition
+        return self._or_kept(lambda: self._load_project_file(files[0]), self._before.definition, files[0])
+
+    def _load_project_file(self, file: Path) -> ProjectDefinition:
+        source = read_source(self._inside(file), shown_as=file.name)
+        self._read.update(file.parent / name for name in prompt_files(source.data))
+        definition = self._validated(source, file)
+        refuse(source, check_own_path(("workspace", "base"), definition.workspace.base, self._root))
         return definition
 
-    def _found(self, folder: str) -> list[str]:
-        files = (path for path in (self._root / folder).glob("*") if path.suffix in (".yaml", ".yml"))
-        return sorted(f"{folder}/{path.name}" for path in files if not path.name.startswith("."))
+    def _validated(self, source: Source, file: Path) -> ProjectDefinition:
+        """With nothing to go back to, an entry that is wrong is left out: it takes down what it names and no more."""
+        defaults = {"name": self._default.name}
+        try:
+            return validate(ProjectDefinition, source, defaults=defaults)
+        except DefinitionError as error:
+            wrong = [_ENTRY.match(one.field) for one in error.problems]
+            left_out = {(found[1] or found[3], found[2] or found[4]) for found in wrong if found}
+            if self._has_history or not all(wrong):
+                raise
+            data = {key: _without(value, left_out, key) for key, value in source.data.items()}
+            if not all(data[of] for of, _ in left_out):
+                raise
+            self._problems += error.problems
+        for entry in (source.data[of][int(which)] for of, which in left_out if of == "agents"):
+            if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+                self._broken[entry["name"]] = file
+        return validate(ProjectDefinition, replace(source, data=data), defaults=defaults)
 
-    def _take_agent(self, entry: str | AgentDefinition) -> None:
-        file = self._file_of(entry)
-        kept = self._before.agents.get(self._before_in.get(file, ""))
-        if isinstance(entry, AgentDefinition):
-            kept = self._before.agents.get(entry.name)
-        agent = self._or_kept(lambda: self._load_agent(entry, file), kept)
-        if agent is None:
-            self._broken[entry.name if isinstance(entry, AgentDefinition) else file.stem] = self._shown(file)
-        elif self._is_free(agent.name, self._agent_files, file):
-            self._agents[agent.name] = agent
-            self._agent_files[agent.name] = file
+    # --- agents ---------------------------------------------------------------------------------------
+
+    def _found(self, folder: str) -> list[str]:
+        try:
+            names = os.listdir(self._root / folder)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                self._note(self._root / folder, "", f"cannot be read: {error.strerror}")
+            return []
+        found = (name for name in names if name.endswith((".yaml", ".yml")) and not name.startswith("."))
+        return sorted(f"{folder}/{name}" for name in found)
+
+    def _take_agents(self, entries: Iterable[str | AgentDefinition]) -> None:
+        loaded: list[tuple[Path, AgentDefinition]] = []
+        for entry in entries:
+            file = self._file_of(entry)
+            self._watch(file)
+            kept = self._before.agents.get(entry.name if isinstance(entry, AgentDefinition) else self._name_in(file))
+            agent = self._or_kept(partial(self._load_agent, entry, file), kept, file)
+            if agent is None:
+                self._broken[entry.name if isinstance(entry, AgentDefinition) else file.stem] = file
+                self._watch_prompts(file)
+            else:
+                loaded.append((file, agent))
+                if agent.prompt and agent.prompt.system_file:
+                    self._watch(file.parent / agent.prompt.system_file)
+        for file in self._name(loaded, self._before.agents, self._agents, self._agent_files):
+            self._broken.setdefault(file.stem, file)
 
     def _file_of(self, entry: str | AgentDefinition) -> Path:
         if isinstance(entry, str):
             return self._root / entry
-        return next(path for name in PROJECT_FILES if (path := self._root / name).is_file())
+        return next(path for name in PROJECT_FILES if os.path.isfile(path := self._root / name))
 
     def _load_agent(self, entry: str | AgentDefinition, file: Path) -> AgentDefinition:
         self._inside(file)
@@ -185,24 +245,32 @@ class _Look:
         return agent
 
     def _refuse_shared_dirs(self) -> None:
+        """Who moved into the folder of another stays where it was, if it was somewhere."""
         for name, broken in check_personal_dirs(self._agents, self._root).items():
-            file = self._agent_files.pop(name)
+            self._note(self._agent_files[name], "context.dir", broken.message)
+            if name in self._before.agents:
+                self._agents[name] = self._before.agents[name]
+        for name in check_personal_dirs(self._agents, self._root):
+            self._broken[name] = self._agent_files.pop(name)
             del self._agents[name]
-            self._broken[name] = self._shown(file)
-            self._note(file, "context.dir", broken.message)
 
-    def _take_workflow(self, file: Path, *, name: str | None = None) -> None:
-        kept = self._before.workflows.get(self._before_in.get(file, ""))
-        if kept and not self._all_here(kept):
-            kept = None
-        workflow = self._or_kept(lambda: self._load_workflow(file, name), kept)
-        if workflow is None:
-            return
-        if name is not None and workflow.name != name:
-            self._note(file, "name", f"is {workflow.name}, but the project calls it {name}")
-        elif self._is_free(workflow.name, self._workflow_files, file):
-            self._workflows[workflow.name] = workflow
-            self._workflow_files[workflow.name] = file
+    # --- workflows ------------------------------------------------------------------------------------
+
+    def _take_workflows(self, paths: Mapping[str, str | None]) -> None:
+        """Path → the name that the project gives it."""
+        loaded: list[tuple[Path, WorkflowDefinition]] = []
+        for path, name in paths.items():
+            file = self._root / path
+            self._watch(file)
+            self._watch_prompts(file)
+            kept = self._before.workflows.get(self._name_in(file))
+            if kept and not self._all_here(kept):
+                kept = None
+            workflow = self._or_kept(partial(self._load_workflow, file, name), kept, file)
+            if workflow is not None:
+                loaded.append((file, workflow))
+        for _ in self._name(loaded, self._before.workflows, self._workflows, self._workflow_files):
+            pass  # what it was called before is taken too: it is told already
 
     def _all_here(self, workflow: WorkflowDefinition) -> bool:
         refs = [member.ref for member in workflow.agents.values() if isinstance(member, RefMember)]
@@ -210,20 +278,65 @@ class _Look:
 
     def _load_workflow(self, file: Path, name: str | None) -> WorkflowDefinition:
         self._inside(file)
-        return load_workflow(file, self._agents, root=self._root, broken_agents=self._broken, name=name)
+        broken = {agent: self._shown(where) for agent, where in self._broken.items()}
+        found = load_workflow(file, self._agents, root=self._root, broken_agents=broken, name=name)
+        if name is not None and found.name != name:
+            why = f"is {found.name}, but the project calls it {name}"
+            raise DefinitionError([Problem(self._shown(file), 1, 1, "name", why)])
+        return found
 
-    def _or_kept(self, load: Callable[[], D], kept: D | None) -> D | None:
+    # --- both -----------------------------------------------------------------------------------------
+
+    def _name(
+        self, loaded: Sequence[tuple[Path, D]], before: Mapping[str, D], here: dict[str, D], files: dict[str, Path]
+    ) -> Iterator[Path]:
+        """Put each under its name; those that found no place are given back.
+
+        A name belongs to the file that had it, or is called so: nobody takes another's by an edit of his own file.
+        """
+
+        def claim(pair: tuple[Path, D]) -> tuple[bool, bool]:
+            file, found = pair
+            return self._name_in(file) != found.name, file.stem != found.name
+
+        for file, found in sorted(loaded, key=claim):
+            kept = before.get(self._name_in(file))
+            if self._is_free(found.name, files, file):
+                here[found.name], files[found.name] = found, file
+            elif kept is not None and canonical(kept.name, files) is None:
+                here[kept.name], files[kept.name] = kept, file
+            else:
+                yield file
+
+    def _or_kept(self, load: Callable[[], L], kept: K, file: Path) -> L | K:
         try:
             return load()
         except DefinitionError as error:
             self._problems += error.problems
-            return kept
+        except Exception:  # boundary: whatever there is about one file, the others are read
+            id = new_id("e")
+            log.exception("%s could not be read: %s", file, id)
+            self._note(file, "", f"this should not have happened: {id}", hint="agent-worker daemon logs")
+        return kept
 
     def _is_free(self, name: str, files: Mapping[str, Path], file: Path) -> bool:
         taken = canonical(name, files)
         if taken is not None:
             self._note(file, "name", f"{name} is taken by {self._shown(files[taken])}", hint="choose another name")
         return taken is None
+
+    def _name_in(self, file: Path) -> str:
+        """Of what this file held before."""
+        return self._before_in.get(file, "")
+
+    def _watch(self, file: Path) -> None:
+        if file.parent not in (self._root / AGENTS, self._root / WORKFLOWS):
+            self._read.add(file)
+
+    def _watch_prompts(self, file: Path) -> None:
+        with suppress(DefinitionError):
+            for name in prompt_files(read_source(file).data):
+                self._watch(file.parent / name)
 
     def _inside(self, file: Path) -> Path:
         try:
@@ -237,3 +350,9 @@ class _Look:
 
     def _note(self, file: Path, field: str, message: str, *, hint: str = "") -> None:
         self._problems.append(Problem(self._shown(file), 1, 1, field, message, hint))
+
+
+def _without(value: Any, left_out: Collection[tuple[str, str]], of: str) -> Any:
+    if isinstance(value, list):
+        return [each for index, each in enumerate(value) if (of, str(index)) not in left_out]
+    return {key: each for key, each in value.items() if (of, key) not in left_out} if isinstance(value, dict) else value

@@ -47,12 +47,13 @@ def _zone(text: str) -> str:
 
 
 def _moment(value: Any) -> datetime:
-    if isinstance(value, datetime):
-        return value
     try:
-        return datetime.fromisoformat(value)
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise wrong("must be a date and time", "such as 2026-08-01T09:00, with tz: or an offset") from None
+    if not 1970 < moment.year < 9999:  # in another time zone the first and the last day of all would be none
+        raise wrong("must be a year after 1970 and before 9999")
+    return moment
 
 
 def _room(text: str) -> str:

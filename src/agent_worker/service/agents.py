@@ -81,13 +81,16 @@ async def agents_list(office: Office, project: str | None = None) -> list[Agent]
     """Every agent of a project, with its state and what it spent today."""
     admitted = await office.project(project)
     rows = await office.stage.database.read(_states, admitted.id, day=limits.day_of(office.now()))
-    return [_agent(admitted, row) for row in rows if row["name"] in admitted.agents]
+    found = [_agent(office, admitted, row) for row in rows if row["name"] in admitted.agents]
+    return sorted((*found, *(_broken(admitted, name) for name in admitted.project.broken)), key=lambda a: a.name)
 
 
 @operation("GET", "/agents/{name}")
 async def agent_info(office: Office, name: str, project: str | None = None) -> AgentDetail:
     """One agent: state, queue by lane, soul, last words."""
     admitted = await office.project(project)
+    if canonical(name, admitted.agents) is None and (broken := canonical(name, admitted.project.broken)) is not None:
+        return AgentDetail(_broken(admitted, broken), {}, "", [], [])
     id = agent_id(admitted, name)
     day = limits.day_of(office.now())
     row = next(r for r in await office.stage.database.read(_states, admitted.id, day=day) if r["id"] == id)
@@ -95,7 +98,7 @@ async def agent_info(office: Office, name: str, project: str | None = None) -> A
     talk = await office.stage.database.read(threads.recent, id, threads.PERSONAL, 10)
     definition = admitted.definition(row["name"])
     return AgentDetail(
-        agent=_agent(admitted, row),
+        agent=_agent(office, admitted, row),
         soul=definition.soul.record(),
         directory="" if row["name"] in admitted.quick else str(admitted.project.root / definition.personal_dir),
         queue=queue,
@@ -295,12 +298,21 @@ def _names(tx: Transaction, project: str) -> list[Row]:
     return tx.all("select name from agent where project = :project and home = ''", project=project)
 
 
-def _agent(admitted: Admitted, row: Row) -> Agent:
+def _broken(admitted: Admitted, name: str) -> Agent:
+    """One whose file cannot be used, and never could since we know it."""
+    why = "; ".join(map(str, admitted.project.problems_of(name)))
+    file = str(admitted.project.broken[name])
+    return Agent(name, "error", why, backend="", model="", queued=0, usd_today=0.0, file=file)
+
+
+def _agent(office: Office, admitted: Admitted, row: Row) -> Agent:
     definition = admitted.definition(row["name"])
+    worker = office.stage.registry.own(row["id"])
+    trouble = "; ".join(map(str, admitted.project.problems_of(row["name"])))
     return Agent(
         name=row["name"],
-        state="paused" if row["paused"] else row["state"],
-        reason=row["paused"] or row["reason"],
+        state="paused" if row["paused"] else row["state"] if worker is None or worker.is_fit else "error",
+        reason=row["paused"] or row["reason"] or trouble,
         backend=definition.backend,
         model=definition.model or "",
         queued=row["queued"],

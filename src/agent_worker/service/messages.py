@@ -11,7 +11,7 @@ from agent_worker import routing, threads
 from agent_worker.address import Address, canonical, parse_address
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
-from agent_worker.errors import BadInput, NotFound
+from agent_worker.errors import BadInput, DefinitionError, NotFound
 from agent_worker.events import Ended, Event
 from agent_worker.mentions import find_mentions
 from agent_worker.routing import Receipt, Speech
@@ -178,6 +178,8 @@ async def read_channel(stage: Stage, admitted: Admitted, at: str, *, since: int 
 
 def agent_id(admitted: Admitted, name: str) -> str:
     found = canonical(name, admitted.agents)
+    if found is None and (broken := canonical(name, admitted.project.broken)) is not None:
+        raise DefinitionError(admitted.project.problems_of(broken))
     if found is None:
         known = ", ".join(admitted.agents) or "none yet"
         raise NotFound(f"there is no agent {name} in this project", hint=f"agents: {known}")

@@ -19,10 +19,10 @@ from typing import Any, TypeAlias, TypeVar
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, find_project, load_project
+from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, Project, find_project, load_project
 from agent_worker.definitions.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
-from agent_worker.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Refused
+from agent_worker.errors import BadInput, DefinitionError, NotFound, Refused
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.workflows import instance as instances
 from agent_worker.workflows.instance import Instance, Stage
@@ -35,12 +35,14 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
+_PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
 
 
 @dataclass(slots=True)
 class _Known:
     admitted: Admitted
     stamp: _Stamp
+    watched: tuple[Path, ...] = ()  #: beyond the folders of definitions
 
 
 class _Finishing:
@@ -92,16 +94,31 @@ class Office:
                 raise BadInput("say which project: its directory", hint="project=/path/to/it")
             root = str(next(iter(self._projects)))
         async with self._admitting:
-            path, stamp = await asyncio.to_thread(_look_at, root)
+            path = await asyncio.to_thread(_project_at, root)
             known = self._projects.get(path)
+            # Before it is read: what changes meanwhile is seen the next time.
+            stamp = await asyncio.to_thread(_stamp, path, known.watched if known else ())
             if known is None or known.stamp != stamp:
-                previous = known.admitted.project if known else None
-                definitions = await asyncio.to_thread(load_project, path, previous=previous)
-                quick = known.admitted.quick if known else {}
-                known = self._projects[path] = _Known(await self.stage.roster.admit(definitions, quick), stamp)
+                known = self._projects[path] = await self._read(path, known, stamp)
                 if not self._opening:
                     await self.stage.supervisor.wake_all()
             return known.admitted
+
+    async def _read(self, path: Path, known: _Known | None, stamp: _Stamp) -> _Known:
+        previous, quick = (known.admitted.project, known.admitted.quick) if known else (None, {})
+        definitions = await asyncio.to_thread(load_project, path, previous=previous)
+        admitted = await self.stage.roster.admit(definitions, quick)
+        # The stamp does not know yet what else is to be watched: whatever of it is there is read once more.
+        return _Known(admitted, stamp, (*definitions.elsewhere, *self._ailing(admitted, definitions)))
+
+    def _ailing(self, admitted: Admitted, definitions: Project) -> Iterator[Path]:
+        """What agents that cannot be used depend on beside their own file: any of it may be what is mended."""
+        for name, definition in definitions.agents.items():
+            worker = self.stage.registry.own(admitted.agents[name])
+            if worker is not None and worker.trouble:
+                files = [tool.name.rpartition(":")[0] for tool in definition.tools if ".py:" in tool.name]
+                folders = [definition.personal_dir, *(f"{definition.personal_dir}/{part}" for part in _PERSONAL)]
+                yield from (definitions.root / each for each in (*files, *folders, definition.cwd, *definition.skills))
 
     async def add_quick(self, admitted: Admitted, definition: AgentDefinition) -> None:
         """An agent that lives only as long as this process."""
@@ -138,14 +155,14 @@ class Office:
         for row in await self.stage.database.read(_roots_with_work):
             try:
                 await self.project(row["root"])
-            except (AgentWorkerError, OSError):
+            except Exception:  # boundary: one that cannot be opened keeps no other one closed
                 log.exception("project %s could not be opened again", row["root"])
 
     async def _open_rooms(self) -> None:
         for room in await self.stage.database.read(workspace.left):
             try:
                 await self._reopen(room)
-            except (AgentWorkerError, OSError):
+            except Exception:  # boundary: one that cannot be opened keeps no other one closed
                 log.exception("workflow %s:%s could not be opened again", room["workflow"], room["tag"])
 
     async def _reopen(self, room: Row) -> None:
@@ -210,8 +227,6 @@ class Office:
         if name.endswith((".yaml", ".yml")):
             path = Path(name) if os.path.isabs(name) else project.root / name
             return Found(project.load_workflow(path), str(path))
-        if broken := [one for one in project.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
-            raise DefinitionError(broken)
         raise project.no_workflow(name)
 
     def remotes(self) -> Remotes:
@@ -259,18 +274,13 @@ def _project_at(directory: str) -> Path:
     return find_project(Path(directory))
 
 
-def _look_at(directory: str) -> tuple[Path, _Stamp]:
-    root = _project_at(directory)
-    return root, _stamp(root)
-
-
-def _stamp(root: Path) -> _Stamp:
+def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp:
     """Changes whenever one of the files that define the project does. Asked at every request, of every file."""
     found = []
-    for name in PROJECT_FILES:
-        with suppress(OSError):
-            status = os.stat(root / name)
-            found.append((name, status.st_mtime_ns, status.st_size))
+    for path in (*(root / name for name in PROJECT_FILES), *watched):
+        with suppress(OSError, ValueError):
+            status = os.stat(path)
+            found.append((str(path), status.st_ctime_ns, status.st_size))  # by which a change of rights is seen too
     for folder in (AGENTS, WORKFLOWS):
         with suppress(OSError), os.scandir(root / folder) as entries:
             found += _stamps(entries)
@@ -282,7 +292,7 @@ def _stamps(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int, int
         if entry.name.endswith((".yaml", ".yml", ".md", ".txt")):
             with suppress(OSError):
                 status = entry.stat()
-                yield entry.path, status.st_mtime_ns, status.st_size
+                yield entry.path, status.st_ctime_ns, status.st_size
 
 
 def _roots_with_work(tx: Transaction) -> list[Row]:

@@ -13,7 +13,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -26,38 +26,65 @@ from agent_worker.tools.tool import Desk, Tool, tool
 SOURCE_CAP = 1024 * 1024
 SHOWN = 32 * 1024  #: characters of an answer
 LIMIT = 120.0  #: seconds
+LOAD_LIMIT = 10.0  #: seconds
+_LOADED = "__loaded_by_agent_worker__"
 
 
-def python_tool(reference: str, *, root: Path) -> Tool:
+def python_tool(reference: str, *, root: Path, patience: float = LOAD_LIMIT) -> Tool:
     """The tool a definition names. Raises BadInput with what is wrong in the reference, the file or the signature."""
     path, separator, name = reference.rpartition(":")
     if not separator or not path.endswith(".py") or not name.isidentifier():
         raise BadInput(f"{reference} is not a Python tool", hint="write ./path/in/project.py:function")
     relative = path.removeprefix("./")
-    function = getattr(_module(relative, Root(root.resolve())), name, None)
+    function = getattr(_module(relative, Root(root.resolve()), patience), name, None)
     if not inspect.isfunction(function):
         raise BadInput(f"there is no function {name} in {relative}")
     if not inspect.getdoc(function):
         raise BadInput(f"{reference} has no docstring", hint="write in it what the tool does: the model reads it")
-    return tool(personal=True, foreign=True)(_served(function, reference))
+    served = _served(function, reference)
+    try:
+        return tool(personal=True, foreign=True)(served)
+    except Exception as error:  # whatever the project wrote as a type, or a library makes of it
+        raise _not_understood(reference, error) from None
 
 
-def _module(relative: str, root: Root) -> ModuleType:
+def _module(relative: str, root: Root, patience: float) -> ModuleType:
     """Run the text we read, not the path: what was approved and what is run must be the same file."""
     source = root.read_text(relative, limit=SOURCE_CAP)
     shown = str(root.location(relative))
     name = f"project_tool_{content_hash(f'{shown}:{source}')[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    module = ModuleType(name)
-    module.__file__ = shown
-    sys.modules[name] = module  # its dataclasses look themselves up there
-    try:
-        exec(compile(source, shown, "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise BadInput(f"{relative} cannot be loaded: {_described(error)}") from None
-    return module
+    if name not in sys.modules:
+        module = ModuleType(name)
+        module.__file__ = shown
+        sys.modules[name] = module  # its dataclasses look themselves up there
+        if error := _run(partial(_load, source, shown, module), name=relative, within=patience):
+            del sys.modules[name]
+            raise BadInput(f"{relative} cannot be loaded: {_described(error)}") from None
+    found = sys.modules[name]
+    if not hasattr(found, _LOADED):  # it stays here unfinished, so that it is not begun again and again
+        raise BadInput(f"{relative} did not finish loading within {patience:g} s", hint="it may only define things")
+    return found
+
+
+def _load(source: str, shown: str, module: ModuleType) -> None:
+    exec(compile(source, shown, "exec"), module.__dict__)
+    setattr(module, _LOADED, True)
+
+
+def _run(work: Callable[[], None], *, name: str, within: float) -> BaseException | None:
+    """What it raised, if it ended in time. Not our code: anything may come out of it, or nothing ever."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name=f"loading {name}", daemon=True)
+    thread.start()
+    thread.join(within)
+    return raised[0] if raised else None
 
 
 def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
@@ -89,7 +116,7 @@ def _hints(function: Callable[..., Any], reference: str) -> dict[str, Any]:
     try:
         hints = get_type_hints(function, include_extras=True)
     except Exception as error:  # whatever the project wrote as a type
-        raise BadInput(f"{reference}: its types cannot be understood: {_described(error)}") from None
+        raise _not_understood(reference, error) from None
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
             raise BadInput(f"{reference}: {parameter} cannot be an argument of a tool", hint="name each one")
@@ -98,6 +125,11 @@ def _hints(function: Callable[..., Any], reference: str) -> dict[str, Any]:
         if parameter.name == "desk":
             raise BadInput(f"{reference}: desk is a name of ours", hint="call it something else")
     return hints
+
+
+def _not_understood(reference: str, error: Exception) -> BadInput:
+    described = _described(error).partition("\n")[0]
+    return BadInput(f"{reference}: its types cannot be understood: {described}", hint="use str, int, lists, models …")
 
 
 async def _called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

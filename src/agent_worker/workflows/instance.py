@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +22,10 @@ from agent_worker.decisions import deciding
 from agent_worker.decisions.ending import SYSTEM, cancel_all
 from agent_worker.decisions.wish import Said, Voter, Wish
 from agent_worker.definitions.agent import Isolation
+from agent_worker.definitions.paths import plain
 from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
+from agent_worker.errors import Refused
 from agent_worker.events import Bus
 from agent_worker.failpoints import failpoint
 from agent_worker.mirror import HISTORY, Mirror, Target, last_seq
@@ -46,7 +49,6 @@ from agent_worker.workspaces.workspace import Room
 
 Testbench = Callable[[str, str, Path], Backend]  #: backend, model, where it works
 ELECT = "elect"  # instead of the name of a document owner
-FARTHEST = 2**48  # nobody has said so much: whoever wrote such a number wants to stop us
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     source = wanted.fetched.root if wanted.fetched else admitted.project.root
     values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
     values |= await run_setup(wanted.workflow.setup, values, root=admitted.project.root)
-    instance = await _open(stage, admitted, wanted, values)
+    async with _undone_on_failure(stage, workspace.close_room, now=micros(stage.clock.now())) as opened:
+        instance = await _open(stage, admitted, wanted, values, opened)
     await _kick_off(instance, wanted.workflow, values, wanted.message)
     return instance
 
@@ -159,24 +162,47 @@ async def reopen(stage: Stage, admitted: Admitted, workflow: WorkflowDefinition,
     """Go on with an instance whose host died: set-up and kickoff are not done again."""
     wanted = Start(workflow, tag=room["tag"], file=room["file"], ends=room["ends"])
     values = json.loads(room["given"])
-    instance = await _open(stage, admitted, wanted, values)
+    async with _undone_on_failure(stage, workspace.leave) as opened:
+        instance = await _open(stage, admitted, wanted, values, opened)
     await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
     return instance
 
 
-async def _open(stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str]) -> Instance:
+@asynccontextmanager
+async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int) -> AsyncIterator[list[str]]:
+    """A workspace that was opened and could not be made ready is not left open: nobody would ever work in it."""
+    opened: list[str] = []
+    try:
+        yield opened
+    except BaseException as error:
+        for id in opened:
+            stage.registry.detach(id)
+            await stage.database.write(undo, id, **how)
+        if isinstance(error, OSError):
+            raise Refused(f"{error.filename or 'the workspace'} cannot be used: {error.strerror or error}") from error
+        raise
+
+
+async def _open(
+    stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str], opened: list[str]
+) -> Instance:
     """Files in order, everybody seated, and only then is anybody let in: nothing is tidied under those who work."""
     room = replace(_room(admitted, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
     room = replace(room, given=json.dumps(values))
     async with stage.opening:
-        instance = await _prepare(stage, admitted, wanted.workflow, room, values)
+        instance = await _prepare(stage, admitted, wanted.workflow, room, values, opened)
         await stage.database.write(workspace.let_in, instance.id)
     await stage.supervisor.wake_all()  # what was queued before everybody was seated
     return instance
 
 
 async def _prepare(
-    stage: Stage, admitted: Admitted, workflow: WorkflowDefinition, room: Room, values: Mapping[str, str]
+    stage: Stage,
+    admitted: Admitted,
+    workflow: WorkflowDefinition,
+    room: Room,
+    values: Mapping[str, str],
+    opened: list[str],
 ) -> Instance:
     directory = Path(room.directory) if room.directory else None
     known = await stage.database.read(workspace.kept, room)
@@ -184,6 +210,7 @@ async def _prepare(
     if used_before:  # what the last one left there is set aside before this one has anything
         await asyncio.to_thread(archive.set_aside, used_before, now=stage.clock.now())
     id = await stage.database.write(workspace.open_room, room, now=micros(stage.clock.now()))
+    opened.append(id)
     failpoint("attach")
     if used_before:
         await stage.database.write(archive.forget_old, now=micros(stage.clock.now()))
@@ -263,11 +290,11 @@ async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, 
     if not root.is_there:
         return
     said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
-    if (await stage.database.read(workspace.get, id))["seq"] < said < FARTHEST:
+    if (await stage.database.read(workspace.get, id))["seq"] < said:
         await stage.database.write(workspace.begin_at, id, said)
     for name, agent in members.items():
         talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
-        if await stage.database.read(threads.last_seq, agent, id) < talked < FARTHEST:
+        if await stage.database.read(threads.last_seq, agent, id) < talked:
             await stage.database.write(threads.restore, agent, id, (), seq=talked)
 
 
@@ -305,9 +332,7 @@ def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Ma
     if settings.provider == "file" or settings.document_store == "file":
         chosen = settings.bind or settings.dir
         base = f"{admitted.project.definition.workspace.base}/{workflow.name}/{tag}"
-        directory = str(
-            Root(root).location(interpolate(chosen, values).removeprefix("./").rstrip("/") if chosen else base)
-        )
+        directory = str(Root(root).location(plain(interpolate(chosen, values)) if chosen else base))
     return Room(
         project=admitted.id,
         workflow=workflow.name,
@@ -333,7 +358,7 @@ def _copies(admitted: Admitted, workflow: WorkflowDefinition, room: Room) -> dic
 
 def _isolation(admitted: Admitted, member: RefMember | InlineMember) -> Isolation | None:
     if isinstance(member, RefMember):
-        return member.applied_to(admitted.definition(member.ref)).isolate
+        return member.applied_to(admitted.definition(admitted.named(member.ref))).isolate
     return member.isolate
 
 

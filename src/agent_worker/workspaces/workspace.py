@@ -315,7 +315,7 @@ def of_project(tx: Transaction, project: str) -> list[Row]:
 def close_room(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:
     """No message is accepted any more. A bound room can be opened again."""
     tx.run(
-        "update workspace set state = 'stopped', ended_at = :now where id = :id and state = 'running'",
+        "update workspace set state = 'stopped', ended_at = :now where id = :id and state in ('running', 'left')",
         id=workspace,
         now=now,
     )
@@ -325,6 +325,11 @@ def close_room(tx: Transaction, workspace: str, *, reason: str = "", now: int) -
 def leave_all(tx: Transaction) -> None:
     """Their host is gone: they take no message, and their work waits, until someone starts them again."""
     tx.run("update workspace set state = 'left' where state = 'running'")
+
+
+def leave(tx: Transaction, workspace: str) -> None:
+    """It could not be opened again: as if its host were still gone."""
+    tx.run("update workspace set state = 'left' where id = :id and state = 'running'", id=workspace)
 
 
 _ENDED = "select id from instruction where workspace = :workspace and ended_at is not null"
