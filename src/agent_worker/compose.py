@@ -38,7 +38,7 @@ from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.clock import Clock, SystemClock, micros
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.errors import BadInput
+from agent_worker.errors import AgentWorkerError, BadInput
 from agent_worker.events import Bus
 from agent_worker.imports import soon
 from agent_worker.mirror import Mirror
