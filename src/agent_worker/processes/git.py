@@ -21,6 +21,13 @@ from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends
 
 TIME = 120.0  #: seconds for one call
+#: All that we ask of git: tests/attacks/test_git_traps.py tries each with every setting that git knows.
+COMMANDS = frozenset(
+    {
+        *("cat-file", "check-attr", "check-ignore", "check-ref-format", "checkout", "config", "diff-tree"),
+        *("fast-import", "fetch", "ls-remote", "ls-tree", "rev-parse"),
+    }
+)
 _COMPLAINT = 4096  # bytes kept of what git says to a person
 
 _CONFIG = """\
@@ -80,19 +87,23 @@ class Repository:
     hash: str  #: sha1 or sha256
 
     @classmethod
-    def make(cls, folder: Path, *, hash: str = "sha1", borrow: Sequence[Path] = ()) -> Repository:
+    def make(
+        cls, folder: Path, *, hash: str = "sha1", borrow: Sequence[Path] = (), check_fetched: bool = False
+    ) -> Repository:
         """`borrow` are other object stores whose objects can be read as if they were here."""
         folder.mkdir(mode=0o700)  # it is there already: then it is not ours, and this raises
         for name in ("refs", "info", "objects", "objects/info"):
             (folder / name).mkdir()
         extension = "" if hash == "sha1" else f"[extensions]\n\tobjectFormat = {hash}\n"
-        (folder / "config").write_text(_CONFIG.format(version=1 if extension else 0) + extension)
+        checks = "[transfer]\n\tfsckObjects = true\n" if check_fetched else ""
+        (folder / "config").write_text(_CONFIG.format(version=1 if extension else 0) + extension + checks)
         (folder / "HEAD").write_text("ref: refs/heads/main\n")
         (folder / "objects/info/alternates").write_bytes(b"".join(quoted(os.fsencode(each)) + b"\n" for each in borrow))
         return cls(folder, hash)
 
     async def run(
         self,
+        command: str,
         *arguments: str,
         stdin: bytes | int | None = None,
         files: Path | None = None,
@@ -102,6 +113,8 @@ class Repository:
         limits: Limits | None = None,
     ) -> Done:
         """One call. `files` is a work tree of ours, `objects` a store to write to; `more` are further variables."""
+        if command not in COMMANDS:
+            raise ValueError(f"nobody has tried what a hostile repository makes of git {command}")
         limits = limits or Limits()
         env = {**environment(self.folder, protocol=protocol), **(more or {})}
         env |= {"GIT_WORK_TREE": str(files)} if files else {}
@@ -113,7 +126,7 @@ class Repository:
             async with (
                 asyncio.timeout(limits.time),
                 start(
-                    _limited(limits.file, arguments),
+                    _limited(limits.file, (command, *arguments)),
                     cwd=files or self.folder,
                     env=env,
                     stdin=stdin,
@@ -123,7 +136,7 @@ class Repository:
                 await asyncio.gather(_take(child.stdout, said, limits.output), complaint.take_all(child.stderr))
                 return Done(await child.wait(), bytes(said), complaint.text())
         except TimeoutError:
-            raise Refused(f"git {arguments[0]} took longer than {limits.time:.0f} s and was given up") from None
+            raise Refused(f"git {command} took longer than {limits.time:.0f} s and was given up") from None
 
 
 def environment(folder: Path, *, protocol: str = "file", source: Mapping[str, str] = os.environ) -> dict[str, str]:

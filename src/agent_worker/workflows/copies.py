@@ -165,10 +165,12 @@ class Copy:
         """Everything is made where nobody else writes, and moved when it is done."""
         copy = Repository.make(place / "copy.git", hash=source.hash)
         (copy.folder / "info/attributes").write_text(BYTE_FOR_BYTE)
-        options = ("fetch", "--quiet", "--update-shallow", "--no-write-fetch-head", str(source.folder))
-        whole = await copy.run(*options, "+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*", "HEAD")
+        options = ("--quiet", "--update-shallow", "--no-write-fetch-head", str(source.folder))
+        whole = await copy.run(
+            "fetch", *options, "+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*", "HEAD"
+        )
         if whole.exit_code:  # of a partial clone there is no whole history
-            _text(await copy.run(*options, "--depth=1", "HEAD"))
+            _text(await copy.run("fetch", *options, "--depth=1", "HEAD"))
         files = place / "files"
         files.mkdir(mode=0o700)
         _text(await copy.run("checkout", "--quiet", "-B", f"agent/{self.agent}", head, files=files))

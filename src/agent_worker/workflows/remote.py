@@ -42,7 +42,6 @@ _LISTING = 16 * 1024 * 1024
 _LEFT_OUT = "left-out.json"
 _REGULAR = {"100644", "100755"}
 _REASONS = {"120000": "a link", "160000": "a submodule"}
-_CHECKED = ("-c", "transfer.fsckObjects=true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +130,12 @@ class Remotes:
     async def _carried(self, place: Path, remote: Remote, commit: str, folder: str) -> _Tree:
         git = await _Git.over(remote, place)
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
-        await git.run(*_CHECKED, "fetch", *options, "--", git.source, commit)
+        await git.run("fetch", *options, "--", git.source, commit)
         if (await git.run("cat-file", "-t", "--", commit)).strip() != b"commit":
             raise BadInput(f"{commit} is not a commit of {remote.url}")
         where = (f"{folder}/",) if folder else ()
         tree = _Tree.read(
-            await git.run("--literal-pathspecs", "ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *where),
+            await git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *where),
             folder,
         )
         if not tree.files:
@@ -230,15 +229,16 @@ class _Git:
                 raise Refused(f"git could not read {remote.url}: it is no Git repository", hint=_hint(remote))
             theirs = await opened(place / "theirs.git", found, place=place)
             source, hash = str(theirs.folder), theirs.hash
-        return cls(remote, Repository.make(place / "ours.git", hash=hash), source)
+        return cls(remote, Repository.make(place / "ours.git", hash=hash, check_fetched=True), source)
 
-    async def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+    async def run(self, command: str, *arguments: str, stdin: bytes | None = None) -> bytes:
         """What git printed. Its files cannot grow past the limit, nor its time."""
         done = await self.repository.run(
+            command,
             *arguments,
             stdin=stdin,
             protocol="https" if self.remote.kind == "github" else "file",
-            more=credentials(self.remote, os.environ),
+            more={"GIT_LITERAL_PATHSPECS": "1", **credentials(self.remote, os.environ)},
             limits=Limits(TIME, _LISTING, TRANSFER),
         )
         if done.exit_code and _is_full(self.repository.folder):

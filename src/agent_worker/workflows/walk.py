@@ -167,11 +167,11 @@ class Rules:
         found = zip(words[0::3], words[2::3], strict=False)
         return {path: name.decode(errors="replace") for path, name in found if name not in (b"unspecified", b"unset")}
 
-    async def _ask(self, paths: Iterable[bytes], *question: str) -> bytes:
+    async def _ask(self, paths: Iterable[bytes], question: str, *options: str) -> bytes:
         asked = b"".join(path + b"\0" for path in paths)
         if not asked:
             return b""
-        done = await self._git.run(*question, stdin=asked, files=self._folder)
+        done = await self._git.run(question, *options, stdin=asked, files=self._folder)
         if done.exit_code not in (0, 1):  # 1: to none of them it applies
             raise Refused(f"git could not read .gitignore or .gitattributes: {done.complaint.strip()}")
         return done.output
