@@ -179,6 +179,9 @@ ATTACKS = {
         "F11": "memory keys and titles that look like paths",
         "F12": "writing control files",
         "F13": "deleting through a link or a mount",
+        "F14": "documents, notes and memories with names that programs obey",
+        "F15": "a folder of ours that is a link",
+        "F16": "folders of ours that others may write, under every umask",
     },
     "By Git (G)": {
         "G1s": "sources that are options or other protocols",
@@ -206,6 +209,9 @@ ATTACKS = {
         "B11": "a shell that looks around",
         "B12": "tricks against command filters",
         "B13": "a sandbox that is missing",
+        "B14": "a command that takes all memory, processes or temporary space",
+        "B15": "a child that leaves its session, its environment and its parent",
+        "B16": "what is left of children when the daemon is killed",
     },
     "On who looks (X)": {
         "X1": "scripts in what is shown",

@@ -41,6 +41,29 @@ SHELL_PROFILES = (
     *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish"),
 )
 
+#: What the name of a document, a note or a memory may end in: texts for people, nothing that is run or built.
+TEXTS = (
+    *(".md", ".markdown", ".txt", ".rst", ".adoc", ".org", ".html", ".log"),
+    *(".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".sql", ".diff", ".patch"),
+)
+#: Texts all the same, but ones that coding programs and build tools look for by name.
+OBEYED_TEXTS = (
+    *(
+        "CLAUDE.md",
+        "CLAUDE.local.md",
+        "AGENTS.md",
+        "AGENTS.override.md",
+        "AGENT.md",
+        "GEMINI.md",
+        "QWEN.md",
+        "SKILL.md",
+    ),
+    *("package.json", "deno.json", "composer.json", "tsconfig.json", "jsconfig.json", "mcp.json", "hooks.json"),
+    *("settings.json", "settings.local.json", "tasks.json", "launch.json", "devcontainer.json", "plugin.json"),
+    *("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml", "Taskfile.yaml", "Taskfile.yml"),
+    *("pnpm-workspace.yaml", "action.yaml", "action.yml", "CMakeLists.txt", "requirements.txt"),
+)
+
 
 def is_stand_in(path: Path) -> bool:
     """Is it an empty directory that only holds the place of a control file while a command runs (sandbox.py)?

@@ -131,6 +131,44 @@ def attempts(door: Door, name: str) -> list[tuple[bool, str]]:
     return [door.read(name), door.append(name, "evil"), door.create(name, "evil")]
 
 
+# --- F14: names that programs obey
+
+OBEYED = (
+    *(
+        ".git/config",
+        ".envrc",
+        ".claude/settings.json",
+        ".mcp.json",
+        "sub/.GIT/config",
+        "moniro.yaml",
+        "HEAD",
+        "config",
+    ),
+    *("Makefile", "package.json", "CLAUDE.md", "conftest.py", "run.sh", "GIT~1/x.md", "-rf.md", "x.md:y"),
+)
+
+
+@pytest.mark.parametrize("name", OBEYED)
+def test_F14_no_door_makes_a_document_that_programs_obey(
+    door: Door, daemon: Served, documents: Path, name: str
+) -> None:
+    for ok, text in (door.append(name, "evil"), door.create(name, "evil"), door.read(name)):
+        assert not ok
+        assert "cannot be the name" in text or "not a path we open" in text
+        assert "plans/" in text  # and what to write instead
+    stored = Person(daemon, "@stored")
+    assert not stored.append(name, "evil")[0]
+    assert not list(documents.iterdir())
+
+
+def test_F14_what_a_person_keeps_beside_the_documents_is_not_shown_to_agents(door: Door, documents: Path) -> None:
+    for name in (".git/config", ".env.md", "main.py", "plan.md"):
+        (documents / name).parent.mkdir(exist_ok=True)
+        (documents / name).write_text("canary")
+    assert door.names() == ["plan.md"]
+    assert not [name for name in (".git/config", ".env.md", "main.py") if "canary" in door.read(name)[1]]
+
+
 # --- F3: links
 
 

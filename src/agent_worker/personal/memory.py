@@ -18,6 +18,7 @@ from agent_worker.definitions.source import parse_source
 from agent_worker.errors import BadInput, DefinitionError, NotFound, Refused
 from agent_worker.personal.pages import rewrite, text_of
 from agent_worker.storage.files import Root
+from agent_worker.storage.paths import is_text, text_names
 
 FOLDER = "memory"
 CORE, WORKING, ARCHIVE, QUARANTINE = "core", "working", "archive", "quarantine"
@@ -68,11 +69,11 @@ def files(root: Root) -> list[str]:
         names = [e.name for e in root.list(FOLDER) if e.name.endswith(".yaml") and not e.is_directory]
     except NotFound:
         return []
-    return sorted({name.removesuffix(".yaml") for name in names} - {QUARANTINE})
+    return sorted({name.removesuffix(".yaml") for name in filter(is_text, names)} - {QUARANTINE})
 
 
 def path_of(file: str) -> str:
-    return f"{FOLDER}/{file}.yaml"
+    return "/".join((FOLDER, *text_names(f"{file}.yaml")))
 
 
 def find(root: Root, key: str) -> Entry | None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from agent_worker.errors import BadInput, NotFound, Stale
 from agent_worker.personal.pages import rewrite, text_of
 from agent_worker.storage.files import Root
+from agent_worker.storage.paths import is_text, text_names
 
 FOLDER = "notes"
 QUARANTINE = "quarantine"
@@ -25,11 +26,11 @@ def write(root: Root, title: str, text: str, *, when: datetime) -> str:
     stem = f"{when.date().isoformat()}-{slug(title)}"
     for number in range(1, 1000):
         name = f"{stem}.md" if number == 1 else f"{stem}-{number}.md"
-        there = text_of(root, f"{FOLDER}/{name}")
+        there = text_of(root, _path(name))
         if there == content:
             return name
         if there is None:
-            root.replace(f"{FOLDER}/{name}", content)
+            root.replace(_path(name), content)
             return name
     raise BadInput("there are too many notes with this title today", hint="choose another title")
 
@@ -40,11 +41,12 @@ def names(root: Root) -> list[str]:
         entries = root.list(FOLDER)
     except NotFound:
         return []
-    return sorted((e.name for e in entries if e.name.endswith(".md") and not e.is_directory), reverse=True)
+    files = (e.name for e in entries if e.name.endswith(".md") and not e.is_directory)
+    return sorted(filter(is_text, files), reverse=True)
 
 
 def read(root: Root, name: str) -> str:
-    text = text_of(root, f"{FOLDER}/{name}") if "/" not in name else None
+    text = text_of(root, _path(name)) if "/" not in name else None
     if text is None:
         raise NotFound(f"there is no note {name}", hint=f"notes: {', '.join(names(root)[:20]) or 'none yet'}")
     return text
@@ -56,17 +58,21 @@ def edit(root: Root, name: str, text: str, *, was: str) -> None:
         raise Stale(f"{name} was changed meanwhile", hint="look at it again")
     if not text.strip() or len(text) > LIMIT:
         raise BadInput(f"a note holds between one character and {LIMIT // 1024} KiB")
-    rewrite(root, f"{FOLDER}/{name}", lambda _: text)
+    rewrite(root, _path(name), lambda _: text)
 
 
 def hold_back(root: Root, name: str) -> bool:
     """Into a folder that only a person looks into. False when it is not there any more."""
-    text = text_of(root, f"{FOLDER}/{name}")
+    text = text_of(root, _path(name))
     if text is None:
         return False
-    root.replace(f"{FOLDER}/{QUARANTINE}/{name}", text)
-    root.remove(f"{FOLDER}/{name}")
+    root.replace(_path(f"{QUARANTINE}/{name}"), text)
+    root.remove(_path(name))
     return True
+
+
+def _path(name: str) -> str:
+    return "/".join((FOLDER, *text_names(name)))
 
 
 def slug(title: str) -> str:

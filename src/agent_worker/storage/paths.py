@@ -1,19 +1,21 @@
 """Which relative paths we accept, decided from the text alone, before anything touches the disk.
 
 A path is judged as it stands and as somebody else might read it: with compatibility characters unfolded and
-with percent signs decoded. It must be harmless in every reading. Below: nothing. Above: folder.py opens the
-names. Words that only look like paths (a memory key, a note's title) do not come here: they are data inside a
-file.
+with percent signs decoded. It must be harmless in every reading. What agents and people may call a text of
+theirs is narrower (`text_names`): no program may obey it on sight. Below: the list of control files. Above: folder.py
+opens the names. Words that only look like paths (a memory key, a note's title) do not come here: they are data inside
+a file.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterable
 from urllib.parse import unquote
 
-from agent_worker.control_files import CONTROL_NAMES, SHELL_PROFILES
+from agent_worker.control_files import CONTROL_NAMES, OBEYED_TEXTS, SHELL_PROFILES, TEXTS
 from agent_worker.errors import BadInput
 
 NAME_BYTES = 255
@@ -27,6 +29,10 @@ _DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"} | {
     f"{port}{number}" for port in ("com", "lpt") for number in range(10)
 }
 
+_CONFLICT = re.compile(r"\.conflict-[0-9a-f]{8}(-[0-9a-f]{8})?$")  # swap.py keeps the other version under such a name
+_SPECIAL = re.compile(r"""[:*?"<>|~]""")  # streams, patterns and short names of some file systems
+TEXT_HINT = "a name such as plans/release.md: no part begins with a dot or a dash, and it ends in " + " ".join(TEXTS)
+
 
 def names_in(relative: str) -> tuple[str, ...]:
     """The names on the way from a root to a file. The empty text is the root itself."""
@@ -36,6 +42,19 @@ def names_in(relative: str) -> tuple[str, ...]:
         if problem := _problem_of_path(reading, relative.count("/")):
             raise BadInput(f"{shown(relative)} is not a path we open: {problem}", hint="a name such as plans/notes.md")
     return tuple(relative.split("/"))
+
+
+def text_names(relative: str) -> tuple[str, ...]:
+    """The same for what somebody calls a text of theirs: a document, a note, a memory. Decided here for all of them."""
+    names = names_in(relative)
+    if problem := _problem_of_text(relative):
+        raise BadInput(f"{shown(relative)} cannot be the name of a text: {problem}", hint=TEXT_HINT)
+    return names
+
+
+def is_text(relative: str) -> bool:
+    """Would `text_names` let it through? For names found on the disk."""
+    return _problem_of_text(relative) is None
 
 
 def acceptable(name: str) -> bool:
@@ -101,4 +120,22 @@ def _problem_of_name(name: str) -> str | None:
         return f"{name!r} is a device on some systems"
     if name.startswith((TEMPORARY, SWAPPING)):
         return f"names that begin with {TEMPORARY!r} or {SWAPPING!r} are ours"
+    return None
+
+
+def _problem_of_text(relative: str) -> str | None:
+    return next(filter(None, map(_problem_of_reading, _readings(relative))), None)
+
+
+def _problem_of_reading(reading: str) -> str | None:
+    names = reading.split("/")
+    if hidden := next((name for name in names if name.startswith((".", "-"))), None):
+        return f"{hidden!r} begins with {'a dot' if hidden[0] == '.' else 'a dash'}"
+    if found := _SPECIAL.search(reading):
+        return f"it contains {found[0]!r}"
+    last = same_document(_CONFLICT.sub("", names[-1]))
+    if is_control(names) or last in map(same_document, OBEYED_TEXTS):
+        return "programs look for files of that name, and obey them"
+    if not last.endswith(TEXTS):
+        return "it does not end like a text"
     return None

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
+from agent_worker.control_files import OURS
 from agent_worker.definitions.remote import Fetched, Remote
 from agent_worker.errors import BadInput, NotFound, Refused
 from agent_worker.processes.git import Limits, Repository
 from agent_worker.storage.files import Root
-from agent_worker.storage.paths import acceptable
+from agent_worker.storage.paths import acceptable, is_control
 from agent_worker.storage.scratch import scratch
 from agent_worker.trust.shown import one_line
 from agent_worker.workflows.repositories import find, find_bare, opened
@@ -208,7 +209,10 @@ def _unfit(mode: str, size: str, path: bytes) -> str:
         parts = path.decode().split("/")
     except UnicodeDecodeError:
         return "an odd name"
-    return "" if all(acceptable(part) and part.lower() != ".git" for part in parts) else "an odd name"
+    if not all(map(acceptable, parts)):
+        return "an odd name"
+    # Ours are what a remote is for; they count only where somebody approved them.
+    return "other programs obey it" if is_control(part for part in parts if part not in OURS) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from agent_worker.events import DocumentChanged
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
-from agent_worker.storage.paths import names_in, same_document
+from agent_worker.storage.paths import is_text, same_document, text_names
 from agent_worker.storage.swap import Conflict, content_hash
 
 log = logging.getLogger(__name__)
@@ -363,7 +363,7 @@ def changed_since(tx: Transaction, room: str, at: int) -> list[str]:
 def checked_name(name: str) -> str:
     if not name:
         raise BadInput("a document needs a name", hint=f"such as {DEFAULT} or plans/release.md")
-    return "/".join(names_in(name))
+    return "/".join(text_names(name))
 
 
 def _names_beneath(root: Root, folder: str = "") -> list[str]:
@@ -374,7 +374,10 @@ def _names_beneath(root: Root, folder: str = "") -> list[str]:
         return found
     for entry in entries:
         path = f"{folder}/{entry.name}" if folder else entry.name
-        found += _names_beneath(root, path) if entry.is_directory else [path]
+        if entry.is_directory and not entry.name.startswith("."):
+            found += _names_beneath(root, path)
+        elif is_text(path):
+            found.append(path)
     return found
 
 
