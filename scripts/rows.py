@@ -232,6 +232,8 @@ ATTACKS = {
         "N6": "secrets in what settings and errors show",
         "N7": "SQL in names and filters",
         "N8": "stored steps that are more than data",
+        "N9": "secrets on their way into any text column, file or backup",
+        "N10": "keys of well-known services that nobody told us of",
     },
     "By words (A)": {
         "A1": "asking the Guard for what another agent keeps private",

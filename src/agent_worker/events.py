@@ -36,14 +36,28 @@ class Event:
 
     def redacted(self, redact: Callable[[str], str]) -> Event:
         """The same without secrets in what somebody wrote."""
-        said: dict[str, Any] = {name: redact(getattr(self, name)) for name in _names(type(self)) if name in TEXTS}
-        return replace(self, **said)
+        changed: dict[str, Any] = {}
+        for name in _texts(type(self)):
+            said = getattr(self, name)
+            if (hidden := redact(said)) is not said:
+                changed[name] = hidden
+        return replace(self, **changed) if changed else self
 
 
-TEXTS = frozenset({"text", "reason", "arguments", "tool"})
-
+#: What is no free text: ids, names, one of a few words. Any other string of an event is looked through for secrets.
+PLAIN = frozenset(
+    {"workspace", "agent", "name", "run", "instruction", "id", "sender", "creator", "voter", "author", "revision"}
+    | {"sort", "state"}
+)
 
 _known: dict[type[Event], tuple[str, ...]] = {}  # asked for every event, and `fields` is slow
+_free: dict[type[Event], tuple[str, ...]] = {}
+
+
+def _texts(kind: type[Event]) -> tuple[str, ...]:
+    if kind not in _free:
+        _free[kind] = tuple(each.name for each in fields(kind) if each.type == "str" and each.name not in PLAIN)
+    return _free[kind]
 
 
 def _names(kind: type[Event]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 SHORTEST = 8  #: characters; a shorter value would be found in honest words
@@ -231,6 +232,18 @@ def _spellings(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield quote(value, safe="", errors="replace")
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Something that was JSON, without secrets in any of its strings, names included."""
+    match value:
+        case str():
+            return redact(value)
+        case list():
+            return [redacted(each, redact) for each in value]
+        case dict():
+            return {redact(name): redacted(each, redact) for name, each in value.items()}
+    return value
 
 
 def _between_markers(text: str, change: Callable[[str], str]) -> str:

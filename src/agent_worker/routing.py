@@ -6,6 +6,7 @@ a kickoff, a tool, the answer of a run. Direct messages come through `tell_agent
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -187,7 +188,7 @@ def tell_agent(
 
 def accepted(tx: Transaction, key: str) -> str | None:
     """What an earlier send with this key became."""
-    row = tx.one("select ref from accepted where key = :key", key=key)
+    row = tx.one("select ref from accepted where key = :key", key=_kept(tx, key))
     return str(row["ref"]) if row else None
 
 
@@ -202,7 +203,12 @@ def forget_keys(tx: Transaction, *, now: int) -> None:
 
 
 def accept(tx: Transaction, key: str, ref: str, *, now: int) -> None:
-    tx.run("insert into accepted(key, ref, at) values (:key, :ref, :at)", key=key, ref=ref, at=now)
+    tx.run("insert into accepted(key, ref, at) values (:key, :ref, :at)", key=_kept(tx, key), ref=ref, at=now)
+
+
+def _kept(tx: Transaction, key: str) -> str:
+    """A key as it is stored. One that holds a secret is known by its hash: without the secret it would be another's."""
+    return key if tx.redact(key) == key else hashlib.sha256(key.encode()).hexdigest()
 
 
 def check_size(text: str) -> None:

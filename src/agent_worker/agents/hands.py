@@ -134,11 +134,14 @@ class RunHands:
         self._show(call)
         tool = self._tools.get(call.tool)
         async with self._turns.take(alone=tool is not None and tool.in_turn) as turn:
-            result = await self._make(Place(self._job.lead.work, step, call.id), call, tool, turn)
+            result = await self._make(self._place(step, call), call, tool, turn)
         if step in self._done:
             self._done[step].results[call.id] = result
         self._show(call, result)
         return result
+
+    def _place(self, step: int, call: Call) -> Place:
+        return Place(self._job.lead.work, step, self._pen.redact(call.id))
 
     async def _make(self, place: Place, call: Call, tool: Tool | None, turn: Turn) -> Result:
         try:

@@ -63,7 +63,7 @@ def next_due(schedule: Timing, *, now: datetime, active: datetime | None) -> dat
 
 def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
     """Store it. One that was there before with the same words keeps its due time, even one that was missed."""
-    spec = timer.schedule.model_dump_json(exclude_defaults=True)
+    spec = tx.redact_json(timer.schedule.model_dump_json(exclude_defaults=True))  # as it is stored: it is compared
     known = tx.one("select spec, set_by from schedule where id = :id", id=timer.id)
     if known and (known["spec"], known["set_by"]) == (spec, timer.set_by):
         return

@@ -57,7 +57,7 @@ def note(tx: Transaction, done: Done, *, now: int) -> None:
         "who": done.who,
         "deed": done.deed,
         "about": tx.redact(done.about)[:500],
-        "before": tx.redact(done.before),
+        "before": tx.redact_json(done.before),
         "salt": secrets.token_hex(16),
         "run": done.run,
         "at": now,

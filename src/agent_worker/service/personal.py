@@ -53,8 +53,8 @@ async def memory_set(
 
     What is `shareable` its colleagues get to hear when they ask; without `visibility` that stays as it was.
     """
-    home = await _home(office, name, project)
-    now = office.stage.clock.now()
+    home, redact = await _home(office, name, project), office.stage.database.redact
+    key, value, now = redact(key), redact(value), office.stage.clock.now()
     known = await asyncio.to_thread(memory.find, home, key)
     if was is not None:
         _same(f"what {name} remembers as {key}", known.value if known else "", was)
@@ -131,6 +131,7 @@ async def note_show(office: Office, name: str, note: str, project: str | None = 
 async def note_edit(office: Office, name: str, note: str, text: str, was: str, project: str | None = None) -> str:
     """Replace a note that still says what it `was`."""
     home = await _home(office, name, project)
+    text = office.stage.database.redact(text)
     await asyncio.to_thread(notes.edit, home, note, text, was=was)
     return text
 
@@ -145,7 +146,7 @@ async def todos_list(office: Office, name: str, project: str | None = None) -> l
 async def todo_put(office: Office, name: str, text: str, project: str | None = None) -> list[Todo]:
     """Add a todo."""
     home = await _home(office, name, project)
-    await asyncio.to_thread(todos.add, home, text)
+    await asyncio.to_thread(todos.add, home, office.stage.database.redact(text))
     return await asyncio.to_thread(todos.load, home)
 
 

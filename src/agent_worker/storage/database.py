@@ -34,6 +34,10 @@ class Transaction(Protocol):
         """As it may be stored: without secrets. For a text that is known by its hash, or cut; others need no asking."""
         ...
 
+    def redact_json(self, text: str) -> str:
+        """The same for JSON, which stays JSON."""
+        ...
+
     def tell(self, event: Event) -> None:
         """Publish this after the commit; forgotten if there is none."""
         ...

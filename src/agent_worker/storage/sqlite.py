@@ -163,6 +163,7 @@ class SqliteDatabase:
                 connection = connect(self._path, write=False, vfs=self._vfs)
                 self._reading.append(connection)
                 transaction = self._local.transaction = SqliteTransaction(connection)
+            transaction.begin_change()
             transaction.connection.execute("begin")
             try:
                 return query(transaction)
@@ -299,9 +300,7 @@ class SqliteDatabase:
     def _make(self, transaction: SqliteTransaction, job: _Job) -> None:
         transaction.begin_change()
         job.result = job.change(transaction)
-        told = transaction.told
-        if transaction.hid:
-            told = [event.redacted(self.redact) for event in told]
+        told = [event.redacted(transaction.redact) for event in transaction.told]
         for event in told:
             if event.kept:
                 self._events += 1  # a change or a commit that fails leaves a gap

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import apsw
 
 from agent_worker.events import Event
+from agent_worker.redaction import SHORTEST, redacted
+from agent_worker.storage.columns import plan_of
 from agent_worker.storage.database import Row
 
 Redact = Callable[[str], str]
-
-TEXTS = frozenset(
-    {"text", "reply", "result", "reason", "arguments", "prompt", "answer", "status", "tool"}
-    | {"question", "options", "choice", "outcome", "fallback"}
-)
-"""Parameters that hold what somebody wrote. A text that is known by its hash is called `body`: whoever makes the hash
-calls `redact` before."""
 
 
 class SqliteTransaction:
@@ -25,12 +21,11 @@ class SqliteTransaction:
         self._redact = redact
         self._names: dict[str, tuple[str, ...]] = {}
         self.told: list[Event] = []
-        self.hid = False  #: a secret was taken out of what this change stores
-        self._clean = ""  # what was looked through last
+        self._looked: dict[int, tuple[str, str]] = {}  # texts of this change, as they were and without secrets
 
     def run(self, sql: str, **values: object) -> int:
         before = self.connection.total_changes()
-        self.connection.execute(sql, self._hidden(values))
+        self.connection.execute(sql, self._hidden(sql, values))
         return self.connection.total_changes() - before
 
     def one(self, sql: str, **values: object) -> Row | None:
@@ -44,7 +39,7 @@ class SqliteTransaction:
             raise apsw.CorruptError(f"a text is not UTF-8: {error}") from None
 
     def _rows(self, sql: str, values: dict[str, object]) -> list[Row]:
-        cursor = self.connection.execute(sql, self._hidden(values))
+        cursor = self.connection.execute(sql, self._hidden(sql, values))
         names = self._names.get(sql)
         if names is None:
             try:
@@ -55,11 +50,13 @@ class SqliteTransaction:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def redact(self, text: str) -> str:
-        if text is self._clean:  # whoever asked before storing it stores the same
+        if len(text) < SHORTEST:
             return text
-        if (hidden := self._redact(text)) != text:
-            self.hid = True
-        self._clean = hidden
+        if known := self._looked.get(id(text)):  # whoever asked before storing it stores the same
+            return known[1]
+        hidden = self._redact(text)
+        self._looked[id(text)] = (text, hidden)  # which holds it: its id is nobody else's meanwhile
+        self._looked[id(hidden)] = (hidden, hidden)
         return hidden
 
     def tell(self, event: Event) -> None:
@@ -67,12 +64,24 @@ class SqliteTransaction:
 
     def begin_change(self) -> None:
         self.told = []
-        self.hid = False
-        self._clean = ""
+        self._looked.clear()
 
-    def _hidden(self, values: dict[str, object]) -> dict[str, object]:
-        """Secrets are taken out here, where nobody can forget to."""
-        for name, value in values.items():
-            if name in TEXTS and isinstance(value, str):
+    def redact_json(self, text: str) -> str:
+        """The same for JSON, string by string: what only looks like a secret across two of them leaves it whole."""
+        if (hidden := self._redact(text)) == text:
+            return text
+        try:
+            return json.dumps(redacted(json.loads(text), self._redact), ensure_ascii=False)
+        except (ValueError, RecursionError):  # it was none
+            return hidden
+
+    def _hidden(self, sql: str, values: dict[str, object]) -> dict[str, object]:
+        """Secrets are taken out here, by the columns they would end in, where nobody can forget to."""
+        plan = plan_of(sql)
+        for name in plan.texts:
+            if isinstance(value := values.get(name), str):
                 values[name] = self.redact(value)
+        for name in plan.json:
+            if isinstance(value := values.get(name), str):
+                values[name] = self.redact_json(value)
         return values

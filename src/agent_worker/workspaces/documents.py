@@ -92,12 +92,14 @@ class Documents:
             if done := await self._made_before(by):
                 return done
             name = await self._called(name)
+            if self._database.redact(name) != name:
+                raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
             await self._database.read(_let_write, self._room["id"], name, by)
             await self._catch_up(name)
             now = await self._look(name)
             if (now.revision if now else None) != base:
                 raise _stale(name, now)
-            return await self._put(name, self._database.redact(text), now, by)
+            return await self._put(name, text, now, by)
 
     async def append(self, name: str, text: str, *, by: Author) -> Document:
         """Add to the end, whatever stands there; a missing document begins with this."""
@@ -106,10 +108,12 @@ class Documents:
             if done := await self._made_before(by):
                 return done
             name = await self._called(name)
+            if self._database.redact(name) != name:
+                raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
             await self._database.read(_let_write, self._room["id"], name, by)
             await self._catch_up(name)
             now = await self._look(name)
-            return await self._put(name, _joined(now, self._database.redact(text)), now, by)
+            return await self._put(name, _joined(now, text), now, by)
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
@@ -154,6 +158,7 @@ class Documents:
             raise BadInput(f"a document holds at most {LIMIT // 1024 // 1024} MiB")
         if "\x00" in text:
             raise BadInput("a document holds text: there is a NUL byte in this")
+        text = self._without_secrets(text, now)
         new = Document(name, text, content_hash(text))
         if now is not None and now.revision == new.revision:
             return now
@@ -164,6 +169,14 @@ class Documents:
         except OSError:  # it is stored, and whoever needs the file next tries again
             log.exception("the file of document %s could not be written", name)
         return new
+
+    def _without_secrets(self, text: str, now: Document | None) -> str:
+        """As a whole, so that one in two halves is seen. But what a person wrote into the file stays theirs: there a
+        secret is left standing, and only what the database keeps of it is without."""
+        redact = self._database.redact
+        if self._root is None or now is None or redact(now.text) == now.text or not text.startswith(now.text):
+            return redact(text)
+        return now.text + redact(text[len(now.text) :])
 
     async def _catch_up(self, name: str) -> None:
         """Nothing is built on a file that lacks the last revision."""
@@ -211,7 +224,7 @@ def append_stored(tx: Transaction, room: Row, name: str, text: str, by: Author, 
     """Add to a document that is kept in the database, as part of a larger change."""
     last = _last(tx, room["id"], name)
     now = Document(name, last["text"], last["revision"]) if last else None
-    whole = _joined(now, tx.redact(text))
+    whole = tx.redact(_joined(now, text))
     _revise(tx, room, Document(name, whole, content_hash(whole)), now, by, at=at)
 
 
@@ -228,7 +241,7 @@ def _revise(tx: Transaction, room: Row, new: Document, now: Document | None, by:
         tx, room["id"], new, number, now.revision if now else "", by, at, filed=int(room["documents"] != "file")
     )
     if last and last["filed"] and last["n"] == row["n"] - 1:
-        _fold(tx, last, new.text)
+        _fold(tx, last, row["text"])
     tx.tell(DocumentChanged(workspace=room["id"], name=new.name, revision=new.revision, author=by.name))
     return row
 
