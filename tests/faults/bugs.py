@@ -222,9 +222,9 @@ BUGS = (
         "N5",
         "test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
         Edit(
-            "TEXTS",
-            '{"text", "reply", "result", "reason", "arguments", "prompt", "answer", "status", "tool"}',
-            '{"text", "reply", "result", "reason", "prompt", "answer", "status", "tool"}',
+            "PLAIN",
+            '{"work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
+            '{"arguments": KEY, "work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
         ),
     ),
     bug(
