@@ -14,6 +14,7 @@ PROMISES = {
         "D8": "an edit by a person is not written over",
         "D9": "a backup that is taken under load restores",
         "D10": "tidying up at a start takes nothing from those who are at work",
+        "D11": "a document is written only on the revision it was made from, by whichever engine",
         "D13": "what an agent is told about its calls is what happened, whenever the process is killed",
     },
     "Order": {
@@ -74,6 +75,7 @@ PROMISES = {
         "S4": "the token is not given to a stranger on the port",
         "S5": "twenty first commands share one daemon",
         "S6": "odd homes are refused with a sentence",
+        "S7": "two engines never work on one project, and the second is told what to use instead",
         "G1": "a damaged database is noticed, set aside and recovered as far as possible",
         "G2": "the index of memory is rebuilt from files",
         "G3": "logs are bounded",

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_worker.api import Project, Team, open_project
+    from agent_worker.errors import InUse
     from agent_worker.routing import Receipt
     from agent_worker.service.messages import Answer
     from agent_worker.workflows.summary import Summary
     from agent_worker.workspaces.channel import Message
 
-__all__ = ["Answer", "Message", "Project", "Receipt", "Summary", "Team", "open_project"]
+__all__ = ["Answer", "InUse", "Message", "Project", "Receipt", "Summary", "Team", "open_project"]
 
 
 def __getattr__(name: str) -> Any:

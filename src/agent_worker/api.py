@@ -7,6 +7,7 @@
         print(await project.ask("alice", "hello"))
 
 With `home` the state is kept in that directory and goes on where it was; without it, it lives in memory.
+A project has one engine at a time: while the daemon works on it, this raises InUse.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from agent_worker.clock import Clock, micros
 from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.definitions.project import find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.errors import Problem
+from agent_worker.errors import InUse, Problem
 from agent_worker.events import Subscription
 from agent_worker.routing import Receipt
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
@@ -30,6 +31,8 @@ from agent_worker.workflows import instance
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces.channel import Message
+
+__all__ = ["Answer", "InUse", "Message", "Project", "Receipt", "Summary", "Team", "open_project"]
 
 
 class Team:
@@ -117,7 +120,11 @@ class Project:
 async def open_project(
     path: Path | str = ".", *, home: Path | str | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Project]:
-    """The project at or above `path`. A file that is wrong takes down what it defines: see `Project.problems`."""
+    """The project at or above `path`, for nobody else meanwhile.
+
+    A file that is wrong takes down what it defines: see `Project.problems`. Raises InUse when another engine works on
+    the project or the home: the daemon, or another program.
+    """
     definitions = load_project(find_project(Path(path)))
     settings = Settings(database=Root.private(Path(home)).location("state.db")) if home else Settings()
     async with open_engine(settings, clock=clock) as engine:

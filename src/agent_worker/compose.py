@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ from agent_worker.mirror import Mirror
 from agent_worker.outbound import host_of
 from agent_worker.redaction import Redactor, secrets_in
 from agent_worker.storage.database import Database
+from agent_worker.storage.engine_lock import Holder, ProjectLocks, hold_database
 from agent_worker.storage.files import Root
 from agent_worker.storage.space import Space
 from agent_worker.storage.sqlite import SqliteDatabase
@@ -67,6 +68,7 @@ class Settings:
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
+    reached_by: str = ""  #: the command by which a person reaches this engine; '' when there is none
     chance: Callable[[], float] = random.random  #: from 0 to 1, for what many hosts must not do in the same moment
 
 
@@ -199,6 +201,19 @@ async def open_engine(
     settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
     redact = redact or Redactor()
     redact.register(secrets_in(os.environ))
+    async with AsyncExitStack() as held:
+        me = Holder(reach=settings.reached_by, database=f"sqlite:{settings.database}")
+        locks = ProjectLocks(me)
+        held.callback(locks.close)
+        if settings.database != ":memory:":
+            held.callback(os.close, await asyncio.to_thread(hold_database, Path(settings.database), me))
+        yield await held.enter_async_context(_opened(settings, clock, bus, redact, door, locks))
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings, clock: Clock, bus: Bus, redact: Redactor, door: ToolDoor | None, locks: ProjectLocks
+) -> AsyncIterator[Engine]:
     database = await SqliteDatabase.open(settings.database, bus, redact=redact)
     gate = Gate(settings.trust, clock)
     premises = Premises(door, settings.programs, os.environ, settings.approval)
@@ -209,7 +224,7 @@ async def open_engine(
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     pen = Pen(database, bus, clock, redact)
     supervisor = Supervisor(Floor(pen, registry, Limiter(clock, settings.chance), slots, space=settings.space))
-    roster = Roster(database, clock, registry, mirror, workshop.equip)
+    roster = Roster(database, clock, registry, mirror, workshop.equip, locks)
     roster.ticker = Ticker(database, clock)
     await supervisor.start()
     await _end_quick(database, clock, settings.programs)

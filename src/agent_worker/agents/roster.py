@@ -32,6 +32,7 @@ from agent_worker.ids import new_id
 from agent_worker.limits import Limits
 from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq, last_talk
 from agent_worker.storage.database import Database, Transaction
+from agent_worker.storage.engine_lock import ProjectLocks
 from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
 
@@ -74,7 +75,16 @@ class Admitted:
 
 
 class Roster:
-    def __init__(self, database: Database, clock: Clock, registry: Registry, mirror: Mirror, equip: Equip) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        registry: Registry,
+        mirror: Mirror,
+        equip: Equip,
+        locks: ProjectLocks,
+    ) -> None:
+        self._locks = locks
         self._database = database
         self._clock = clock
         self._registry = registry
@@ -87,8 +97,10 @@ class Roster:
     ) -> Admitted:
         """Everyone the files name, and the `quick` agents that only this process knows.
 
-        Those whose definition is what it was are left alone, unless all are to be equipped `again`.
+        Those whose definition is what it was are left alone, unless all are to be equipped `again`. Nothing of a
+        project is touched before its lock is ours: raises InUse when another engine works on it.
         """
+        await asyncio.to_thread(self._locks.take, project.root)
         admitted = await self._database.write(_enrol_all, project, quick or {}, now=micros(self._clock.now()))
         self._registry.keep_project(admitted.id, project)
         for name, definition in admitted.quick.items():

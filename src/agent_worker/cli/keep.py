@@ -119,10 +119,11 @@ def recovered() -> str:
 
 @contextmanager
 def alone() -> Iterator[Path]:
-    """The daemon's home, while no daemon can run on it. One that is stopping is waited for."""
-    from agent_worker.daemon.discovery import AlreadyRunning, home_directory, make_home, read_daemon
+    """The daemon's home, while nobody can work on it. A daemon that is stopping is waited for."""
+    from agent_worker.daemon.discovery import DATABASE, AlreadyRunning, home_directory, make_home, read_daemon
     from agent_worker.daemon.lock import only_one
     from agent_worker.ids import new_id
+    from agent_worker.storage.engine_lock import Holder, hold_database
 
     home, until = make_home(home_directory()), time.monotonic() + STOPPING
     with ExitStack() as held:
@@ -135,6 +136,7 @@ def alone() -> Iterator[Path]:
                     told = "the daemon runs, and what it uses cannot be exchanged"
                     raise Refused(told, hint="agent-worker stop --all, then try again") from None
                 time.sleep(0.1)
+        held.callback(os.close, hold_database(home / DATABASE, Holder()))  # a program may have it open without a daemon
         yield home
 
 

@@ -105,7 +105,18 @@ def _approve(root: Path) -> None:
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
     """Check everything; each check says what would fix it."""
-    checks = [_home(), _disk(), _database(fix), _daemon(fix), _project(), _keys(), _sandbox(), _git(), *_programs()]
+    checks = [
+        _home(),
+        _disk(),
+        _database(fix),
+        _daemon(fix),
+        _project(),
+        *_engine(),
+        _keys(),
+        _sandbox(),
+        _git(),
+        *_programs(),
+    ]
     if as_json:
         tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in checks])
     else:
@@ -205,6 +216,20 @@ def _found_at_work(root: Path) -> list[str]:
     except AgentWorkerError as error:
         return [error.message]
     return problems
+
+
+def _engine() -> list[Check]:
+    """Who works on this project, when that is not the daemon of this home."""
+    from agent_worker.daemon.client import find
+    from agent_worker.definitions.project import find_project
+    from agent_worker.storage.engine_lock import holder_of, refusal
+
+    root = find_project(Path.cwd())
+    holder, client = holder_of(root), find()
+    if holder is None or (client is not None and holder.pid == str(client.found.pid)):
+        return []
+    error = refusal(f"the project {root}", holder)
+    return [("project", False, f"{error.message}: the daemon of this home cannot", error.hint)]
 
 
 def _keys() -> Check:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +26,7 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.compose import Settings, open_engine
-from agent_worker.daemon.discovery import DATABASE, authority, open_private
+from agent_worker.daemon.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.daemon.entries import Entries
 from agent_worker.daemon.guardpost import App, Guardpost, Message, Receive, Send, Tokens
 from agent_worker.daemon.http import Door, arguments, route, unrouted
@@ -56,7 +57,10 @@ async def make_app(identity: Identity) -> App:
         os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         private = Root.private(identity.home)
         space = Space.of(identity.home, os.environ)
-        settings = Settings(database=database, trust=private, programs=identity.home / "programs", space=space)
+        reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
+        settings = Settings(
+            database=database, trust=private, programs=identity.home / "programs", space=space, reached_by=reached_by
+        )
         engine = await opening.enter_async_context(open_engine(settings, door=entries, redact=identity.redact))
         entries.seat_of = engine.stage.supervisor.seat
         office = Office(engine.stage, closing=identity.stopping)

@@ -22,7 +22,7 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, Project, find_project, load_project
 from agent_worker.definitions.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
-from agent_worker.errors import BadInput, DefinitionError, NotFound, Refused
+from agent_worker.errors import BadInput, DefinitionError, InUse, NotFound, Refused
 from agent_worker.storage.database import Row, Transaction
 from agent_worker.workflows import instance as instances
 from agent_worker.workflows.instance import Instance, Stage
@@ -34,6 +34,7 @@ from agent_worker.workspaces import workspace
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+TAKE_UP = 2.0  #: seconds between two tries to open a project that another engine has
 _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
 
@@ -96,13 +97,16 @@ class Office:
         async with self._admitting:
             path = await asyncio.to_thread(_project_at, root)
             known = self._projects.get(path)
+            is_new = known is None
             # Before it is read: what changes meanwhile is seen the next time.
             stamp = await asyncio.to_thread(_stamp, path, known.watched if known else ())
             if known is None or known.stamp != stamp:
                 known = self._projects[path] = await self._read(path, known, stamp)
                 if not self._opening:
                     await self.stage.supervisor.wake_all()
-            return known.admitted
+        if is_new and not self._opening:  # another engine had it when we began
+            await self._open_rooms([room for room in await self._rooms_left() if room["project"] == known.admitted.id])
+        return known.admitted
 
     async def _read(self, path: Path, known: _Known | None, stamp: _Stamp) -> _Known:
         previous, quick = (known.admitted.project, known.admitted.quick) if known else (None, {})
@@ -146,7 +150,7 @@ class Office:
         self._opening = True
         try:
             await self._open_projects()
-            await self._open_rooms()
+            await self._open_rooms(await self._rooms_left())
         finally:
             self._opening = False
         await self.stage.supervisor.wake_all()
@@ -155,13 +159,33 @@ class Office:
         for row in await self.stage.database.read(_roots_with_work):
             try:
                 await self.project(row["root"])
+            except InUse as error:
+                log.warning("%s", error.message)
+                self.background(self._take_up_later(row["root"]))
             except Exception:  # boundary: one that cannot be opened keeps no other one closed
                 log.exception("project %s could not be opened again", row["root"])
 
-    async def _open_rooms(self) -> None:
-        for room in await self.stage.database.read(workspace.left):
+    async def _take_up_later(self, root: str) -> None:
+        """As soon as the other engine lets go of it: nobody tells us when."""
+        while True:
+            await self.stage.clock.sleep(TAKE_UP)
+            try:
+                await self.project(root)
+            except InUse:
+                continue
+            except Exception:  # boundary, as above
+                log.exception("project %s could not be opened again", root)
+            return
+
+    async def _rooms_left(self) -> list[Row]:
+        return await self.stage.database.read(workspace.left)
+
+    async def _open_rooms(self, rooms: list[Row]) -> None:
+        for room in rooms:
             try:
                 await self._reopen(room)
+            except InUse:
+                continue  # with its project, later
             except Exception:  # boundary: one that cannot be opened keeps no other one closed
                 log.exception("workflow %s:%s could not be opened again", room["workflow"], room["tag"])
 
@@ -277,6 +301,9 @@ def _project_at(directory: str) -> Path:
 def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp:
     """Changes whenever one of the files that define the project does. Asked at every request, of every file."""
     found = []
+    with suppress(OSError):
+        status = os.stat(root)
+        found.append(("", status.st_dev, status.st_ino))  # another directory may stand there now
     for path in (*(root / name for name in PROJECT_FILES), *watched):
         with suppress(OSError, ValueError):
             status = os.stat(path)
@@ -300,7 +327,8 @@ def _roots_with_work(tx: Transaction) -> list[Row]:
         """select p.root from project p
             where exists (select 1 from instruction i join agent a on a.id = i.agent
                            where a.project = p.id and i.state in ('queued', 'running', 'waiting'))
-               or exists (select 1 from schedule s where s.project = p.id and s.state = 'active')"""
+               or exists (select 1 from schedule s where s.project = p.id and s.state = 'active')
+               or exists (select 1 from workspace w where w.project = p.id and w.state = 'left')"""
     )
 
 

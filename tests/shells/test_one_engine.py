@@ -1,0 +1,106 @@
+"""Row S7, with a daemon: it and a program of one's own, or two daemons, never work on one project."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shells.served import Served, eventually, served
+from tests.shells.terminal import Terminal
+from tests.teams import write_project
+
+import agent_worker
+from agent_worker import InUse
+from agent_worker.daemon.client import connect
+from agent_worker.daemon.discovery import signal_daemon
+from agent_worker.daemon.starting import COMMAND
+
+FILES = "workspace: { provider: file }\n"
+
+
+def checks(terminal: Terminal) -> dict[str, Any]:
+    return {check["check"]: check for check in json.loads(terminal.run("doctor", "--json").stdout)}
+
+
+@pytest.mark.timeout(120)
+async def test_S7_the_python_snippet_takes_nothing_from_a_team_of_the_daemon(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        write_project(daemon.project, ["alice", "bob"], workflow=FILES)
+        terminal = Terminal(daemon)
+        terminal.says("start", "review", "-b")
+        terminal.says("doc", "append", "@review", "plan.md", "- release on Friday")
+        with pytest.raises(InUse) as refused:
+            async with agent_worker.open_project(daemon.project) as project:
+                await (await project.start("review")).run()
+        pid = daemon.client.found.pid
+        assert f"the daemon, process {pid}, works on the project {daemon.project}" in refused.value.message
+        assert f"AGENT_WORKER_HOME={daemon.home} agent-worker status" in refused.value.hint
+        write_project(tmp_path / "other", ["carol"])
+        with pytest.raises(InUse, match="works on the database"):
+            async with agent_worker.open_project(tmp_path / "other", home=daemon.home):
+                pass
+        assert terminal.says("doc", "list", "@review").split() == ["plan.md"]
+        assert "- release on Friday" in terminal.says("doc", "read", "@review", "plan.md")
+        assert "project" not in checks(terminal)
+
+
+@pytest.mark.timeout(120)
+async def test_S7_a_project_that_a_program_has_is_refused_alone_and_taken_up_when_it_ends(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        write_project(daemon.project, ["alice", "bob"], workflow=FILES)
+        Terminal(daemon).says("start", "review", "-b")
+        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        async with agent_worker.open_project(daemon.project):
+            client = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+            again = Served(client, daemon.home, daemon.project)
+            try:
+                await _refused_alone(again, tmp_path)
+            except BaseException:
+                signal_daemon(again.home, again.client.found, signal.SIGKILL)
+                raise
+        try:
+            running = "select 1 from workspace where state = 'running'"
+            assert eventually(lambda: again.rows(running), within=30)  # and nobody asked for it
+            assert "not running" not in Terminal(again).says("send", "@review", "hello again")
+            assert "project" not in checks(Terminal(again))
+        finally:
+            signal_daemon(again.home, again.client.found, signal.SIGKILL)
+
+
+async def _refused_alone(daemon: Served, tmp: Path) -> None:
+    answer = daemon.ask("GET", daemon.query("/status"))
+    assert (answer.status, answer.json["error"]["code"]) == (409, "in_use")
+    assert "works on the project" in answer.json["error"]["message"]
+    said = Terminal(daemon).run("ls")
+    assert said.returncode == 2
+    assert "wait until it has ended, or end it: kill " in said.stderr
+    found = checks(Terminal(daemon))["project"]
+    assert not found["ok"]
+    assert "the daemon of this home cannot" in found["found"]
+    write_project(tmp / "other", ["carol"])
+    other = Served(daemon.client, daemon.home, tmp / "other")
+    assert other.ask("GET", other.query("/status")).status == 200
+
+
+@pytest.mark.timeout(120)
+def test_S7_the_daemon_of_another_home_is_told_which_one_has_the_project(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        home = tmp_path / "another home"
+        client = connect(home=home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+        second = Served(client, home, daemon.project)
+        try:
+            said = Terminal(second).run("ls")
+            assert said.returncode == 2
+            assert f"process {daemon.client.found.pid}" in said.stderr
+            assert f"AGENT_WORKER_HOME={daemon.home} agent-worker stop --all" in said.stderr
+            assert not checks(Terminal(second))["project"]["ok"]
+            Terminal(daemon).says("stop", "--all")
+            assert eventually(lambda: Terminal(second).run("ls").returncode == 0, within=20)
+            first = Terminal(daemon).run("ls", AGENT_WORKER_PORT="0")
+            assert f"AGENT_WORKER_HOME='{home}' agent-worker stop --all" in first.stderr
+            Terminal(daemon).run("stop", "--all")
+        finally:
+            signal_daemon(home, client.found, signal.SIGKILL)
