@@ -120,7 +120,7 @@ def _keep(folder: Folder, source: str, name: str) -> str:
     digest = folder.digest(source)
     if digest is None:
         raise NotFound(f"{source!r} was deleted while we worked with it")
-    kept = beside(name, f".conflict-{digest[:8]}")
+    kept = kept_as(name, digest)
     try:
         folder.rename_if_free(source, kept)
     except FileExistsError:
@@ -130,6 +130,11 @@ def _keep(folder: Folder, source: str, name: str) -> str:
         kept = beside(name, f".conflict-{digest[:8]}-{secrets.token_hex(4)}")
         folder.rename_if_free(source, kept)
     return kept
+
+
+def kept_as(name: str, digest: str) -> str:
+    """Where the version with this content hash is kept, when somebody else's stands under the name."""
+    return beside(name, f".conflict-{digest[:8]}")
 
 
 def _held(name: str, expected: str) -> str:

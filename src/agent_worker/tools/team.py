@@ -55,9 +55,7 @@ async def team_doc_create(desk: Desk, name: str, text: str) -> str:
 async def team_doc_write(desk: Desk, text: str, revision: str, name: str = DEFAULT) -> str:
     """Replace the whole text of a document. `revision` is the one you read; if it has changed since, read again."""
     documents = await _documents(desk)
-    now = await documents.read(name)
-    base = now.revision if len(revision) >= 6 and now.revision.startswith(revision) else revision
-    return await _written(desk, await documents.write(name, text, base=base, by=_author(desk)))
+    return await _written(desk, await documents.write(name, text, base=revision, by=_author(desk)))
 
 
 @tool(repeatable=True, in_turn=True)

@@ -1,8 +1,9 @@
 """Named texts a team shares. The file is the truth where there is one; the one writer of table `document`.
 
 A write is first committed as a revision and then put into its file, so that a crash in between is made good at
-the next start and a tool call made twice is one revision. Writing takes the revision that was read; a person's
-edit in between is never overwritten: theirs stays in place, ours is kept beside it, and the conflict is told.
+the next start and a tool call made twice is one revision. Writing takes the revision that was read, and the transaction
+that commits it looks again: a colleague's text is never reverted, whichever engine wrote it. Nor is a person's edit in
+between: theirs stays in place, ours is kept beside it, and the conflict is told.
 Where one member owns the documents, the others only suggest; a person always writes. Secrets are taken out of what is
 written here; what a person puts into a file with an editor stays as it is.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -24,11 +26,14 @@ from agent_worker.failpoints import failpoint
 from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.storage.paths import is_text, same_document, text_names
-from agent_worker.storage.swap import Conflict, content_hash
+from agent_worker.storage.swap import Conflict, content_hash, kept_as
 
 log = logging.getLogger(__name__)
 
 LIMIT = 4 * 1024 * 1024
+UNFILED, FILED, BESIDE = 0, 1, 2  #: of a revision: not yet in its file, there, or kept beside what a person wrote
+TRIES = 20  #: to append while others do
+SHORTEST = 6  #: characters of a revision that name it
 DEFAULT = "notes.md"
 FOLDER = "documents"
 
@@ -52,6 +57,24 @@ class Author:
         return self.name not in ("user", "system")
 
 
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """A document as it was looked at, to be changed."""
+
+    name: str
+    document: Document | None
+    n: int  #: of its last revision that was committed then; 0 when there was none
+
+    def is_at(self, base: str | None) -> bool:
+        if base is None or self.document is None:
+            return base is None and self.document is None
+        return len(base) >= SHORTEST and self.document.revision.startswith(base)
+
+
+class _Overtaken(Exception):
+    """Somebody else has committed a revision since we looked."""
+
+
 def is_filed(room: Row) -> bool:
     """Are its documents files?"""
     return bool(room["documents"] == "file" and room["directory"])
@@ -60,7 +83,7 @@ def is_filed(room: Row) -> bool:
 class Documents:
     """The documents of one workspace."""
 
-    _writing: ClassVar[WeakValueDictionary[tuple[str, str], asyncio.Lock]] = WeakValueDictionary()
+    _writing: ClassVar[WeakValueDictionary[tuple[int, str, str], asyncio.Lock]] = WeakValueDictionary()
 
     def __init__(self, database: Database, clock: Clock, room: Row) -> None:
         self._database = database
@@ -86,20 +109,18 @@ class Documents:
         return [row["name"] for row in rows]
 
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
-        """Replace the text that had the revision `base`; None is for a document that does not exist yet."""
+        """Replace the text that had the revision `base`, or one that begins so; None is for one that is not there."""
         name = checked_name(name)
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
-            name = await self._called(name)
-            if self._database.redact(name) != name:
-                raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
-            await self._database.read(_let_write, self._room["id"], name, by)
-            await self._catch_up(name)
-            now = await self._look(name)
-            if (now.revision if now else None) != base:
-                raise _stale(name, now)
-            return await self._put(name, text, now, by)
+            now = await self._current(name, by)
+            if not now.is_at(base):
+                raise _stale(now.name, now.document)
+            try:
+                return await self._put(now, text, by)
+            except _Overtaken:
+                raise _stale(now.name, (await self._current(name, by)).document) from None
 
     async def append(self, name: str, text: str, *, by: Author) -> Document:
         """Add to the end, whatever stands there; a missing document begins with this."""
@@ -107,13 +128,13 @@ class Documents:
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
-            name = await self._called(name)
-            if self._database.redact(name) != name:
-                raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
-            await self._database.read(_let_write, self._room["id"], name, by)
-            await self._catch_up(name)
-            now = await self._look(name)
-            return await self._put(name, _joined(now, text), now, by)
+            for _ in range(TRIES):
+                now = await self._current(name, by)
+                try:
+                    return await self._put(now, _joined(now.document, text), by)
+                except _Overtaken:
+                    continue
+        raise Stale(f"{name} is written by others all the time; this was not added", hint="try again")
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
@@ -122,15 +143,11 @@ class Documents:
                 await self._catch_up_if_possible(row["name"])
 
     def _alone(self, name: str) -> asyncio.Lock:
-        """Writers in this process take turns; against all others there is the compare-and-swap."""
-        return self._writing.setdefault((self._room["id"], same_document(name)), asyncio.Lock())
+        """Writers of one engine take turns, which spares them trying again. What guards the text is in `_revise`."""
+        return self._writing.setdefault((id(self._database), self._room["id"], same_document(name)), asyncio.Lock())
 
     async def _called(self, name: str) -> str:
-        """What it is called already, however its letters are cased."""
-        if self._root is not None:
-            return name  # the folder knows
-        wanted = same_document(name)
-        return next((known for known in await self.names() if same_document(known) == wanted), name)
+        return await self._database.read(_spelling, self._room["id"], name)
 
     async def _look(self, name: str) -> Document | None:
         if self._root is None:
@@ -149,7 +166,18 @@ class Documents:
         await self._file(row)
         return Document(row["name"], row["text"], row["revision"])
 
-    async def _put(self, name: str, text: str, now: Document | None, by: Author) -> Document:
+    async def _current(self, name: str, by: Author) -> _Current:
+        """What a change is made from. Whatever is committed after this look is noticed by `_revise`."""
+        name = await self._called(name)
+        if self._database.redact(name) != name:
+            raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
+        await self._database.read(_let_write, self._room["id"], name, by)
+        last = await self._database.read(_last, self._room["id"], name)
+        if last is not None:
+            await self._catch_up(last)
+        return _Current(name, await self._look(name), last["n"] if last else 0)
+
+    async def _put(self, now: _Current, text: str, by: Author) -> Document:
         try:
             size = len(text.encode())
         except UnicodeEncodeError:
@@ -158,16 +186,16 @@ class Documents:
             raise BadInput(f"a document holds at most {LIMIT // 1024 // 1024} MiB")
         if "\x00" in text:
             raise BadInput("a document holds text: there is a NUL byte in this")
-        text = self._without_secrets(text, now)
-        new = Document(name, text, content_hash(text))
-        if now is not None and now.revision == new.revision:
-            return now
+        text = self._without_secrets(text, now.document)
+        new = Document(now.name, text, content_hash(text))
+        if now.document is not None and now.document.revision == new.revision:
+            return now.document
         row = await self._database.write(_revise, self._room, new, now, by, at=micros(self._clock.now()))
         failpoint("document.before_file")
         try:
             await self._file(row)
         except OSError:  # it is stored, and whoever needs the file next tries again
-            log.exception("the file of document %s could not be written", name)
+            log.exception("the file of document %s could not be written", now.name)
         return new
 
     def _without_secrets(self, text: str, now: Document | None) -> str:
@@ -178,30 +206,37 @@ class Documents:
             return redact(text)
         return now.text + redact(text[len(now.text) :])
 
-    async def _catch_up(self, name: str) -> None:
-        """Nothing is built on a file that lacks the last revision."""
-        row = await self._database.read(_last, self._room["id"], name)
-        if row is not None:
+    async def _catch_up(self, row: Row) -> None:
+        """Nothing is built on a file that lacks the last revision, unless a person's edit stands there instead."""
+        with suppress(Stale):  # attention says so; whoever comes now did not write that text, and goes on from theirs
             await self._file(row)
 
     async def _catch_up_if_possible(self, name: str) -> None:
+        row = await self._database.read(_last, self._room["id"], name)
         try:
-            await self._catch_up(name)
-        except Stale:
-            pass  # a person edited it meanwhile: theirs stands, and attention says so
+            if row is not None:
+                await self._catch_up(row)
         except OSError:
             log.exception("the file of document %s could not be written", name)
 
     async def _file(self, row: Row) -> None:
-        if self._root is None or row["filed"]:
+        """Bring a revision to its file. Raises Stale when a person's edit stands there, and it is kept beside it."""
+        if self._root is None:
             return
-        outcome = await asyncio.to_thread(self._root.swap, row["name"], row["text"], expected=row["base"] or None)
-        failpoint("document.after_file")
-        conflict = outcome.kept if isinstance(outcome, Conflict) else ""
-        await self._database.write(_filed, self._room, row, conflict, now=micros(self._clock.now()))
-        if conflict:
+        state = await self._database.read(_state, row)
+        if state == UNFILED:
+            outcome = await asyncio.to_thread(self._root.swap, row["name"], row["text"], expected=row["base"] or None)
+            failpoint("document.after_file")
+            kept = outcome.kept if isinstance(outcome, Conflict) else ""
+            state = await self._database.write(_filed, self._room, row, kept, now=micros(self._clock.now()))
+            if kept and state == FILED:
+                # Another engine brought it there, and it was rightly written over since: nobody's text is in danger.
+                with suppress(NotFound):
+                    await asyncio.to_thread(self._root.remove, kept)
+        if state == BESIDE:
+            kept = kept_as(row["name"], row["revision"])
             raise Stale(
-                f"{row['name']} was changed by someone else at the same moment; your text is kept as {conflict}",
+                f"{row['name']} was changed by someone else at the same moment; your text is kept as {kept}",
                 hint="read the document again and merge",
             )
 
@@ -225,15 +260,17 @@ def append_stored(tx: Transaction, room: Row, name: str, text: str, by: Author, 
     last = _last(tx, room["id"], name)
     now = Document(name, last["text"], last["revision"]) if last else None
     whole = tx.redact(_joined(now, text))
-    _revise(tx, room, Document(name, whole, content_hash(whole)), now, by, at=at)
+    seen = _Current(name, now, last["n"] if last else 0)
+    _revise(tx, room, Document(name, whole, content_hash(whole)), seen, by, at=at)
 
 
-def _revise(tx: Transaction, room: Row, new: Document, now: Document | None, by: Author, *, at: int) -> Row:
+def _revise(tx: Transaction, room: Row, new: Document, seen: _Current, by: Author, *, at: int) -> Row:
+    """Raises _Overtaken when somebody has committed since `seen`: their text would be gone with ours."""
     _let_write(tx, room["id"], new.name, by)  # looked at before; it may have changed since
-    last = _last(tx, room["id"], new.name)
-    if last and not last["filed"] and last["revision"] != (now.revision if now else None):
-        raise _stale(new.name, Document(new.name, last["text"], last["revision"]))
-    number = last["n"] + 1 if last else 1
+    last, now = _last(tx, room["id"], new.name), seen.document
+    if (last["n"] if last else 0) != seen.n or _spelling(tx, room["id"], new.name) != new.name:
+        raise _Overtaken
+    number = seen.n + 1
     if now is not None and (last is None or last["revision"] != now.revision):
         _insert(tx, room["id"], now, number, last["revision"] if last else "", Author("user"), at, filed=1)
         number += 1  # a person's edit is a revision too
@@ -295,23 +332,47 @@ def _insert(
     return row
 
 
-def _filed(tx: Transaction, room: Row, row: Row, conflict: str, *, now: int) -> None:
+def _filed(tx: Transaction, room: Row, row: Row, kept: str, *, now: int) -> int:
+    """Note where it is, unless another engine has: then that stands. What is noted now."""
+    if (state := _state(tx, row)) != UNFILED:
+        return state
     tx.run(
-        "update document set filed = 1 where workspace = :workspace and name = :name and n = :n",
+        "update document set filed = :state where workspace = :workspace and name = :name and n = :n",
+        state=BESIDE if kept else FILED,
         workspace=room["id"],
         name=row["name"],
         n=row["n"],
     )
-    if conflict:
-        attention.ask(
-            tx,
-            "conflict",
-            project=room["project"],
-            workspace=room["id"],
-            ref=f"{row['name']}@{row['revision'][:12]}",
-            text=f"{row['name']} was edited while {row['author']} wrote it; the other version is {conflict}",
-            now=now,
-        )
+    if not kept:
+        return FILED
+    attention.ask(
+        tx,
+        "conflict",
+        project=room["project"],
+        workspace=room["id"],
+        ref=f"{row['name']}@{row['revision'][:12]}",
+        text=f"{row['name']} was edited while {row['author']} wrote it; the other version is {kept}",
+        now=now,
+    )
+    return BESIDE
+
+
+def _state(tx: Transaction, row: Row) -> int:
+    found = tx.one(
+        "select filed from document where workspace = :workspace and name = :name and n = :n",
+        workspace=row["workspace"],
+        name=row["name"],
+        n=row["n"],
+    )
+    return int(found["filed"]) if found else FILED
+
+
+def _spelling(tx: Transaction, room: str, name: str) -> str:
+    """What it is called already, however its letters are cased."""
+    if _last(tx, room, name):
+        return name
+    wanted = same_document(name)
+    return next((row["name"] for row in _latest(tx, room) if same_document(row["name"]) == wanted), name)
 
 
 def _last(tx: Transaction, room: str, name: str) -> Row | None:

@@ -231,7 +231,7 @@ create table document (
   base text not null,                       -- the revision it replaced; '' for the first
   author text not null,
   key text not null default '',             -- the tool call that wrote it: made again, it is found again
-  filed integer not null,                   -- 0 until its file holds it
+  filed integer not null,                   -- 0 until its file holds it; 2: kept beside what a person wrote there
   at bigint not null,
   part bigint,                              -- not null: its text is so many characters of the next whole revision
   text text not null,                       -- last, so that a list need not read past it
