@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,9 @@ import pytest
 from agent_worker.agents import rescue
 from agent_worker.agents.roster import limits_of
 from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
-from agent_worker.clock import TestClock
+from agent_worker.clock import TestClock, micros
 from agent_worker.definitions.project import load_project
-from agent_worker.limits import UNKNOWN_PRICE, Limits, Spent, reached
+from agent_worker.limits import UNKNOWN_PRICE, Limits, Spent, day_of, reached
 from agent_worker.service.messages import put_question
 from agent_worker.tools.tool import Call
 from tests.teams import Team, open_team
@@ -50,6 +52,18 @@ def test_each_limit_is_met_at_its_default_and_says_so(spent: Spent, says: str, p
 
 def test_just_below_every_limit_work_goes_on() -> None:
     assert reached(Limits(), Spent(49, 23, 4.99, 19.99, 49.99, 4)) is None
+
+
+def test_R8_a_day_of_money_is_the_same_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    evening = micros(datetime(2026, 1, 5, 23, 0, tzinfo=UTC))
+    try:
+        for zone in ("UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            assert day_of(evening) == "2026-01-05"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_three_files_set_their_limits(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ import pytest
 from tests.hands import TERMS, by_hand, hands_of
 from tests.teams import Team, open_team
 
-from agent_worker import identities, instructions
+from agent_worker import identities, instructions, limits, routing
 from agent_worker.agents import assignments, endings, rescue
 from agent_worker.agents.assignments import Suspect
+from agent_worker.agents.recollection import recollect
+from agent_worker.agents.supervisor import _with_work
 from agent_worker.backends.backend import Reply, Usage
 from agent_worker.backends.mock import fails
 from agent_worker.clock import TestClock
@@ -21,6 +23,7 @@ from agent_worker.instructions import Ageing, Lane
 from agent_worker.limits import Limits, Reached
 from agent_worker.steps import Place
 from agent_worker.tools.tool import Call, Desk, tool
+from agent_worker.workspaces import workspace
 
 AGEING = Ageing()
 
@@ -108,6 +111,62 @@ async def test_O3_work_gives_way_neither_to_its_equals_nor_to_what_cannot_begin_
     job = await by_hand(team)
     await team.write(endings.retry_later, job, Transient("later"), wait=60, counts=True, now=team.now())
     assert not await gives_way(Lane.BACKGROUND), "it cannot begin before a minute has passed"
+
+
+# --- work that others move ----------------------------------------------------------------------------
+
+
+async def test_Q10_a_start_of_the_daemon_starts_nobody_whom_a_person_stopped(team: Team) -> None:
+    for name, state in (("alice", "stopped"), ("bob", "error")):
+        await team.write(identities.set_state, team.id_of(name), state)
+    await team.write(rescue.recover, "another host", now=team.now())
+    assert [(await team.agent(name))["state"] for name in ("alice", "bob")] == ["stopped", "idle"]
+
+
+async def test_Q2_work_that_was_continued_is_not_continued_again(team: Team) -> None:
+    await team.post("user", "@alice go")
+    job = await by_hand(team)
+    await team.write(endings.stop_at_limit, job, Reached("limit reached: x", "place"), now=team.now())
+    again = [await team.write(rescue.continue_work, job.lead.id, now=team.now()) for _ in range(2)]
+    assert again[0] is not None
+    assert again[1] is None
+    assert sorted(await team.states()) == ["incomplete", "queued"]
+
+
+async def test_L4_who_lets_an_agent_go_on_lifts_the_limit_of_its_project_too(team: Team) -> None:
+    await team.post("user", "@alice go")
+    job = await by_hand(team)
+    dear = Reply("a step", usage=Usage(usd=60.0))
+    reached = await team.write(assignments.keep_step, job, 0, dear, TERMS, now=team.now())
+    await team.write(endings.stop_at_limit, job, reached, now=team.now())
+    await team.write(rescue.resume_agent, team.id_of("alice"), now=team.now())
+    spent = await team.read(limits.spent, job.account, hop=0, fruitless=0, now=team.now())
+    assert (spent.usd_agent, spent.usd_project) == (0.0, 0.0)
+
+
+async def test_Q10_in_a_room_that_is_closed_nobody_is_told_anything(team: Team) -> None:
+    await team.post("user", "@alice go")
+    await team.write(workspace.close_room, team.room.id, now=team.now())
+    (work,) = await team.rows("select id from instruction")
+    await team.write(rescue.cancel, work["id"], reason="not needed", now=team.now())
+    assert await team.states() == ["cancelled"]
+    assert await team.texts() == ["@alice go"]
+
+
+async def test_R2_who_was_interrupted_comes_before_those_who_waited_longer(team: Team) -> None:
+    await team.post("user", "@bob go")
+    await team.write(routing.tell_agent, team.id_of("alice"), "go", now=team.now() + 1)
+    job = await by_hand(team)
+    await team.write(endings.put_back, job, why="stopping", now=team.now(), ageing=AGEING)
+    assert [row["agent"] for row in await team.read(_with_work)] == [team.id_of("alice"), team.id_of("bob")]
+
+
+async def test_I5_a_memory_that_cannot_be_read_is_said_in_the_prompt(tmp_path: Path) -> None:
+    async with open_team(tmp_path, "alice", clock=TestClock()) as team:
+        (tmp_path / ".agents" / "alice" / "todo" / "index.md").mkdir(parents=True)  # no list at all
+        worker = team.engine.stage.registry.worker(team.id_of("alice"))
+        (said,) = recollect(worker, "anything", team.clock.now()).memory
+        assert "your memory could not be read" in said.text
 
 
 async def test_L3_runs_that_fail_are_runs_that_produce_nothing(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ import json
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from tests.models import Attentive
 from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import TestClock
+from agent_worker.mirror import CONVERSATIONS, Target
 
 
 async def say(team: Team, *lines: tuple[str, str]) -> None:
@@ -120,6 +122,53 @@ async def test_D7_a_log_that_was_written_in_part_is_looked_at_again(tmp_path: Pa
         tomorrow.rmdir()
         await say(team, ("and now?", "well"))
     assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4, 5, 6], "no line is lost or doubled"
+
+
+async def test_D7_a_log_that_is_watched_already_knows_better_how_far_it_goes(tmp_path: Path, clock: TestClock) -> None:
+    """Files of a project are read again at any time, also while a log is being written."""
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        await say(team, ("hi", "hello"))
+        home = team.engine.stage.registry.worker(team.id_of("alice")).home
+        assert home is not None
+        team.engine.stage.mirror.watch(Target(None, team.id_of("alice")), home, CONVERSATIONS, written=0)
+        await say(team, ("again", "yes"))
+    assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4]
+
+
+async def test_D7_lines_of_somebody_else_at_the_end_of_a_log_hide_none_of_ours(
+    tmp_path: Path, clock: TestClock
+) -> None:
+    database = tmp_path / "state.db"
+    async with open_team(tmp_path, "alice", clock=clock, database=database) as team:
+        await say(team, ("hi", "hello"))
+    (file,) = (tmp_path / ".agents/alice/conversations").iterdir()
+    with file.open("a") as log:
+        log.write('{"remark": "of a person"}\n' * 20)
+    async with open_team(tmp_path, "alice", clock=clock, database=database) as team:
+        await say(team, ("again", "yes"))
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [record["seq"] for record in records if "seq" in record] == [1, 2, 3, 4]
+
+
+async def test_G7_resources_that_could_not_be_looked_for_are_looked_for_again(tmp_path: Path, clock: TestClock) -> None:
+    bound: dict[str, Any] = {
+        "clock": clock,
+        "database": tmp_path / "state.db",
+        "workflow": "workspace: { bind: ./room/ }\n",
+    }
+    folder = tmp_path / "room" / "resources"
+    async with open_team(tmp_path, "alice", **bound) as team:
+        kept = await team.post("user", "long " * 2000)
+        await team.engine.stage.mirror.flush()
+        assert [file.name for file in folder.iterdir()] == [kept.resource]
+    shutil.rmtree(folder)
+    folder.write_text("not a folder")
+    async with open_team(tmp_path, "alice", **bound) as team:
+        await team.engine.stage.mirror.flush()
+        folder.unlink()
+        await team.post("user", "and now?")
+        await team.engine.stage.mirror.flush()
+        assert [file.name for file in folder.iterdir()] == [kept.resource]
 
 
 async def test_R8_a_clock_that_was_set_back_by_a_day_doubles_no_line(tmp_path: Path, clock: TestClock) -> None:

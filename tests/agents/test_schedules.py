@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.teams import Team, open_team
@@ -312,3 +313,35 @@ async def test_R8_many_overdue_schedules_fire_once_each_and_no_more_run_at_once_
         await team.elapse(100)
         assert len(await fired(team)) == len(at_once) == 20
         assert max(at_once) <= 8
+
+
+# --- whose it is --------------------------------------------------------------------------------------
+
+
+async def kept(team: Team, wakeup: str, **of: Any) -> schedule.Timer:
+    (row,) = await team.rows("select project from agent where id = :id", id=team.id_of("alice"))
+    timer = schedule.Timer(row["project"], Schedule(wakeup=wakeup), agent=team.id_of("alice"), **of)
+    await team.write(schedule.keep, timer, now=team.clock.now())
+    return timer
+
+
+async def test_R9_a_file_does_not_overrule_what_a_person_has_set(tmp_path: Path, clock: TestClock) -> None:
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        await kept(team, "5m")
+        await kept(team, "7m", set_by="person")
+        await kept(team, "9m")
+        (row,) = await team.rows("select spec, set_by from schedule")
+        assert (schedule.spec_of(row | {"workflow": ""}).wakeup, row["set_by"]) == ("7m", "person")
+
+
+async def test_R9_a_member_is_not_woken_while_the_workspace_that_wakes_it_does_not_run(
+    tmp_path: Path, clock: TestClock
+) -> None:
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        await team.engine.stage.supervisor.stop()
+        await kept(team, "5m", room=team.room.id)
+        for state, woken in (("left", 0), ("running", 1)):
+            await team.write(lambda tx, state=state: tx.run("update workspace set state = :state", state=state))
+            clock.jump(timedelta(minutes=6))
+            await team.write(schedule.fire_due, now=clock.now())
+            assert len(await team.states()) == woken

@@ -69,6 +69,22 @@ async def test_R3_a_crashing_loop_restarts_after_1_2_4_8_16_seconds_and_then_sta
     assert [sort for sort, _ in await team.attention()] == ["failure"], "a person is asked, once"
 
 
+class _Unspeakable:
+    """A key that breaks whoever looks for it, with half a character in its words."""
+
+    def __hash__(self) -> int:
+        raise RuntimeError("half \ud800 a character")
+
+
+async def test_R3_a_crash_whose_words_cannot_be_stored_is_a_crash_like_any_other(team: Team) -> None:
+    changes = Changes(team, "alice")
+    team.employ("alice", credential=_Unspeakable())
+    await team.post("user", "@alice go")
+    await team.elapse(1000)
+    assert changes.crashes == [0, 1, 3, 7, 15, 31]
+    assert "RuntimeError: half ? a character" in (await team.agent("alice"))["reason"]
+
+
 async def test_R3_other_agents_do_not_notice(team: Team) -> None:
     bob = Changes(team, "bob")
     Health(team, "alice").break_down()

@@ -74,11 +74,11 @@ class Inside:
     wrong: str
 
     def found(self, node: ast.AST) -> int:
-        return sum(len(self._words.findall(each.value)) for each in _strings(node))
+        return sum(len(self._words.findall(str(each.value))) for each in _strings(node))
 
     def make(self, node: ast.AST) -> None:
         for each in _strings(node):
-            each.value = self._words.sub(lambda _: self.wrong, each.value)
+            each.value = self._words.sub(lambda _: self.wrong, str(each.value))
 
     @property
     def _words(self) -> re.Pattern[str]:
@@ -182,8 +182,8 @@ def _is_open(statement: ast.stmt) -> bool:
 
 def _dump_open(statement: ast.stmt) -> str:
     """All of a statement but what is inside of it."""
-    fields = {name: value for name, value in ast.iter_fields(statement) if name != "body"}
-    return ast.dump(type(statement)(**fields, body=[]))
+    fields = {name: [] if name == "body" else value for name, value in ast.iter_fields(statement)}
+    return ast.dump(type(statement)(**fields))
 
 
 def _strings(node: ast.AST) -> Iterator[ast.Constant]:

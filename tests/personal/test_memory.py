@@ -253,6 +253,44 @@ def test_D3_what_cannot_be_released_stays_held_back(home: Root) -> None:
     assert everywhere(home) == {"editor": ["quarantine"]}
 
 
+HELD = Entry("editor", "vim", "quarantine", label=memory.OUTSIDE)
+
+
+def test_A6_what_is_held_back_again_is_there_once(home: Root) -> None:
+    for _ in range(2):
+        memory.hold_back(home, HELD, when=NOW)
+    assert everywhere(home) == {"editor": ["quarantine"]}
+
+
+def test_A6_what_is_released_is_no_longer_from_outside(home: Root) -> None:
+    memory.hold_back(home, HELD, when=NOW)
+    memory.release(home, "editor")
+    (entry,) = memory.load(home).entries
+    assert (entry.value, entry.file, entry.label) == ("vim", "working", "")
+
+
+def test_D8_what_is_released_does_not_replace_what_is_remembered(home: Root) -> None:
+    by_hand(home, "working", "editor: emacs\n")
+    memory.hold_back(home, HELD, when=NOW)
+    with pytest.raises(Refused, match="is remembered already"):
+        memory.release(home, "editor")
+    assert known(home) == {"editor": "emacs"}
+
+
+def test_A5_of_two_entries_under_one_key_the_one_in_core_memory_is_meant(home: Root) -> None:
+    by_hand(home, "core", "editor: emacs\n")
+    by_hand(home, "working", "editor: vim\n")
+    found = memory.find(home, "editor")
+    assert found is not None
+    assert found.value == "emacs"
+
+
+def test_A12_what_was_forgotten_is_not_found(home: Root) -> None:
+    by_hand(home, "working", "editor: vim\n")
+    memory.forget(home, "editor", when=NOW)
+    assert memory.find(home, "editor") is None
+
+
 def test_what_is_not_there_cannot_be_forgotten(home: Root) -> None:
     memory.write(home, Entry("deploy", "on fridays", "working"))
     with pytest.raises(NotFound) as caught:

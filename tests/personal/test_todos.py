@@ -100,3 +100,11 @@ def test_D8_a_save_at_the_same_moment_is_not_written_over(home: Root) -> None:
     assert path.read_text() == SAVED
     (kept,) = path.parent.glob("*.conflict-*")
     assert kept.read_text() == "- [ ] one\n- [ ] two\n"
+
+
+def test_a_todo_that_was_done_may_be_put_on_the_list_again(home: Root) -> None:
+    assert todos.add(home, "water the plants")
+    assert not todos.add(home, "water the plants"), "it is there, and open"
+    todos.finish(home, 1)
+    assert todos.add(home, "water the plants")
+    assert [(todo.number, todo.done) for todo in todos.load(home)] == [(1, True), (2, False)]

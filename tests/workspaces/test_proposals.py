@@ -241,6 +241,13 @@ async def test_a_proposal_outlives_its_host_and_expires_when_the_room_is_open_ag
         assert await team.read(proposals.choices, (await found(team)).id) == {"bob": "hash"}
 
 
+async def test_the_time_of_a_proposal_does_not_run_out_while_its_workspace_does_not_run(team: Team) -> None:
+    made = await propose(team)
+    await team.write(lambda tx: tx.run("update workspace set state = 'left'"))
+    assert await team.read(proposals.due, now=made.expires_at) == []
+    assert await team.read(proposals.first_due) is None
+
+
 async def test_an_open_proposal_keeps_the_team_from_being_quiet(team: Team) -> None:
     await team.write(lambda tx: tx.run("update agent set paused = ''"))
     await propose(team, Wish("Which index?", voters=["user"], minutes=5), by="user")

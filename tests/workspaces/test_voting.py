@@ -146,3 +146,41 @@ def test_a_random_tie_break_is_the_same_every_time_and_not_the_same_for_every_pr
     }
     assert drawn == again
     assert {winner(each) for each in drawn.values()} == set(OPTIONS)
+
+
+# --- at the very edge ---------------------------------------------------------------------------------
+
+
+def test_exactly_half_of_the_votes_is_no_majority() -> None:
+    rules = Rules(("tree", "hash"), VOTERS, 1, "majority")
+    assert isinstance(outcome(rules, {"alice": "tree", "bob": "hash"}), Nothing)
+    assert outcome(rules, {"alice": "tree", "bob": "tree", "carol": "hash"}) == Won("tree")
+
+
+def test_half_of_all_who_may_vote_makes_no_majority_certain() -> None:
+    rules = Rules(("tree", "hash"), VOTERS, 1, "majority")
+    assert certain(rules, {"alice": "tree", "bob": "tree"}) is None
+    assert certain(rules, {"alice": "tree", "bob": "tree", "carol": "tree"}) == Won("tree")
+
+
+def test_a_lead_that_the_last_vote_can_tie_is_certain_only_if_it_wins_the_tie() -> None:
+    rules = Rules(("tree", "hash"), ("alice", "bob"), 1, "plurality", "first")
+    assert certain(rules, {"alice": "tree"}) == Won("tree")
+    assert certain(rules, {"alice": "hash"}) is None
+
+
+def test_who_breaks_ties_is_waited_for() -> None:
+    rules = Rules(("tree", "hash"), ("alice", "bob"), 1, "plurality", "creator", creator="bob")
+    assert certain(rules, {"alice": "tree"}) is None
+    assert certain(rules, {"bob": "hash"}) == Won("hash")
+
+
+def test_what_cannot_be_unanimous_any_more_is_over() -> None:
+    rules = Rules(("tree", "hash"), VOTERS, 4, "unanimous")
+    assert certain(rules, {"alice": "tree", "bob": "tree"}) is None
+    assert certain(rules, {"alice": "tree", "bob": "hash"}) == Nothing("the votes are not unanimous")
+
+
+def test_chance_decides_the_same_proposal_always_the_same_way() -> None:
+    rules = Rules(OPTIONS, VOTERS, 1, "plurality", "random", seed="v_1")
+    assert len({winner(outcome(rules, {"alice": "tree", "bob": "hash"})) for _ in range(50)}) == 1
