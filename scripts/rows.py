@@ -166,6 +166,8 @@ ATTACKS = {
         "Y19": "changing something after it",
         "Y20": "a file that declares itself trusted",
         "Y21": "settings that point out of the project",
+        "Y22": "changing a file that an approved command runs",
+        "Y23": "a command that can run any file, after an agent has worked there",
     },
     "By files (F)": {
         "F1": "paths that lead out",

@@ -78,6 +78,8 @@ LIBRARIES = {
     "pygments": {"daemon"},
     "mcp": {"tools", "daemon"},
     "mcp_types": {"tools", "daemon"},
+    "tree_sitter": {"trust"},
+    "tree_sitter_bash": {"trust"},
     "ruamel": {"definitions"},
     "numpy": {"guard"},
     "wordllama": {"guard"},

@@ -22,6 +22,7 @@ from agent_worker.agents.schedule import Ticker
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.backend import Backend, Model
 from agent_worker.backends.characters import CHARACTERS
+from agent_worker.backends.guarded import Guarded
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.model_api import Catalogue, ModelApi
 from agent_worker.backends.programs.acp import Acp, Plain
@@ -51,7 +52,7 @@ from agent_worker.storage.space import Space
 from agent_worker.storage.sqlite import SqliteDatabase
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
-from agent_worker.tools.toolbox import tools_of
+from agent_worker.tools.toolbox import Approved, tools_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of_agent
 from agent_worker.workflows.instance import Stage
@@ -94,11 +95,32 @@ class Workshop:
 
     def equip(self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = "") -> Equipment:
         """Blocks: it reads files and imports tools. Raises whatever is wrong with the definition."""
-        self.gate.require(root, powers_of_agent(definition, root, who=who))
-        tools = tools_of(definition, root, has_home=has_home)
+        powers = powers_of_agent(definition, root, who=who)
+        self.gate.require(root, powers)
+        again = partial(self._require_again, definition, root, who)
+        sources = {power.name: power.content for power in powers if power.kind == "python"}
+        approved = Approved(sources, partial(again, "skills"))
+        tools = tools_of(definition, root, has_home=has_home, approved=approved)
         learner = self._learner(definition) if has_home else None
-        backend = self._backend(definition, root, cwd, who or definition.name)
-        return Equipment(backend, tools, learner, self._more_tools(definition, root))
+        backend = self._guarded(definition, root, cwd, who or definition.name, partial(again, "program", "settings"))
+        return Equipment(backend, tools, learner, self._more_tools(definition, root, partial(again, "mcp")))
+
+    def _require_again(self, definition: AgentDefinition, root: Path, who: str, *kinds: str) -> None:
+        """What was approved may have been changed since, by an agent too."""
+        if not self.gate.is_open:
+            powers = powers_of_agent(definition, root, who=who)
+            self.gate.require(root, [power for power in powers if power.kind in kinds])
+
+    def _guarded(
+        self, definition: AgentDefinition, root: Path, cwd: Path, who: str, check: Callable[[], None]
+    ) -> Backend:
+        """Nothing to guard: who runs no program, and changes no file or only those of a copy of its own."""
+        backend = self._backend(definition, root, cwd, who)
+        writes = definition.writes and cwd == root / definition.cwd
+        if self.gate.is_open or not (writes or definition.is_program):
+            return backend
+        worked = partial(self.gate.worked, root, who) if writes else lambda: None
+        return Guarded(backend, check if definition.is_program else lambda: None, worked)
 
     def _backend(self, definition: AgentDefinition, root: Path, cwd: Path, who: str) -> Backend:
         match definition.backend:
@@ -151,8 +173,8 @@ class Workshop:
         )
         return self._backend(definition, place, place, "probe")
 
-    def _more_tools(self, definition: AgentDefinition, root: Path) -> MoreTools | None:
-        servers = servers_of(definition, root)
+    def _more_tools(self, definition: AgentDefinition, root: Path, check: Callable[[], None]) -> MoreTools | None:
+        servers = servers_of(definition, root, check)
         if servers:
             soon("agent_worker.tools.mcp_client")
         return partial(self.servers.tools, servers) if servers else None

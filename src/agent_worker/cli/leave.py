@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import clean
+from agent_worker.cli.complete import workflows
+from agent_worker.cli.output import as_json_option, clean, tell_json
 from agent_worker.definitions.remote import is_remote
 from agent_worker.errors import Untrusted
 
@@ -39,6 +40,32 @@ def with_leave(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
         yield from work()
 
 
+@click.command()
+@click.argument("workflow", required=False, shell_complete=workflows)
+@click.option("--yes", is_flag=True, help="Approve it without asking.")
+@as_json_option
+def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
+    """What this project, or WORKFLOW, would do that you have not approved: shown, and approved if you say yes."""
+    where = {"project": here()} | ({"workflow": named(workflow)} if workflow else {})
+    wishes = call("GET", "/trust", **where)
+    if wishes and (yes or (can_ask() and not as_json)):
+        if not yes:
+            confirm(wishes)
+        call("POST", "/trust", **where, digests=[wish["digest"] for wish in wishes])
+    if as_json:
+        return tell_json(wishes)
+    if not wishes:
+        click.echo("nothing waits for your approval")
+    elif yes or can_ask():
+        click.echo(f"approved: {len(wishes)}")
+    else:
+        tell_wishes(wishes)
+        raise Untrusted(
+            "nobody can be asked here",
+            hint=" ".join(["agent-worker trust", *([workflow] if workflow else []), "--yes"]),
+        )
+
+
 def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -51,8 +78,8 @@ def confirm(wishes: Sequence[dict[str, Any]]) -> None:
 
 def tell_wishes(wishes: Sequence[dict[str, Any]]) -> None:
     for wish in wishes:
-        if wish["changed"]:
-            click.echo(f"\n  changed: {clean(wish['what'])}", err=True)
+        if wish["why"]:
+            click.echo(f"\n  {clean(wish['what'])}\n  {clean(wish['why'])}", err=True)
         lines = clean(wish["shown"]).splitlines()
         for line in ("", *lines[:SHOWN]):
             click.echo(f"  {line}", err=True)

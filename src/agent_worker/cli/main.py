@@ -37,6 +37,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "doc": (_C + "doc", "doc", "Documents of a workspace."),
     "proposal": (_C + "proposal", "proposal", "Questions a team votes on, and your vote."),
     "schedule": (_C + "schedule", "schedule", "Wake agents by themselves."),
+    "trust": (_C + "leave", "trust", "What this project would do that you have not approved, and your approval."),
     "skill": (_C + "skill", "skill", "Take a skill from a repository, after reading it."),
     "remote": (_C + "remote", "remote", "Workflows that were fetched from elsewhere: list, update."),
     "export": (_C + "export", "export", "Write a workspace or a conversation to one file."),

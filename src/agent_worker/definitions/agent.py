@@ -236,9 +236,24 @@ class AgentSettings(Block):
         return "".join(letter for letter, holds in letters.items() if holds)
 
     @property
+    def is_program(self) -> bool:
+        return self.backend in _PROGRAMS
+
+    @property
     def edits_freely(self) -> bool:
         """A program that changes files by itself."""
-        return self.backend in _PROGRAMS and self.access != "read"
+        return self.is_program and self.access != "read"
+
+    @property
+    def writes(self) -> bool:
+        """May it change files of the project? Who knows what a server or a function does."""
+        names = {tool.name for tool in self.tools}
+        return (
+            self.edits_freely
+            or bool(self.mcp_servers)
+            or any(":" in name for name in names)
+            or bool(names & {"bash", "write_file", "edit_file"})
+        )
 
     @property
     def system(self) -> str:

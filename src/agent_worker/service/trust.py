@@ -19,6 +19,7 @@ class Wish:
     shown: str  #: all of it, or the difference to what was approved before
     digest: str
     changed: bool
+    why: str = ""  #: an earlier approval does not hold any more
 
 
 @operation("GET", "/trust")
@@ -48,7 +49,7 @@ async def approve(
 async def wishes(office: Office, admitted: Admitted, found: Found | None) -> list[Wish]:
     powers = await asyncio.to_thread(_powers, admitted, found)
     waiting = await asyncio.to_thread(office.stage.gate.unapproved, admitted.project.root, powers)
-    return [Wish(one.power.what, one.shown(), one.power.digest, one.before is not None) for one in waiting]
+    return [Wish(one.power.what, one.shown(), one.power.digest, one.before is not None, one.why) for one in waiting]
 
 
 async def approve_all(office: Office, admitted: Admitted, found: Found | None, digests: list[str] | None) -> int:

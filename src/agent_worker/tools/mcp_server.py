@@ -5,7 +5,8 @@ Plain values between the pool (mcp_servers.py) and the library (mcp_client.py). 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,13 @@ from agent_worker.definitions.agent import AgentDefinition
 ANSWER_CAP = 8 * 1024 * 1024  #: bytes of one message of a server; pictures come as text
 OFFERS_CAP = 200  #: tools of one server; models lose their way among more
 SHOWN = 32 * 1024  #: characters of a result that the model gets to read
+
+
+Check = Callable[[], None]  #: blocks
+
+
+def _nothing() -> None:
+    """Whoever embeds the engine has decided for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class Program:
     command: tuple[str, ...]
     cwd: Path
     env: tuple[str, ...] = ()  #: variables it may see beyond the safe base set
+    check: Check = field(default=_nothing, compare=False, repr=False)  #: right before each start; raises if it may not
 
     def __str__(self) -> str:
         return " ".join(self.command)
@@ -62,11 +71,11 @@ class Offer:
     repeatable: bool  #: by its own account it changes nothing, or nothing more when called again
 
 
-def servers_of(definition: AgentDefinition, root: Path) -> dict[str, Server]:
+def servers_of(definition: AgentDefinition, root: Path, check: Check = _nothing) -> dict[str, Server]:
     """The servers a definition names, by the names it gives them."""
     return {
         name: Remote(written.url)
         if written.url
-        else Program(written.command or (), root / definition.cwd, definition.env)
+        else Program(written.command or (), root / definition.cwd, definition.env, check)
         for name, written in definition.mcp_servers.items()
     }

@@ -15,9 +15,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import TYPE_CHECKING, Any
 
 from agent_worker.clock import Clock
-from agent_worker.errors import AgentWorkerError, BackendFailure, BadInput, Permanent, Refused, Transient
+from agent_worker.errors import AgentWorkerError, BackendFailure, BadInput, Permanent, Refused, Transient, Untrusted
 from agent_worker.imports import taking_turns
-from agent_worker.tools.mcp_server import Offer, Server, Times
+from agent_worker.tools.mcp_server import Offer, Program, Server, Times
 from agent_worker.tools.tool import Desk, Tool, ToolSpec
 
 if TYPE_CHECKING:  # importing it takes more than a second
@@ -192,6 +192,8 @@ class _Connection:
             if self._before:
                 await asyncio.wait({self._before.task})  # a program may not bear a second one of itself
             connect = await asyncio.to_thread(_import_connect)
+            if isinstance(self._server, Program):
+                await asyncio.to_thread(self._server.check)
             async with asyncio.timeout(self._times.connect) as limit, connect(self._server, self.end) as link:
                 limit.reschedule(None)
                 self._opening.set_result(link)
@@ -229,7 +231,7 @@ def _import_connect() -> Connect:
 
 
 def _unusable(name: str, server: Server, error: AgentWorkerError) -> BackendFailure:
-    failure = Permanent if isinstance(error, BadInput) else Transient
+    failure = Permanent if isinstance(error, BadInput | Untrusted) else Transient
     return failure(f"MCP server {name} ({server}) cannot be used: {error.message}", hint=error.hint)
 
 

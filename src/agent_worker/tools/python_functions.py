@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from agent_worker.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.errors import AgentWorkerError, BadInput, Refused, Untrusted
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import content_hash
 from agent_worker.tools.tool import Desk, Tool, tool
@@ -30,13 +30,16 @@ LOAD_LIMIT = 10.0  #: seconds
 _LOADED = "__loaded_by_agent_worker__"
 
 
-def python_tool(reference: str, *, root: Path, patience: float = LOAD_LIMIT) -> Tool:
-    """The tool a definition names. Raises BadInput with what is wrong in the reference, the file or the signature."""
+def python_tool(reference: str, *, root: Path, approved: str | None = None, patience: float = LOAD_LIMIT) -> Tool:
+    """The tool a definition names. Raises BadInput with what is wrong in the reference, the file or the signature.
+
+    `approved` is the text that its file must hold.
+    """
     path, separator, name = reference.rpartition(":")
     if not separator or not path.endswith(".py") or not name.isidentifier():
         raise BadInput(f"{reference} is not a Python tool", hint="write ./path/in/project.py:function")
     relative = path.removeprefix("./")
-    function = getattr(_module(relative, Root(root.resolve()), patience), name, None)
+    function = getattr(_module(relative, Root(root.resolve()), approved, patience), name, None)
     if not inspect.isfunction(function):
         raise BadInput(f"there is no function {name} in {relative}")
     if not inspect.getdoc(function):
@@ -48,9 +51,11 @@ def python_tool(reference: str, *, root: Path, patience: float = LOAD_LIMIT) -> 
         raise _not_understood(reference, error) from None
 
 
-def _module(relative: str, root: Root, patience: float) -> ModuleType:
+def _module(relative: str, root: Root, approved: str | None, patience: float) -> ModuleType:
     """Run the text we read, not the path: what was approved and what is run must be the same file."""
     source = root.read_text(relative, limit=SOURCE_CAP)
+    if approved is not None and source != approved:
+        raise Untrusted(f"{relative} is not what you approved any more", hint="agent-worker trust")
     shown = str(root.location(relative))
     name = f"project_tool_{content_hash(f'{shown}:{source}')[:16]}"
     if name not in sys.modules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,18 +39,23 @@ class Skill:
     root: Root
 
 
-def skill_tools(directories: Sequence[Path]) -> tuple[Tool, Tool]:
-    """The two tools over these directories; of two skills with one name, the first directory's counts."""
+def skill_tools(directories: Sequence[Path], check: Callable[[], None] = lambda: None) -> tuple[Tool, Tool]:
+    """The two tools over these directories; of two skills with one name, the first directory's counts.
+
+    `check` blocks, and raises unless they are what was approved: an agent may have written there since.
+    """
 
     @tool(repeatable=True, personal=True, foreign=True)
     async def skill_list(desk: Desk) -> str:
         """The skills you can use: instructions for special tasks, each with a line that says when it helps."""
+        await asyncio.to_thread(check)
         skills = await asyncio.to_thread(find_skills, directories)
         return "\n".join(f"- {skill.name}: {skill.description}" for skill in skills) or "(no skills)"
 
     @tool(repeatable=True, personal=True, foreign=True)
     async def skill_read(desk: Desk, name: str, file: str = MAIN) -> str:
         """Read a skill before you do what it is for; later also the files that it mentions, one by one."""
+        await asyncio.to_thread(check)
         return await asyncio.to_thread(_read, directories, name, file)
 
     return skill_list, skill_read

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_worker.definitions.agent import AgentDefinition
@@ -42,9 +42,20 @@ TASK: dict[str, Tool] = {
 }
 
 
-def tools_of(definition: AgentDefinition, root: Path, *, has_home: bool) -> tuple[Tool, ...]:
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """What a person approved of an agent's tools."""
+
+    sources: Mapping[str, str] = field(default_factory=dict)  #: the text of each Python tool
+    check_skills: Callable[[], None] = lambda: None  #: blocks; raises unless they are what they were
+
+
+def tools_of(
+    definition: AgentDefinition, root: Path, *, has_home: bool, approved: Approved | None = None
+) -> tuple[Tool, ...]:
     """All tools of an agent: what everyone has, and what its definition names."""
-    return (*TEAM, *_own(has_home=has_home), person.ask_user, *_chosen(definition, root))
+    chosen = _chosen(definition, root, approved or Approved())
+    return (*TEAM, *_own(has_home=has_home), person.ask_user, *chosen)
 
 
 def _own(*, has_home: bool) -> tuple[Tool, ...]:
@@ -52,14 +63,14 @@ def _own(*, has_home: bool) -> tuple[Tool, ...]:
     return recall.OWN + recall.HISTORY if has_home else recall.HISTORY
 
 
-def _chosen(definition: AgentDefinition, root: Path) -> Iterator[Tool]:
+def _chosen(definition: AgentDefinition, root: Path, approved: Approved) -> Iterator[Tool]:
     for entry in definition.tools:
         if entry.name == "bash":
             tool = task.bash_tool(unsafe=entry.unsafe, network=entry.network)
         elif entry.name in TASK:
             tool = TASK[entry.name]
         elif ":" in entry.name:
-            tool = python_tool(entry.name, root=root)
+            tool = python_tool(entry.name, root=root, approved=approved.sources.get(entry.name))
         else:
             known = ", ".join(("bash", *TASK))
             raise BadInput(
@@ -67,4 +78,4 @@ def _chosen(definition: AgentDefinition, root: Path) -> Iterator[Tool]:
             )
         yield replace(tool, approve=entry.approve)
     if definition.skills:
-        yield from skill_tools([root / folder for folder in definition.skills])
+        yield from skill_tools([root / folder for folder in definition.skills], approved.check_skills)

@@ -24,6 +24,7 @@ from agent_worker.storage.folder import Folder, walked
 FILES = 2000  #: in one folder
 BYTES = 64 * 1024 * 1024  #: of one file
 TEXT = 1024 * 1024  #: of a file that is shown
+TOLD = 200  #: files of a folder that are told apart when one of them changes
 
 _CHUNK = 1024 * 1024
 
@@ -32,6 +33,7 @@ _CHUNK = 1024 * 1024
 class Content:
     text: str  #: of what is no text, or too long: a line that names its hash
     digest: str
+    files: tuple[tuple[str, str], ...] = ()  #: path and digest of each; of a large folder only the first ones
 
 
 def digest_of(*parts: Any) -> str:
@@ -47,7 +49,17 @@ def file_content(root: Path, path: str, *, start: Path | None = None) -> Content
             found = _read(folder, name, shown=path)
     except FileNotFoundError:
         return _nothing("is not there")
-    return Content(found.text, digest_of(real, found.digest))
+    digest = digest_of(real, found.digest)
+    return Content(found.text, digest, ((os.path.normpath(path), digest),))
+
+
+def leads_out(root: Path, path: str) -> Content | None:
+    """Of a link that leads to a file outside of the project, which nobody changes from here: where it leads."""
+    try:
+        beneath(root, path)
+    except Outside:
+        return _nothing("is a link that leads out of the project", os.path.realpath(root / path))
+    return None
 
 
 def folder_content(root: Path, path: str) -> Content:
@@ -59,7 +71,8 @@ def folder_content(root: Path, path: str) -> Content:
     except FileNotFoundError:
         return _nothing("is not there")
     text = "\n".join(f"== {name}\n{content.text}" for name, content in found)
-    return Content(text, digest_of(real, [(name, content.digest) for name, content in found]))
+    digest = digest_of(real, [(name, content.digest) for name, content in found])
+    return Content(text, digest, tuple((f"{path}/{name}", content.digest) for name, content in found[:TOLD]))
 
 
 def _real(root: Path, path: str, start: Path | None = None) -> tuple[str, ...]:

@@ -10,8 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_worker.clock import Clock
+from agent_worker.definitions.workflow import SetupStep
+from agent_worker.errors import Untrusted
 from agent_worker.storage.files import Root
-from agent_worker.trust.powers import Power
+from agent_worker.trust.powers import Power, changed_files
+from agent_worker.trust.shown import one_line
 from agent_worker.trust.store import TrustStore, Unapproved
 
 
@@ -41,6 +44,23 @@ class Gate:
         """Whoever had them is gone: the next one is asked about again."""
         if not self.is_open:
             self._store(root).withdraw(tuple(powers))
+
+    def worked(self, root: Path, agent: str) -> None:
+        """An agent who may change files of the project has worked, or goes on working, there."""
+        if not self.is_open:
+            self._store(root).worked(agent)
+
+    def still_approved(self, root: Path, power: Power, step: SetupStep) -> None:
+        """Right before this step of a set-up runs: what it runs is still what was approved when set-up began."""
+        if self.is_open:
+            return
+        self.require(root, [power])
+        if changed := changed_files(power, step, root):
+            raise Untrusted(
+                f"set-up of {power.who} was stopped before: {one_line(step.shell)}\n  it would run"
+                f" {', '.join(map(one_line, changed))}, which is not what you approved any more",
+                hint=f"to look at it and approve it: agent-worker trust {power.who}",
+            )
 
     def _store(self, root: Path) -> TrustStore:
         if root not in self._stores:

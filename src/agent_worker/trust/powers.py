@@ -1,14 +1,16 @@
 """Everything in a project that can execute something or receive a secret, each as a line that says so (SPEC §18.3).
 
 A power is told apart by its digest: the exact words of the definition and the exact content of the files it names.
-Plain words (prompts, kickoffs, souls) are none, nor is what runs in our sandbox without network. A command's own
-files are covered where it names them; what they in turn call is not. Whether a power is approved is not asked here.
+Plain words (prompts, kickoffs, souls) are none, nor is what runs in our sandbox without network. Of a command every
+file is covered that it can be seen to run (reach.py); one that can run others says so. A limit above the default is a
+power too, of a kind that forbids nothing: until it is approved a lower one holds. Whether a power is approved is not
+asked here.
 """
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +19,11 @@ from typing import Any, Literal
 
 from agent_worker.address import canonical
 from agent_worker.definitions.agent import AgentDefinition, McpServer, Provider, Tool
-from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.project import Project
 from agent_worker.definitions.remote import Fetched
-from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.trust.contents import Content, digest_of, file_content, folder_content
+from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
+from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
+from agent_worker.trust.reach import Reach, reach_of_program, reach_of_shell
 from agent_worker.trust.shown import in_ascii, one_line, revealed
 
 Kind = Literal[
@@ -48,8 +50,9 @@ _MAY = {
     "edit": "reads and changes files",
     "full": "runs any command and changes any file with all your rights, without asking,",
 }
-_SHELL_WORD = re.compile(r"[^\s;&|<>()$`\"'=]{1,1000}")
-_SCRIPTS = {".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua"}
+ANY_FILE = "this can run any file of the project"
+_LISTED = 12  # files in a line
+_LOADERS = frozenset({"importlib", "runpy", "__import__", "exec", "eval", "compile", "site", "zipimport", "pkgutil"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Power:
     what: str  #: one line for a person, hidden characters written out
     content: str = field(repr=False)  #: exactly what is approved, as text; the source of a Python tool
     digest: str
+    files: tuple[tuple[str, str], ...] = field(default=(), repr=False)  #: path and digest of each that is covered
+    any_file: bool = False  #: it can run files of the project that are not covered
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -116,10 +121,16 @@ def _setup(workflow: WorkflowDefinition, root: Path) -> Power:
     """All commands are one power: in another order they would do something else."""
     commands = [step.shell for step in workflow.setup]
     listed = "".join(f"$ {step.shell}\n{f'  → {step.output}' if step.output else ''}\n" for step in workflow.setup)
-    words = (word for command in commands for word in _SHELL_WORD.findall(command))
-    content = _with_files(listed, _named_files(words, root, (root,), only_scripts=True))
     what = f"set-up of {workflow.name} runs: {one_line('  then  '.join(commands))}"
-    return _power("setup", workflow.name, "setup", what, content, [step.model_dump() for step in workflow.setup])
+    reach = _together([reach_of_shell(command, root) for command in commands])
+    terms = [step.model_dump() for step in workflow.setup]
+    return _running("setup", workflow.name, "setup", what, listed, reach, root, terms)
+
+
+def changed_files(power: Power, step: SetupStep, root: Path) -> list[str]:
+    """Those that this step of a set-up would run, and that are not what they were when this power was found."""
+    found, approved = _contents(reach_of_shell(step.shell, root), root), dict(power.files)
+    return [path for path, content in found.items() if approved.get(path) != content.digest]
 
 
 def _of_agent(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
@@ -154,7 +165,33 @@ def _endpoint(provider: Provider, who: str) -> Power:
 def _python(tool: Tool, who: str, root: Path) -> Power:
     source = file_content(root, tool.name.rpartition(":")[0])
     what = f"{who} may run {one_line(tool.name)} in our own process{_asking(tool)}"
-    return _power("python", who, tool.name, what, source, tool.approve)
+    loads = _loads_others(source.text)
+    return _power(
+        "python", who, tool.name, what + (f"; {ANY_FILE}" if loads else ""), source, tool.approve, any_file=loads
+    )
+
+
+def _loads_others(source: str) -> bool:
+    """Does this Python look as if it took more code from the project when it is loaded?"""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False  # nor does it run
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {alias.name.partition(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    froms = {(node.module or "").partition(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
+    paths = any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("path", "meta_path", "path_hooks")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "sys"
+        for node in nodes
+    )
+    return (
+        paths
+        or bool((names | froms) & _LOADERS)
+        or any(isinstance(node, ast.ImportFrom) and (node.level or node.module == "sys") for node in nodes)
+    )
 
 
 def _shell(tool: Tool, who: str) -> Power:
@@ -172,15 +209,18 @@ def _mcp(name: str, server: McpServer, agent: AgentDefinition, who: str, root: P
         what = f"{who} connects to the MCP server {name} at {in_ascii(server.url or '')}"
         return _power("mcp", who, name, what, what, server.model_dump())
     what = f"{who} starts the MCP server {name}{_in(agent)}: {one_line(shlex.join(server.command))}"
-    return _power("mcp", who, name, what, _command(server.command, agent, root), [server.command, agent.cwd])
+    reach = reach_of_program(server.command, root, root / agent.cwd)
+    return _running("mcp", who, name, what, shlex.join(server.command), reach, root, [server.command, agent.cwd])
 
 
 def _program(agent: AgentDefinition, who: str, root: Path) -> Power:
     program = f": {one_line(shlex.join(agent.command))}" if agent.command else f" {agent.backend}"
     does = _MAY[agent.access] if agent.backend != "acp" else "reads, writes and runs by its own rules"
     what = f"{who} runs the program{program}, which {does}{_in(agent)}"
-    content = _command(agent.command or (agent.backend,), agent, root)
-    return _power("program", who, agent.backend, what, content, [agent.command, agent.cwd, agent.access])
+    command = agent.command or (agent.backend,)
+    reach = reach_of_program(command, root, root / agent.cwd)
+    terms = [agent.command, agent.cwd, agent.access]
+    return _running("program", who, agent.backend, what, shlex.join(command), reach, root, terms)
 
 
 def _settings(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
@@ -200,32 +240,43 @@ def _in(agent: AgentDefinition) -> str:
     return " in the project" if os.path.normpath(agent.cwd) == "." else f" in {one_line(agent.cwd)}"
 
 
-def _command(command: Sequence[str], agent: AgentDefinition, root: Path) -> Content:
-    words = (part for word in command for part in (word, word.rpartition("=")[2]))
-    return _with_files(shlex.join(command), _named_files(words, root, (root / agent.cwd, root)))
+def _running(kind: Kind, who: str, name: str, what: str, command: str, reach: Reach, root: Path, terms: Any) -> Power:
+    """Of something that runs a command: its files are named in the line, and stand in the content in full."""
+    files = _contents(reach, root)
+    notes = [f"runs {_listed(files)}"] if files else []
+    notes += [f"{ANY_FILE} ({one_line(', '.join(reach.anything))})"] if reach.anything else []
+    parts = [command, *notes, *(f"== {path}\n{content.text}" for path, content in files.items())]
+    covered = tuple((path, content.digest) for path, content in files.items())
+    content = Content("\n".join(parts), digest_of(command, bool(reach.anything), covered), covered)
+    line = "; ".join([what, *([f"files: {_listed(files)}"] if files else []), *([ANY_FILE] if reach.anything else [])])
+    return _power(kind, who, name, line, content, terms, any_file=bool(reach.anything))
 
 
-def _named_files(
-    words: Iterable[str], root: Path, starts: Iterable[Path], *, only_scripts: bool = False
-) -> dict[str, Content]:
-    """Files of the project among the words of a command. Data that a command only reads would ask far too often."""
-    found: dict[str, Content] = {}
-    for word in dict.fromkeys(words):
-        for start in starts:
-            try:
-                real = beneath(root, word, start=start)
-            except Outside:
-                continue
-            if os.path.isfile(real) and (not only_scripts or real.suffix in _SCRIPTS or os.access(real, os.X_OK)):
-                found.setdefault(word, file_content(root, word, start=start))
-    return found
+def _together(reaches: Sequence[Reach]) -> Reach:
+    files = sorted({file for reach in reaches for file in reach.files})
+    return Reach(tuple(files), tuple(dict.fromkeys(cause for reach in reaches for cause in reach.anything)))
 
 
-def _with_files(text: str, files: dict[str, Content]) -> Content:
-    parts = [text, *(f"== {name}\n{content.text}" for name, content in files.items())]
-    return Content("\n".join(parts), digest_of(text, [(name, content.digest) for name, content in files.items()]))
+def _contents(reach: Reach, root: Path) -> dict[str, Content]:
+    return {path: leads_out(root, path) or file_content(root, path) for path in reach.files}
 
 
-def _power(kind: Kind, who: str, name: str, what: str, content: Content | str, terms: Any = None) -> Power:
-    text, digest = (content, "") if isinstance(content, str) else (content.text, content.digest)
-    return Power(kind, who, name, revealed(what), text, digest_of(kind, who, name, terms, text, digest))
+def _listed(files: Iterable[str]) -> str:
+    names = [one_line(name) for name in files]
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def _power(
+    kind: Kind,
+    who: str,
+    name: str,
+    what: str,
+    content: Content | str,
+    terms: Any = None,
+    *,
+    any_file: bool = False,
+) -> Power:
+    whole = Content(content, "") if isinstance(content, str) else content
+    digest = digest_of(kind, who, name, terms, whole.text, whole.digest)
+    return Power(kind, who, name, revealed(what), whole.text, digest, whole.files, any_file)

@@ -1,6 +1,7 @@
 """What the user approved, per project, in the daemon's home and never in the project (C11).
 
-Approved is a digest; beside it the last approved text of each power is kept, so that a change is shown as one. A file
+Approved is a digest; beside it the last approved text of each power is kept, so that a change is shown as one. What can
+run any file of the project is approved until an agent who may change files has worked there: `worked` is told. A file
 that lies in the project it speaks for is not believed (Y20), nor one that is damaged: then nothing is approved.
 Synchronous: call it in a thread. Above: whoever starts a workflow or equips an agent. Asking the person is theirs too.
 """
@@ -8,6 +9,7 @@ Synchronous: call it in a thread. Above: whoever starts a workflow or equips an 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,8 @@ ALL_KEPT = 4 * 1024 * 1024  #: characters of all texts; beyond, those of the pro
 LISTED = 20  #: powers in an error
 
 _TRIES = 10
+_SHORT = 16  # characters of a digest that are kept to say which file it was
+_FIELDS = ("approved", "texts", "files", "open", "worked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,21 @@ class Unapproved:
 
     power: Power
     before: str | None  #: what was approved last under this name; None when nothing was
+    worked: str = ""  #: it is as it was approved, but this agent has worked there since and may have changed files
+    changed: tuple[str, ...] = ()  #: files that are not what they were
+
+    @property
+    def why(self) -> str:
+        """Why a yes that was given does not hold any more; empty when none was."""
+        if self.worked:
+            return f"since you approved it, {self.worked} has worked here and may have changed what it runs"
+        if self.changed:
+            return f"changed: {', '.join(self.changed[:LISTED])}"
+        return "changed: its definition" if self.before is not None else ""
 
     def shown(self) -> str:
         """For a person: the difference to what was approved, or all of it."""
-        if self.before is None:
+        if self.before is None or self.worked:
             return revealed(_text(self.power))
         unseen = "(it changed in a part that is too long, secret, or no text)"
         return difference(self.before, _kept(self.power)) or unseen
@@ -47,12 +62,12 @@ class NotApproved(Untrusted):
     """The project would do something that the user has not approved. `waiting` says what."""
 
     def __init__(self, waiting: tuple[Unapproved, ...]) -> None:
-        lines = [f"  {'changed: ' if one.before else ''}{one.power.what}" for one in waiting[:LISTED]]
+        lines = [f"  {one.power.what}{f' ({one.why})' if one.why else ''}" for one in waiting[:LISTED]]
         if len(waiting) > LISTED:
             lines.append(f"  … and {len(waiting) - LISTED} more")
         super().__init__(
             "this project would do what you have not approved:\n" + "\n".join(lines),
-            hint="look at its files, then run it again with --trust",
+            hint="to look at it and approve it: agent-worker trust; in a script: run … --trust",
         )
         self.waiting = waiting
 
@@ -63,10 +78,48 @@ class _Approvals:
 
     when: dict[str, str] = field(default_factory=dict)  # digest → time
     texts: dict[str, str] = field(default_factory=dict)  # key of a power → what was approved last
+    files: dict[str, str] = field(default_factory=dict)  # key of a power → the files that this covered, as JSON
+    open: dict[str, str] = field(default_factory=dict)  # digest of what can run any file → whose own runs do not count
+    worked: dict[str, str] = field(default_factory=dict)  # such a digest → who has worked there since
 
     @classmethod
     def read(cls, record: Any) -> Self:
-        return cls(_strings(record, "approved"), _strings(record, "texts"))
+        return cls(*(_strings(record, name) for name in _FIELDS))
+
+    def written(self) -> dict[str, Any]:
+        values = (self.when, self.texts, self.files, self.open, self.worked)
+        return dict(zip(_FIELDS, values, strict=True))
+
+    def look(self, power: Power) -> Unapproved | None:
+        """None when it is approved, and nobody has worked there since who could make it something else."""
+        worked = self.worked.get(power.digest, "")
+        if power.digest in self.when and not worked:
+            return None
+        before = self.texts.get(_key(power))
+        return Unapproved(power, before, worked, () if worked else self._changed(power))
+
+    def _changed(self, power: Power) -> tuple[str, ...]:
+        try:
+            old = dict(json.loads(self.files.get(_key(power), "{}")))
+        except (ValueError, TypeError, RecursionError):
+            return ()
+        new = {path: digest[:_SHORT] for path, digest in power.files} if _key(power) in self.files else {}
+        return tuple(path for path in sorted({*old, *new}) if old.get(path) != new.get(path))
+
+    def approve(self, power: Power, now: str) -> None:
+        self.when[power.digest] = now
+        self.texts[_key(power)] = _kept(power)
+        self.files[_key(power)] = json.dumps({path: digest[:_SHORT] for path, digest in power.files})
+        if power.any_file:
+            # A program works by its own rules and with all rights: it need not be kept from changing itself.
+            self.open[power.digest] = power.who if power.kind == "program" else ""
+            self.worked.pop(power.digest, None)
+
+    def withdraw(self, power: Power) -> None:
+        for by_digest in (self.when, self.open, self.worked):
+            by_digest.pop(power.digest, None)
+        for by_key in (self.texts, self.files):
+            by_key.pop(_key(power), None)
 
 
 class TrustStore:
@@ -83,15 +136,12 @@ class TrustStore:
         self._home = None if inside else home
         self._memory = ""
         self._clock = clock
+        self._told: dict[str, tuple[int, int, int] | None] = {}  # agent → the stamp of a file that says it all
 
     def unapproved(self, powers: Iterable[Power]) -> tuple[Unapproved, ...]:
         """Those that need a yes, in their order."""
         approvals = self._all()[0].get(self._project, _Approvals())
-        return tuple(
-            Unapproved(power, approvals.texts.get(_key(power)))
-            for power in powers
-            if power.digest not in approvals.when
-        )
+        return tuple(waiting for power in powers if (waiting := approvals.look(power)))
 
     def require(self, powers: Iterable[Power]) -> None:
         """Raises NotApproved unless every one is approved."""
@@ -102,12 +152,12 @@ class TrustStore:
         """The user said yes, or it was us who wrote this for the user."""
         wanted, now = tuple(powers), self._clock.now().isoformat()
 
-        def add(approvals: _Approvals) -> None:
-            approvals.when |= {power.digest: now for power in wanted}
-            approvals.texts |= {_key(power): _kept(power) for power in wanted}
+        def approve_all(approvals: _Approvals) -> None:
+            for power in wanted:
+                approvals.approve(power, now)
 
         if wanted:
-            self._change(add)
+            self._change(approve_all)
 
     def withdraw(self, powers: Iterable[Power]) -> None:
         """Whoever had them is gone."""
@@ -115,11 +165,29 @@ class TrustStore:
 
         def take(approvals: _Approvals) -> None:
             for power in gone:
-                approvals.when.pop(power.digest, None)
-                approvals.texts.pop(_key(power), None)
+                approvals.withdraw(power)
 
         if gone:
             self._change(take)
+
+    def worked(self, agent: str) -> None:
+        """An agent who may change files works here: what can run any of them needs another yes."""
+        stamp = self._stamp()
+        if stamp is not None and self._told.get(agent) == stamp:
+            return  # asked at every step, and nothing is approved anew since the last time
+        approvals = self._all()[0].get(self._project, _Approvals())
+        if any(digest not in approvals.worked and agent != own for digest, own in approvals.open.items()):
+            self._change(lambda record: _mark(record, agent))
+        else:
+            self._told[agent] = stamp
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        """Changes with the file that approvals are kept in."""
+        try:
+            status = os.stat(self._home.location(FILE)) if self._home else None
+        except OSError:
+            status = None
+        return status and (status.st_ino, status.st_mtime_ns, status.st_size)
 
     def _change(self, change: Callable[[_Approvals], None]) -> None:
         for _ in range(_TRIES):
@@ -152,6 +220,12 @@ class TrustStore:
         return True
 
 
+def _mark(approvals: _Approvals, agent: str) -> None:
+    for digest, own in approvals.open.items():
+        if agent != own:
+            approvals.worked.setdefault(digest, agent)
+
+
 def _parsed(text: str | bytes) -> dict[str, _Approvals]:
     try:
         projects = json.loads(text)["projects"]
@@ -171,7 +245,7 @@ def _rendered(everything: dict[str, _Approvals]) -> str:
         if over > 0:
             over -= size[name]
             approvals.texts.clear()
-    projects = {name: {"approved": one.when, "texts": one.texts} for name, one in everything.items()}
+    projects = {name: one.written() for name, one in everything.items()}
     return json.dumps({"version": 1, "projects": projects}, indent=1)
 
 

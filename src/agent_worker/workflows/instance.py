@@ -147,11 +147,14 @@ class Start:
 async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     """Set up, open the workspace, seat the members, post the kickoff."""
     check_tag(wanted.tag)
-    powers = partial(powers_of, admitted.project, wanted.workflow, wanted.fetched)
-    await asyncio.to_thread(lambda: stage.gate.require(admitted.project.root, powers()))
-    source = wanted.fetched.root if wanted.fetched else admitted.project.root
+    root = admitted.project.root
+    powers = await asyncio.to_thread(powers_of, admitted.project, wanted.workflow, wanted.fetched)
+    await asyncio.to_thread(stage.gate.require, root, powers)
+    source = wanted.fetched.root if wanted.fetched else root
     values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
-    values |= await run_setup(wanted.workflow.setup, values, root=admitted.project.root)
+    for setup in (power for power in powers if power.kind == "setup"):
+        check = partial(stage.gate.still_approved, root, setup)
+        values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
     async with _undone_on_failure(stage, workspace.close_room, now=micros(stage.clock.now())) as opened:
         instance = await _open(stage, admitted, wanted, values, opened)
     await _kick_off(instance, wanted.workflow, values, wanted.message)

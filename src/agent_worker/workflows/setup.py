@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_worker.definitions.workflow import SetupStep
@@ -17,13 +18,23 @@ TIME_LIMIT = 120.0
 OUTPUT_LIMIT = 1024 * 1024
 
 
-async def run_setup(steps: tuple[SetupStep, ...], values: Mapping[str, str], *, root: Path) -> dict[str, str]:
-    """What the commands that are named with `as` printed. The first that fails stops the start, with its output."""
+async def run_setup(
+    steps: tuple[SetupStep, ...],
+    values: Mapping[str, str],
+    *,
+    root: Path,
+    check: Callable[[SetupStep], None] = lambda step: None,
+) -> dict[str, str]:
+    """What the commands that are named with `as` printed. The first that fails stops the start, with its output.
+
+    `check` blocks, and raises unless the step may run as things are right then: an earlier one may have changed them.
+    """
     outputs: dict[str, str] = {}
     for step in steps:
         failpoint("setup.before")
         command, variables = shell_command(step.shell, {**values, **outputs})
         env = {**safe_environment((), source=os.environ), **variables}
+        await asyncio.to_thread(check, step)
         done = await run_command(command, cwd=root, env=env, timeout=TIME_LIMIT, output_cap=OUTPUT_LIMIT)
         if done.timed_out:
             raise Refused(f"set-up took longer than {TIME_LIMIT:.0f} s and was stopped: {step.shell}")

@@ -1,0 +1,650 @@
+"""Which files of a project a command can be seen to run, and whether it can run others that cannot be seen.
+
+Read, never run. What is not understood is never passed over: then the command can run any file of the project, and
+says so. Shell scripts that it runs are read in turn, some levels deep; what other programs run is their own affair and
+cannot be seen. A program that lies outside of the project is nobody's here to change. Above: powers.py.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from pathlib import Path
+
+from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, variable_of
+from agent_worker.trust.programs import (
+    BUILD,
+    GIT_LOOKS,
+    GIT_PLAIN_VALUE,
+    GIT_READS,
+    HARMLESS,
+    PACKAGES,
+    PREFIXES,
+    RUNNERS,
+    RUNS_WITH,
+    SCRIPTS,
+    SHELL_OPTIONS,
+    SHELLS,
+    WRITERS,
+    WRITES_WITH,
+    is_interpreter,
+)
+from agent_worker.trust.shell import UNKNOWN, Assigned, Command, Input, Scope, Unclear, Word, Written, statements
+
+LEVELS = 4  #: of scripts that run scripts
+FILES = 200  #: of one command
+DIRECTORIES = 64
+ROUNDS = 4  #: until nothing new is found: a loop may go where a later line leads
+TEXT = 256 * 1024  #: bytes of a script that is read
+CAUSE = 80  #: characters
+
+_SHEBANG = re.compile(rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?(?:\S*/)?([\w.+-]+)")
+_INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+([^#\n]+)", re.MULTILINE)
+_RECIPE = re.compile(r"^\t[@+-]*(.+(?:\\\n.+)*)", re.MULTILINE)
+_LIFECYCLE = ("preinstall", "install", "postinstall", "prepare", "prepublish", "pretest", "test", "posttest", "start")
+_PLAIN_SED = re.compile(
+    r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pdq]|s([/|#,:])(?:\\.|(?!\1|\\).)*\1(?:\\.|(?!\1|\\).)*\1[gpI\d]*"
+)
+_AWK_RUNS = re.compile(r"system|getline|[|@]|-f")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    files: tuple[str, ...]  #: relative to the root of the project, sorted; each is there
+    anything: tuple[str, ...]  #: why it can run any file of the project; empty when all that it runs was seen
+
+
+def reach_of_shell(text: str, root: Path) -> Reach:
+    """Of a text for the shell, started in the root of the project."""
+    search = _Search(root, [root])
+    search.text(PLACEHOLDER.sub(_as_variable, text))
+    return search.reach()
+
+
+def reach_of_program(command: Sequence[str], root: Path, directory: Path) -> Reach:
+    """Of a program of the user's that is started with these words. What it was told to read counts too."""
+    search = _Search(root, [directory, root], strangers=True)
+    search.program([Word((word,)) for word in command])
+    return search.reach()
+
+
+def _as_variable(placeholder: re.Match[str]) -> str:
+    return f'"${variable_of(placeholder["name"])}"' if placeholder["name"] else "${{"
+
+
+class _Search:
+    def __init__(self, root: Path, directories: Sequence[Path], *, strangers: bool = False) -> None:
+        self._root = os.path.realpath(root)
+        self._directories = dict.fromkeys(os.path.realpath(each) for each in directories)
+        self._strangers = strangers  # programs that nobody knows are the user's, and run nothing of the project
+        self._files: dict[str, None] = {}
+        self._anything: dict[str, None] = {}
+        self._written: set[str] = set()
+        self._writes_somewhere = False
+        self._path_is_set = False
+        self._scope = Scope({"PWD": Word((".",))})
+        self._level = 0
+        self._inside: list[str] = []
+
+    def reach(self) -> Reach:
+        changed = self._writes_somewhere or any(os.path.join(self._root, file) in self._written for file in self._files)
+        if self._files and changed:
+            self._can_run_anything("it changes files and then runs some")
+        return Reach(tuple(sorted(self._files)), tuple(self._anything))
+
+    def text(self, text: str) -> None:
+        for _ in range(ROUNDS):
+            before = self._known()
+            try:
+                for statement in statements(text, self._scope):
+                    self._statement(statement)
+            except RecursionError:
+                return self._can_run_anything("not understood: too many things inside each other")
+            if self._known() == before:
+                return
+
+    def program(self, words: Sequence[Word]) -> None:
+        self._take(self._named(words))
+        self._run(words, None)
+
+    def _known(self) -> tuple[int, ...]:
+        variables = (len(word.texts) + word.unknown for word in self._scope.variables.values())
+        return len(self._files), len(self._directories), len(self._anything), sum(variables), len(self._scope.functions)
+
+    def _can_run_anything(self, cause: str) -> None:
+        line = " ".join(cause.split())
+        self._anything[line if len(line) <= CAUSE else f"{line[:CAUSE]}…"] = None
+
+    def _statement(self, statement: object) -> None:
+        match statement:
+            case Command(words, assigned, stdin):
+                for name, value in assigned:
+                    self._assigned(name, value)
+                self._run(words, stdin)
+            case Assigned(name, value):
+                self._assigned(name, value)
+            case Written(target):
+                self._writes(target)
+            case Unclear(text):
+                self._can_run_anything(f"not understood: {text}")
+
+    def _assigned(self, name: str, value: Word) -> None:
+        """PATH, BASH_ENV, GIT_… decide what programs run."""
+        if is_powerful(name) and not (name == "LANG" or name.startswith("LC_") or name in ("TZ", "TERM")):
+            self._can_run_anything(f"{name}=…")
+            places = [place for text in value.texts for place in text.split(":") if place]
+            self._take(self._paths(Word(tuple(places))))
+            if name == "PATH":
+                self._enter([Word(tuple(places))])
+                self._path_is_set = True
+
+    def _writes(self, target: Word) -> None:
+        if target.unknown or target.glob:
+            self._writes_somewhere = True
+        self._written |= {
+            os.path.realpath(path) for path in self._paths(target, missing=True) if not path.startswith("/dev/")
+        }
+
+    # --- one command ----------------------------------------------------------------------------------
+
+    def _run(self, words: Sequence[Word], stdin: Input | None) -> None:
+        if not words:
+            return
+        first, rest = words[0], words[1:]
+        if first.unknown or not first.texts:
+            self._can_run_anything(_shown(words))
+            self._take(self._paths(first))
+            self._take(self._named(rest, scripts=True))
+            return
+        for text in first.texts:
+            found = self._paths(Word((text,), glob=first.glob)) if "/" in text or first.glob else {}
+            for path in found:
+                self._file(path, rest)
+            if re.search(r"\s", text):  # for a program that hands it to a shell
+                self._nested(text)
+            elif not found and ("/" not in text or self._is_outside(text)):
+                self._named_program(os.path.basename(text), rest, stdin)
+
+    def _is_outside(self, text: str) -> bool:
+        return os.path.isabs(text) or text.startswith("~")
+
+    def _named_program(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
+        if name in self._scope.functions:
+            return
+        if name in (".", "source"):
+            self._sourced(rest)
+        elif name in ("cd", "pushd", "chdir"):
+            self._enter(rest)
+        elif name in ("eval", "trap"):
+            self._evaluated(name, rest)
+        elif name in SHELLS:
+            self._shell(name, rest, stdin)
+        elif name in PREFIXES:
+            self._prefixed(name, rest, stdin)
+        elif name == "git":
+            self._git(name, rest)
+        elif name == "find":
+            self._find(name, rest)
+        elif name == "sed":
+            self._sed(name, rest)
+        elif name in ("awk", "gawk", "mawk"):
+            self._awk(name, rest)
+        elif name in HARMLESS | WRITERS and not _has_option(rest, RUNS_WITH.get(name, ())):
+            self._harmless(name, rest)
+        else:
+            self._opaque(name, rest, stdin)
+
+    def _harmless(self, name: str, rest: Sequence[Word]) -> None:
+        is_unknown = any(word.unknown for word in rest)
+        if name in RUNS_WITH and is_unknown:
+            self._can_run_anything(_shown((Word((name,)), *rest)))
+        if name in WRITES_WITH and (is_unknown or _has_option(rest, WRITES_WITH[name])):
+            self._writes_somewhere = True
+        if name == "read" or (name == "printf" and _has_option(rest[:1], ("-v",))):
+            for variable in (text for word in rest for text in word.texts):
+                self._scope.assign(variable, UNKNOWN)
+        elif name == "set":
+            for number in ("@", "*", *map(str, range(1, 10))):
+                self._scope.assign(number, UNKNOWN)
+        elif name == "tee":
+            for word in rest:
+                self._writes(word)
+        elif name in WRITERS and (name not in ("uniq", "xxd") or len(_operands(rest)) > 1):
+            self._writes_somewhere = True
+
+    def _enter(self, rest: Sequence[Word]) -> None:
+        """Every directory that it was in stays possible: `cd` may fail, a subshell ends."""
+        targets = [word for word in rest if word.texts != ("-",) and not (word.texts and word.texts[0][:1] == "-")]
+        if any(word.unknown for word in targets):
+            self._can_run_anything(f"cd {_shown(targets)}")
+        for word in targets:
+            for path in self._candidates(word):
+                if os.path.isdir(path) and len(self._directories) < DIRECTORIES:
+                    self._directories |= dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
+
+    def _sourced(self, rest: Sequence[Word]) -> None:
+        if rest and rest[0].unknown:
+            self._can_run_anything(f". {_shown(rest)}")
+        for path in self._paths(rest[0]) if rest else ():
+            self._script(path, rest[1:])
+
+    def _evaluated(self, name: str, rest: Sequence[Word]) -> None:
+        """A trap's text is as plain as any; what `eval` gets is put together while it runs."""
+        if name == "eval" or any(word.unknown for word in rest):
+            self._can_run_anything(f"{name} {_shown(rest)}")
+        self._take(path for word in rest if word.unknown for path in self._paths(word))
+        for text in rest[0].texts if name == "trap" and rest else [_shown(rest)]:
+            self._nested(text)
+
+    def _nested(self, text: str) -> None:
+        if self._level >= LEVELS:
+            return self._can_run_anything("scripts that run scripts, too deep to be followed")
+        self._level += 1
+        self.text(text)
+        self._level -= 1
+
+    def _shell(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
+        words = list(rest)
+        is_text = False
+        while words and words[0].texts[:1] and words[0].texts[0][:1] in ("-", "+") and not words[0].unknown:
+            option = words.pop(0).texts[0]
+            if option == "--":
+                break
+            is_text = is_text or (option[:2] != "--" and "c" in option[1:] and option[0] == "-")
+            if option in SHELL_OPTIONS and words:
+                self._take(self._paths(words.pop(0)))
+            if option == "-s":
+                words = []
+        if not words:
+            return self._from_input(name, stdin)
+        if words[0].unknown:
+            self._can_run_anything(_shown((Word((name,)), *rest)))
+            self._take(self._paths(words[0]))
+        elif is_text:
+            self._with_arguments(words[1:2], words[2:])
+            for text in words[0].texts:
+                self._nested(text)
+        else:
+            for path in self._paths(words[0]):
+                self._script(path, words[1:])
+
+    def _from_input(self, name: str, stdin: Input | None) -> None:
+        match stdin:
+            case Input(file=Word() as file):
+                if file.unknown:
+                    self._can_run_anything(f"{name} < {_shown([file])}")
+                for path in self._paths(file):
+                    self._script(path, ())
+            case Input(text=str(text)):
+                self._nested(text)
+            case Input(said_by=words):
+                self._can_run_anything(f"{_shown(words)} | {name}")
+                self._take(path for word in words for path in self._paths(word))
+                self._texts_among(words)
+
+    def _prefixed(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
+        options, before = PREFIXES[name]
+        words = list(rest)
+        placed = {"{}"}
+        while words and not words[0].unknown and words[0].texts:
+            text = words[0].texts[0]
+            if name in ("env", "sudo", "doas") and re.match(r"\w+=", text):
+                self._assigned(text.partition("=")[0], Word((text.partition("=")[2],)))
+                words.pop(0)
+            elif text.startswith("-") and len(text) > 1:
+                words.pop(0)
+                value = words.pop(0) if text in options and words else Word((text.partition("=")[2] or text[2:],))
+                self._option_of_prefix(name, text, value)
+                placed |= set(value.texts) if name == "xargs" and text.startswith("-I") else set()
+                if name == "command" and text in ("-v", "-V"):
+                    return
+            elif before:
+                before -= 1
+                words.pop(0)
+            else:
+                break
+        if name in ("xargs", "parallel"):
+            words = [UNKNOWN if _holds(word, placed) else word for word in words] + [UNKNOWN]
+            stdin = None
+        if words:
+            self._run(words, stdin)
+
+    def _option_of_prefix(self, name: str, option: str, value: Word) -> None:
+        if option.startswith(("-C", "--chdir", "-D")) and name in ("env", "sudo"):
+            self._enter([value])
+        elif (name == "env" and option.startswith(("-S", "--split"))) or (name == "flock" and option.startswith("-c")):
+            self._can_run_anything(f"{name} {option} {_shown([value])}")
+            self._take(self._paths(value))
+
+    def _find(self, name: str, rest: Sequence[Word]) -> None:
+        words = list(rest)
+        while words:
+            text = words.pop(0).texts[:1]
+            if text and text[0] in ("-exec", "-execdir", "-ok", "-okdir"):
+                end = next((n for n, word in enumerate(words) if word.texts in ((";",), ("+",))), len(words))
+                self._run([UNKNOWN if "{}" in "".join(word.texts) else word for word in words[:end]], None)
+                words = words[end + 1 :]
+            elif not text:
+                self._can_run_anything(_shown((Word((name,)), *rest)))
+
+    def _sed(self, name: str, rest: Sequence[Word]) -> None:
+        given = [word for word in rest if not (word.texts and re.fullmatch(r"-[nErs]+|--[a-z-]+", word.texts[0]))]
+        script = given[0] if given else UNKNOWN
+        if script.unknown or not all(_PLAIN_SED.fullmatch(text) for text in script.texts):
+            self._opaque(name, rest, None)
+
+    def _awk(self, name: str, rest: Sequence[Word]) -> None:
+        if any(word.unknown for word in rest) or _AWK_RUNS.search(_shown(rest)):
+            self._opaque(name, rest, None)
+
+    def _git(self, name: str, rest: Sequence[Word]) -> None:
+        """Elsewhere than in the root an agent may have made a repository with settings of its own."""
+        words = list(rest)
+        harmless = set(self._directories) == {self._root}
+        while words and words[0].texts and words[0].texts[0].startswith("-"):
+            option = words.pop(0).texts[0]
+            if option == "-c" and words:
+                harmless = harmless and _is_plain_setting(words.pop(0))
+            elif option == "-C" and words:
+                self._enter([words.pop(0)])
+                harmless = False
+            else:
+                harmless = harmless and option in ("--no-pager", "-P", "--no-optional-locks", "--version")
+        command = words[0].texts[0] if words and words[0].texts and not words[0].unknown else ""
+        said = [text for word in words[1:] for text in word.texts]
+        looks = command in GIT_LOOKS and (
+            any(text in ("--ignore-submodules", "--ignore-submodules=all", "--cached", "--staged") for text in said)
+            or any((".." in text and not text.startswith((".", "/", "-"))) or text.startswith("...") for text in said)
+        )
+        if not (harmless and (command in GIT_READS or looks)):
+            self._can_run_anything(_shown((Word((name,)), *rest)))
+
+    def _opaque(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
+        """A program that decides by itself what it runs: take what it is told, and the files it is known to obey."""
+        runs = is_interpreter(name)
+        named = self._named(rest, scripts=not runs)
+        if runs:
+            named |= dict.fromkeys(chain(self._modules(rest), self._entries(rest)))
+            if stdin is not None and not named:
+                named |= self._paths(stdin.file or Word()) | dict.fromkeys(chain(*map(self._paths, stdin.said_by)))
+        if self._path_is_set:
+            named |= self._paths(Word((name,)))
+        if name in PACKAGES and self._strangers:
+            named |= dict.fromkeys(self._installed(rest))
+        else:
+            named |= dict.fromkeys(self._obeyed(name, rest))
+        if not self._strangers or (named if runs or name in PACKAGES else _is_of_the_project(name, rest)):
+            self._can_run_anything(_shown((Word((name,)), *rest)))
+        self._take(named)
+        self._follow_build(rest)
+        self._texts_among(rest)
+        if behind := _behind(name, rest):
+            self._run(behind, stdin)
+
+    def _obeyed(self, name: str, rest: Sequence[Word]) -> Iterator[str]:
+        """The files of a build tool, where we are and in every folder that it is told of."""
+        if self._strangers and name in ("docker", "podman", "node", "deno", "bun", "ruby", "swift"):
+            return
+        for place in dict(self._directories) | dict.fromkeys(self._folders(rest)):
+            yield from self._configured(name, place)
+
+    def _texts_among(self, words: Sequence[Word]) -> None:
+        """`su -c 'cd x && ./y'`: a word of several may be for a shell. Whatever it is, the cause is known already."""
+        causes = dict(self._anything)
+        for text in (text for word in words for text in word.texts if re.search(r"\s", text)):
+            self._nested(text)
+        self._anything = causes or self._anything
+
+    # --- files ----------------------------------------------------------------------------------------
+
+    def _file(self, path: str, arguments: Sequence[Word]) -> None:
+        """One that is run by its path: by its first line, a shell script or a program of another kind."""
+        program = _program_of(path)
+        if program in SHELLS:
+            return self._script(path, arguments)
+        self._take([path])
+        self._can_run_anything(f"{self._shown_path(path)} is a program")
+        self._take(self._named(arguments, scripts=True))
+        self._take(found for place in self._directories for found in self._configured(os.path.basename(path), place))
+
+    def _script(self, path: str, arguments: Sequence[Word]) -> None:
+        self._take([path])
+        if path in self._inside:
+            return
+        text = _read(path)
+        if text is None:
+            return self._can_run_anything(f"{self._shown_path(path)} is no text, or too long")
+        self._inside.append(path)
+        self._with_arguments([Word((path,))], arguments)
+        self._nested(text)
+        self._inside.pop()
+
+    def _with_arguments(self, name: Sequence[Word], arguments: Sequence[Word]) -> None:
+        for number, word in enumerate((*(name or (UNKNOWN,)), *arguments)):
+            self._scope.assign(str(number), word)
+        everything = [word for word in arguments if not word.unknown]
+        for text in (text for word in everything for text in word.texts):
+            self._scope.assign("@", Word((text,)))
+        if len(everything) < len(arguments):
+            self._scope.assign("@", UNKNOWN)
+        if name and not name[0].unknown:
+            self._scope.assign("BASH_SOURCE", name[0])
+
+    def _take(self, paths: object) -> None:
+        for path in paths:  # type: ignore[attr-defined]
+            if len(self._files) >= FILES:
+                return self._can_run_anything(f"more than {FILES} files")
+            self._files[os.path.relpath(path, self._root)] = None
+
+    def _candidates(self, word: Word) -> Iterator[str]:
+        """All that the word may lead to, seen from every directory that was entered."""
+        for text in word.texts:
+            if not text or text.startswith("~") or "\0" in text or len(text) > 4096:
+                continue
+            text = text.lstrip("/") if word.unknown and not text.startswith(self._root) else text
+            for directory in tuple(self._directories):
+                path = os.path.join(directory, text)
+                yield from _matching(path) if word.glob else (path,)
+
+    def _paths(self, word: Word, *, missing: bool = False) -> dict[str, None]:
+        """Those of the candidates that are files of the project."""
+        found: dict[str, None] = {}
+        for path in self._candidates(word):
+            path = os.path.normpath(path)
+            if self._is_ours(path) and (missing or os.path.isfile(path)):
+                found[path if self._lies_in(path) else os.path.realpath(path)] = None
+        return found
+
+    def _lies_in(self, path: str) -> bool:
+        return path == self._root or path.startswith(f"{self._root}/")
+
+    def _is_ours(self, path: str) -> bool:
+        return self._lies_in(os.path.realpath(path)) or self._lies_in(path)
+
+    def _named(self, words: Sequence[Word], *, scripts: bool = False) -> dict[str, None]:
+        """Files among the words of a command; `scripts`: those that one would run, and those it is told to obey."""
+        found: dict[str, None] = {}
+        after = ""
+        first = True
+        for word in words:
+            for part in _parts(word):
+                told = after in _TOLD or part is not word or (not scripts and (first or self._strangers))
+                found |= {path: None for path in self._paths(part) if told or _looks_run(path)}
+            after = word.texts[0] if word.texts else ""
+            first = first and (after.startswith("-") or word.unknown)
+        return found
+
+    def _folders(self, words: Sequence[Word]) -> Iterator[str]:
+        for word in words:
+            for part in _parts(word):
+                for path in self._candidates(part):
+                    if os.path.isdir(path) and self._is_ours(path):
+                        yield os.path.normpath(path)
+
+    def _configured(self, name: str, place: str) -> Iterator[str]:
+        for pattern in BUILD.get(re.sub(r"(?<=[a-z])[0-9.]+$", "", name), ()):
+            for path in _matching(os.path.join(place, pattern)):
+                if os.path.isfile(path) and self._is_ours(path):
+                    yield os.path.normpath(path)
+
+    def _modules(self, words: Sequence[Word]) -> Iterator[str]:
+        """`-m package.module`"""
+        for option, word in pairwise(words):
+            if option.texts and re.fullmatch(r"-\w*m", option.texts[0]):
+                for module in word.texts:
+                    path = module.replace(".", "/")
+                    beside = (f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py", f"src/{path}/__main__.py")
+                    yield from self._paths(Word(beside))
+                    yield from (found for place in self._directories for found in self._configured(module, place))
+
+    def _entries(self, words: Sequence[Word]) -> Iterator[str]:
+        """A folder that an interpreter is given is run by the file in it that has the right name."""
+        for folder in self._folders(words):
+            for name in ("__main__.py", "index.js", "index.mjs", "index.ts", "package.json", "main.lua", "init.lua"):
+                yield from self._paths(Word((os.path.join(folder, name),)))
+
+    def _installed(self, words: Sequence[Word]) -> Iterator[str]:
+        """Where a runner of packages would find this one in the project itself."""
+        for text in (text for word in words for text in word.texts if not text.startswith("-")):
+            package = re.sub(r"(?<=.)@[^/]*$", "", text)
+            name = package.rpartition("/")[2]
+            places = (f"node_modules/.bin/{name}", f"node_modules/{package}/package.json", f".venv/bin/{name}")
+            yield from self._paths(Word(places))
+        yield from self._paths(Word((".npmrc", "uv.toml", "bunfig.toml")))
+
+    def _follow_build(self, words: Sequence[Word]) -> None:
+        """What the files of make and npm say in shell is read like any other."""
+        for file in [path for path in self._files if os.path.basename(path) in _FOLLOWED or path.endswith(".mk")]:
+            path = os.path.join(self._root, file)
+            if path in self._inside or (text := _read(path)) is None:
+                continue
+            self._inside.append(path)
+            self._directories.setdefault(os.path.dirname(path))
+            causes = dict(self._anything)
+            for line in _lines_of(os.path.basename(path), text, words):
+                self._nested(line)
+            self._anything = causes or self._anything
+            for included in _INCLUDE.findall(text) if not path.endswith(".json") else ():
+                self._take(self._paths(Word(tuple(included.split()), glob="*" in included)))
+            self._inside.pop()
+
+    def _shown_path(self, path: str) -> str:
+        return os.path.relpath(path, self._root)
+
+
+#: Options behind which a file stands that is obeyed.
+_TOLD = frozenset({"-f", "-c", "-r", "-P", "--file", "--config", "--makefile", "--require", "--import"})
+_FOLLOWED = frozenset({"package.json", "Makefile", "makefile", "GNUmakefile"})
+
+
+def _lines_of(name: str, text: str, words: Sequence[Word]) -> Iterator[str]:
+    if name != "package.json":
+        for line in _RECIPE.findall(text)[:FILES]:
+            yield line.replace("$$", "$") if "$$" in line or "$" not in line else re.sub(r"\$[({]\w+[)}]", "", line)
+        return
+    try:
+        scripts = json.loads(text).get("scripts", {})
+    except (ValueError, AttributeError, RecursionError):
+        return
+    said = {text for word in words for text in word.texts}
+    for script, line in scripts.items() if isinstance(scripts, dict) else ():
+        wanted = script in _LIFECYCLE or script.removeprefix("pre").removeprefix("post") in said or script in said
+        if wanted and isinstance(line, str):
+            yield line
+
+
+def _parts(word: Word) -> Iterator[Word]:
+    """The word, and what an option carries: `--config=x`, `-fx`, `@x`."""
+    yield word
+    carried = [text.rpartition("=")[2] for text in word.texts if "=" in text]
+    carried += [text[2:] for text in word.texts if re.match(r"-\w[^-=]", text)]
+    carried += [text[1:] for text in word.texts if text.startswith("@")]
+    if carried:
+        yield Word(tuple(carried), word.unknown, word.glob)
+
+
+def _behind(name: str, words: Sequence[Word]) -> Sequence[Word]:
+    """The command that a program runs for somebody: `uv run x`, `npx x`, `taskset 1 bash x`."""
+    rest = list(words)
+    verbs = RUNNERS.get(name)
+    if verbs is None or name in PACKAGES:
+        at = next((n for n, word in enumerate(rest) if any(map(_runs_others, word.texts))), len(rest))
+        return rest[at:]
+    if verbs:
+        at = next((n for n, word in enumerate(rest) if set(word.texts) & set(verbs)), len(rest))
+        rest = rest[at + 1 :]
+    while rest and rest[0].texts and rest[0].texts[0].startswith("-"):
+        option = rest.pop(0).texts[0]
+        if option in ("-c", "--call", "--package", "-p", "--with", "--from", "--python", "--directory") and rest:
+            rest.pop(0)
+    return rest
+
+
+def _runs_others(text: str) -> bool:
+    name = os.path.basename(text)
+    return name in SHELLS or name in BUILD or is_interpreter(name)
+
+
+def _is_of_the_project(name: str, words: Sequence[Word]) -> bool:
+    """Does this tool, as a server, run what the project says? An image is something else."""
+    if name in ("docker", "podman"):
+        return not any(word.texts == ("run",) for word in words[:1])
+    return name in BUILD or name in RUNNERS
+
+
+def _holds(word: Word, marks: set[str]) -> bool:
+    return any(mark in text for text in word.texts for mark in marks if mark)
+
+
+def _operands(words: Sequence[Word]) -> list[Word]:
+    return [word for word in words if not (word.texts and word.texts[0].startswith("-"))]
+
+
+def _has_option(words: Sequence[Word], beginnings: tuple[str, ...]) -> bool:
+    return bool(beginnings) and any(text.startswith(beginnings) for word in words for text in word.texts)
+
+
+def _is_plain_setting(word: Word) -> bool:
+    return not word.unknown and all(
+        GIT_PLAIN_VALUE.fullmatch(text.partition("=")[2]) and not text.startswith("alias.") for text in word.texts
+    )
+
+
+def _looks_run(path: str) -> bool:
+    return os.path.splitext(path)[1] in SCRIPTS or os.access(path, os.X_OK)
+
+
+def _matching(pattern: str) -> list[str]:
+    if not glob.has_magic(pattern):
+        return [pattern]
+    return sorted(glob.glob(pattern, recursive=False, include_hidden=True))[:FILES]
+
+
+def _program_of(path: str) -> str:
+    """What runs this file: the program of its first line, the shell where it has none, or itself ('')."""
+    try:
+        with open(path, "rb") as file:
+            beginning = file.read(256)
+    except OSError:
+        return ""
+    if found := _SHEBANG.match(beginning):
+        return found[1].decode(errors="replace")
+    return "" if b"\0" in beginning else "sh"
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(TEXT + 1)
+        return None if len(content) > TEXT or b"\0" in content else content.decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _shown(words: Sequence[Word]) -> str:
+    return " ".join("|".join(word.texts) + ("…" if word.unknown else "") for word in words)

@@ -1,0 +1,368 @@
+"""What a text for the shell says: its simple commands in order, each with what its words may be.
+
+Nothing is run and no file is opened here. A word is all that it may be as far as the text itself shows: variables
+that the text sets are followed, and those from elsewhere make a word unknown. Over-estimates where it must (both ways
+of an `if`, every round of a loop): who asks wants to know what could happen. Above: reach.py, which knows programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LONGEST = 256 * 1024  #: bytes of a text that is read
+ALTERNATIVES = 64  #: values of one word
+_GLOB = re.compile(r"(?<!\\)[*?[]")
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_PLAIN_VARIABLE = re.compile(r"\$\{(\w+)(?:\[0\])?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """All that one word of a command may be."""
+
+    texts: tuple[str, ...] = ()  #: of one that is unknown: the pieces that can be seen
+    unknown: bool = False  #: a part of it comes from elsewhere
+    glob: bool = False  #: the shell takes it for a pattern of file names
+
+
+UNKNOWN = Word((), unknown=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a command reads: a file, a text that stands in the command, or what another one says into a pipe."""
+
+    file: Word | None = None
+    text: str | None = None
+    said_by: tuple[Word, ...] = ()  #: the words of the command before the pipe
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    words: tuple[Word, ...]
+    assigned: tuple[tuple[str, Word], ...] = ()  #: variables for this command only
+    stdin: Input | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A variable is set for what follows."""
+
+    name: str
+    value: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that the shell itself writes."""
+
+    target: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """A part of the text that is not understood."""
+
+    text: str
+
+
+Statement = Command | Assigned | Written | Unclear
+
+
+@dataclass(slots=True)
+class Scope:
+    """What the names in a text stand for; the same one may serve several texts, one after the other."""
+
+    variables: dict[str, Word] = field(default_factory=dict)
+    functions: set[str] = field(default_factory=set)
+
+    def assign(self, name: str, value: Word) -> None:
+        """A value it had before stays possible: which came last depends on what happens."""
+        old = self.variables.get(name, Word())
+        texts = tuple(dict.fromkeys((*old.texts, *value.texts)))
+        too_many = len(texts) > ALTERNATIVES
+        self.variables[name] = Word(
+            texts[:ALTERNATIVES], old.unknown or value.unknown or too_many, old.glob or value.glob
+        )
+
+
+def statements(text: str, scope: Scope) -> Iterator[Statement]:
+    """In the order they stand in, with those inside of substitutions and functions. Assignments change the scope."""
+    source = text.encode(errors="replace")
+    if len(source) > LONGEST or "\0" in text:
+        yield Unclear("(a text too long to be read)")
+        return
+    tree = _parser().parse(source)
+    reader = _Reader(scope)
+    if tree.root_node.has_error:
+        yield Unclear(text)
+    yield from reader.read(tree.root_node, None)
+
+
+@cache
+def _parser() -> Parser:
+    """Of bash, whose grammar holds that of sh. Imported when it is first needed: most projects have no command."""
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+class _Reader:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def read(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+        match node.type:
+            case "command":
+                yield from self._command(node, stdin)
+            case "variable_assignment":
+                yield from self._assignment(node)
+            case "for_statement":
+                yield from self._loop(node, stdin)
+            case "function_definition":
+                self._scope.functions.add(_text(node.child_by_field_name("name")))
+                yield from self._children(node, stdin)
+            case "redirected_statement":
+                yield from self._redirected(node, stdin)
+            case "pipeline":
+                yield from self._pipeline(node, stdin)
+            case "heredoc_redirect" | "herestring_redirect" | "file_redirect":
+                yield from self._redirect(node)
+            case "ERROR":
+                yield Unclear(_text(node))
+                yield from self._children(node, stdin)
+            case _:
+                yield from self._children(node, stdin)
+
+    def _children(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+        for child in node.named_children:
+            yield from self.read(child, stdin)
+
+    def _command(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+        words: list[Word] = []
+        assigned: list[tuple[str, Word]] = []
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                assigned.append((_name_of(child), self._value_of(child)))
+            elif child.type.endswith("_redirect"):
+                stdin = self._input(child) or stdin
+            else:
+                words.append(self.word(child.named_children[0] if child.type == "command_name" else child))
+            yield from self._within(child)
+        yield Command(tuple(words), tuple(assigned), stdin)
+
+    def _within(self, node: Node) -> Iterator[Statement]:
+        """Commands inside of a word, and files that a redirection writes."""
+        if node.type.endswith("_redirect"):
+            yield from self._redirect(node)
+        elif node.type in ("command_substitution", "process_substitution"):
+            yield from self._children(node, None)
+        else:
+            for child in node.named_children:
+                yield from self._within(child)
+
+    def _assignment(self, node: Node) -> Iterator[Statement]:
+        yield from self._within(node)
+        name, value = _name_of(node), self._value_of(node)
+        self._scope.assign(name, value)
+        yield Assigned(name, value)
+
+    def _value_of(self, assignment: Node) -> Word:
+        value = assignment.child_by_field_name("value")
+        if value is None:
+            return Word(("",))
+        found = self.word(value)
+        added = "+=" in _text(assignment).partition("=")[0] + "="
+        return Word(found.texts, unknown=True) if added else found
+
+    def _loop(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+        name = _text(node.child_by_field_name("variable"))
+        values = node.children_by_field_name("value")
+        for value in values:
+            yield from self._within(value)
+            self._scope.assign(name, self.word(value))
+        if not values:
+            self._scope.assign(name, UNKNOWN)  # of the arguments
+        body = node.child_by_field_name("body")
+        if body is not None:
+            yield from self.read(body, stdin)
+
+    def _redirected(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.named_children if child != body]
+        for redirect in redirects:
+            stdin = self._input(redirect) or stdin
+        if body is not None:
+            yield from self.read(body, stdin)
+        for redirect in redirects:
+            yield from self._redirect(redirect)
+
+    def _pipeline(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+        inside_heredoc = node.parent is not None and node.parent.type == "heredoc_redirect"
+        said_by: tuple[Word, ...] = (Word((_text(node.parent),)),) if inside_heredoc else ()
+        for number, child in enumerate(node.named_children):
+            yield from self.read(child, Input(said_by=said_by) if number or inside_heredoc else stdin)
+            said_by += self._words_within(child)
+
+    def _input(self, redirect: Node) -> Input | None:
+        match redirect.type:
+            case "heredoc_redirect":
+                body = next((child for child in redirect.named_children if child.type == "heredoc_body"), None)
+                return Input(text=_text(body))
+            case "herestring_redirect":
+                word = self.word(redirect.named_children[-1])
+                return Input() if word.unknown or len(word.texts) != 1 else Input(text=word.texts[0])
+            case "file_redirect" if _operator(redirect) in ("<", "<>"):
+                return Input(file=self.word(redirect.named_children[-1]))
+        return None
+
+    def _redirect(self, node: Node) -> Iterator[Statement]:
+        destination = node.child_by_field_name("destination")
+        is_file = destination is not None and destination.type != "number"  # which is another descriptor
+        if node.type == "file_redirect" and destination is not None and is_file and ">" in _operator(node):
+            yield Written(self.word(destination))
+        for child in node.named_children:
+            # A here-document may be followed by the rest of its line: `cat <<E | sh`, `cat <<E && ./x`.
+            follows = node.type == "heredoc_redirect" and not child.type.startswith("heredoc")
+            yield from self.read(child, None) if follows else self._within(child)
+
+    # --- words ----------------------------------------------------------------------------------------
+
+    def word(self, node: Node) -> Word:
+        match node.type:
+            case "word" | "number" | "string_content" | "extglob_pattern" | "regex":
+                return _literal(_text(node))
+            case "raw_string":
+                return Word((_text(node)[1:-1],))
+            case "ansi_c_string":
+                text = _text(node)[2:-1]
+                return UNKNOWN if "\\" in text else Word((text,))
+            case "string" | "translated_string":
+                return self._string(node)
+            case "concatenation" | "array":
+                return self._joined([self.word(child) for child in node.named_children], _text(node))
+            case "simple_expansion":
+                return self._variable(_text(node)[1:])
+            case "expansion":
+                plain = _PLAIN_VARIABLE.fullmatch(_text(node))
+                return self._variable(plain[1]) if plain else Word(self._pieces(node), unknown=True)
+            case "command_substitution":
+                return self._substituted(node)
+            case "process_substitution":
+                return self._printed(node)
+            case "arithmetic_expansion":
+                return Word(("0",))
+        return Word(self._pieces(node), unknown=True)
+
+    def _string(self, node: Node) -> Word:
+        """The gaps between the parts are text too: the grammar leaves out blanks there."""
+        source, start, end = _text(node), node.start_byte, node.end_byte - 1
+        raw, at = source.encode(), node.start_byte + 1
+        parts: list[Word] = []
+        for child in node.named_children:
+            parts.append(Word((_unquoted(raw[at - start : child.start_byte - start].decode()),)))
+            is_text = child.type == "string_content"
+            parts.append(Word((_unquoted(_text(child)),)) if is_text else self._kept_whole(child))
+            at = child.end_byte
+        parts.append(Word((_unquoted(raw[at - start : max(at, end) - start].decode()),)))
+        joined = self._joined(parts, "")
+        return Word(joined.texts, joined.unknown)
+
+    def _kept_whole(self, node: Node) -> Word:
+        found = self.word(node)
+        return Word(found.texts, found.unknown)
+
+    def _joined(self, parts: list[Word], source: str) -> Word:
+        if any(part.unknown for part in parts) or _BRACES.search(source):
+            pieces = [text for part in parts for text in part.texts if text]
+            return Word(tuple(dict.fromkeys(pieces))[:ALTERNATIVES], unknown=True)
+        texts = ["".join(each) for each in _first(product(*(part.texts for part in parts)))]
+        return Word(tuple(dict.fromkeys(texts)), len(texts) > ALTERNATIVES, any(part.glob for part in parts))
+
+    def _variable(self, name: str) -> Word:
+        if name in ("?", "#", "$", "!", "-"):
+            return Word(("0",))
+        return self._scope.variables.get(name, UNKNOWN)
+
+    def _pieces(self, node: Node) -> tuple[str, ...]:
+        found = [_text(child) for child in node.named_children if child.type in ("word", "string_content")]
+        return tuple(found[:ALTERNATIVES])
+
+    def _substituted(self, node: Node) -> Word:
+        """What it prints. `$(dirname "$0")` and `$(cd x && pwd)` are how scripts find what lies beside them."""
+        commands = [self._words_of(command) for command in _commands_of(node)]
+        match [[word.texts for word in words] for words in commands if not any(word.unknown for word in words)]:
+            case [[("pwd",)]]:
+                return Word((".",))
+            case [[("dirname",), paths]] if len(commands) == 1:
+                return Word(tuple(path.rpartition("/")[0] or "." for path in paths))
+            case [[("cd",), paths], [("pwd",), *_]] if len(commands) == 2:
+                return Word(paths)
+        return self._printed(node)
+
+    def _printed(self, node: Node) -> Word:
+        """Nobody knows what; the words of whoever prints it may name a file."""
+        texts = [text for word in self._words_within(node) for text in word.texts]
+        return Word(tuple(texts[:ALTERNATIVES]), unknown=True)
+
+    def _words_of(self, command: Node) -> list[Word]:
+        parts = [child for child in command.named_children if child.type == "command_name" or _is_word(child)]
+        return [self.word(part.named_children[0] if part.type == "command_name" else part) for part in parts]
+
+    def _words_within(self, node: Node) -> tuple[Word, ...]:
+        """Of every command in it."""
+        if node.type == "command":
+            return tuple(self._words_of(node))
+        return tuple(word for child in node.named_children for word in self._words_within(child))
+
+
+def _commands_of(node: Node) -> Iterator[Node]:
+    """Those that a substitution consists of, not those inside of them."""
+    for child in node.named_children:
+        if child.type == "command":
+            yield child
+        elif child.type in ("list", "redirected_statement", "pipeline"):
+            yield from _commands_of(child)
+
+
+def _is_word(node: Node) -> bool:
+    return node.type != "variable_assignment" and not node.type.endswith("_redirect")
+
+
+def _first(values: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    for number, value in enumerate(values):
+        if number > ALTERNATIVES:
+            return
+        yield value
+
+
+def _literal(text: str) -> Word:
+    if _BRACES.search(text):
+        return Word((), unknown=True)
+    plain = re.sub(r"\\(\n)?", "", text) if "\\" in text else text
+    return Word((plain,), glob=_GLOB.search(text) is not None)
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r'\\([$`"\\])', r"\1", text.replace("\\\n", "")) if "\\" in text else text
+
+
+def _operator(redirect: Node) -> str:
+    return next((child.type for child in redirect.children if not child.is_named), "")
+
+
+def _name_of(assignment: Node) -> str:
+    return re.split(r"\[|\+?=", _text(assignment), maxsplit=1)[0]
+
+
+def _text(node: Node | None) -> str:
+    return (node.text or b"").decode(errors="replace") if node is not None else ""
