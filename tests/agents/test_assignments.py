@@ -64,6 +64,15 @@ async def test_L2_requests_that_are_answered_together_are_each_counted(team: Tea
     assert {row["key"]: row["runs"] for row in rows} == {receipt.id: 1 for receipt in receipts}
 
 
+async def test_L2_work_that_is_laid_aside_and_goes_on_is_counted_once(team: Team) -> None:
+    await team.post("user", "@alice go")
+    for _ in range(3):
+        job = await by_hand(team)
+        await team.write(endings.put_back, job, why="preempted", preempted=True, now=team.now(), ageing=AGEING)
+    await by_hand(team)
+    assert await team.rows("select runs from tally where scope = 'root'") == [{"runs": 1}]
+
+
 async def test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin(team: Team) -> None:
     await team.post("user", "@alice go")
     once = replace(TERMS, limits=Limits(runs_per_root=1, usd_per_root=1.0))

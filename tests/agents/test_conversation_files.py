@@ -130,6 +130,7 @@ async def test_D7_a_log_that_is_watched_already_knows_better_how_far_it_goes(tmp
         await say(team, ("hi", "hello"))
         home = team.engine.stage.registry.worker(team.id_of("alice")).home
         assert home is not None
+        await team.engine.stage.mirror.flush()
         team.engine.stage.mirror.watch(Target(None, team.id_of("alice")), home, CONVERSATIONS, written=0)
         await say(team, ("again", "yes"))
     assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4]

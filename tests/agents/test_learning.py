@@ -87,6 +87,16 @@ async def test_what_is_learned_is_kept_by_kind_with_its_run_and_its_day(tmp_path
     assert list(learned(tmp_path, "work-log")) == ["review of #7"]
 
 
+async def test_N5_what_is_learned_is_kept_without_secrets(
+    tmp_path: Path, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", "correct-horse-battery-staple")
+    lesson = {"kind": "pattern", "key": "deploying", "value": "It takes correct-horse-battery-staple."}
+    async with learning_team(tmp_path, clock, Learner([lesson])) as team:
+        await work(team, working, says("deployed"))
+    assert learned(tmp_path, "patterns")["deploying"]["value"] == "It takes [redacted:secret]."
+
+
 async def test_it_is_in_the_next_prompt(tmp_path: Path, clock: TestClock) -> None:
     async with learning_team(tmp_path, clock, Learner([CHOICE])) as team:
         await work(team, working, says("we take SQLite"))

@@ -92,6 +92,14 @@ def test_U1_home_and_file_are_private_under_every_umask(tmp_path: Path, umask: i
     assert [mode(home.parent), mode(home), mode(home / DAEMON_FILE)] == [0o700, 0o700, 0o600]
 
 
+def test_U1_a_file_that_others_could_read_is_closed_to_them(home: Path) -> None:
+    path = home / "daemon.log"
+    path.write_text("said before")
+    path.chmod(0o644)
+    os.close(open_private(path, os.O_RDONLY))
+    assert mode(path) == 0o600
+
+
 def test_U2_a_home_that_others_may_write_is_refused(home: Path) -> None:
     home.chmod(0o770)
     with pytest.raises(Refused, match="may be written by others"):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
-from agent_worker.daemon.port import listening
+import pytest
+
+from agent_worker.daemon.port import _is_closing, listening
 
 
 async def test_an_answer_in_two_pieces_is_not_held_back_until_the_first_is_acknowledged(tmp_path: Path) -> None:
@@ -20,3 +23,15 @@ async def test_an_answer_in_two_pieces_is_not_held_back_until_the_first_is_ackno
             assert theirs.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             ours.close()
             theirs.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="the system does not tell")
+def test_S2_a_port_is_about_to_be_free_only_when_nobody_listens_on_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted, _ = listener.accept()
+            accepted.close()  # who closes first has to keep the port for a while
+            assert client.recv(1) == b""
+        assert not _is_closing(port), "somebody listens"
+    assert _is_closing(port)

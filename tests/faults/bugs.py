@@ -476,6 +476,12 @@ BUGS = (
         Edit("retry_later", "if not counts: ...", ""),
     ),
     bug(
+        "being pushed aside uses up runs",
+        "L2",
+        "test_L2_work_that_is_laid_aside_and_goes_on_is_counted_once",
+        Edit("_leave", "_uncount(tx, job)", ""),
+    ),
+    bug(
         "an answer that was faster than the question's run is slept through",
         "Q1",
         "test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost",
@@ -684,7 +690,11 @@ BUGS = (
         "test_R9_a_member_is_not_woken_while_the_workspace_that_wakes_it_does_not_run",
         Edit(
             "_fire",
-            """row["room"] and not tx.one("select 1 as one from workspace where id = :id and state = 'running'", id=row["room"])""",
+            """
+            row["room"] and not tx.one(
+                "select 1 as one from workspace where id = :id and state = 'running'", id=row["room"]
+            )
+            """,
             "False",
         ),
     ),
@@ -706,6 +716,12 @@ BUGS = (
         "Q1",
         "test_A5_core_memory_is_not_changed_by_what_is_learned",
         Edit("learn", "(AgentWorkerError, OSError)", "()"),
+    ),
+    bug(
+        "a lesson is kept with its secrets",
+        "N5",
+        "test_N5_what_is_learned_is_kept_without_secrets",
+        Edit("learn", "pen.redact(reply.text)", "reply.text"),
     ),
     bug(
         "a model teaches as much as it likes",
@@ -964,6 +980,13 @@ BUGS = (
         Edit("end", 'state == "cancelled"', "False"),
     ),
     bug(
+        "the time of a proposal runs out while its workspace does not run",
+        "R8",
+        "test_the_time_of_a_proposal_does_not_run_out_while_its_workspace_does_not_run",
+        Inside("due", "p.expires_at <= :now and w.state = 'running'", "p.expires_at <= :now"),
+        Inside("first_due", "p.state = 'open' and w.state = 'running'", "p.state = 'open'"),
+    ),
+    bug(
         "minutes that could not be written are forgotten",
         "D4",
         "test_D4_minutes_that_cannot_be_written_come_with_the_next_decision",
@@ -976,6 +999,14 @@ BUGS = (
         Edit("propose", "agent and not (own and name == by.name)", "agent"),
     ),
     # --- channel, inbox, workspace
+    bug(
+        "something is said in a workspace that is closed",
+        "Q10",
+        "test_Q10_nothing_is_said_in_a_room_that_is_closed",
+        Inside(
+            "post", "where id = :workspace and state = 'running' returning seq", "where id = :workspace returning seq"
+        ),
+    ),
     bug(
         "a further line passes for somebody else's message",
         "A9",
@@ -1064,10 +1095,22 @@ BUGS = (
     ),
     # --- routing, attention, threads, steps
     bug(
+        "the same key is accepted twice",
+        "Q4",
+        "test_Q4_what_is_sent_again_under_its_key_is_said_once",
+        Edit("say", "if key and (known := accepted(tx, key)): ...", ""),
+    ),
+    bug(
         "the key of a kickoff is forgotten after a day",
         "Q4",
         "test_Q4_a_kickoff_is_known_for_ever_and_any_other_key_for_a_day",
         Inside("forget_keys", "and substr(key, 1, :length) <> :kickoff", "and :length > 0 and :kickoff <> ''"),
+    ),
+    bug(
+        "a long message is kept with its secrets",
+        "N5",
+        "test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
+        Edit("_post", "tx.redact(speech.text)", "speech.text"),
     ),
     bug(
         "continue goes back to something before the last matter",
@@ -1088,6 +1131,18 @@ BUGS = (
         Edit("say", 'found.user and speech.sender != "user"', "found.user"),
     ),
     bug(
+        "the same matter is put before the person again",
+        "Q8",
+        "test_Q8_the_same_matter_is_put_before_the_person_once",
+        Edit("ask", "if known: ...", ""),
+    ),
+    bug(
+        "a prompt shows talk that was taken back",
+        "A12",
+        "test_A12_talk_that_was_held_back_is_shown_in_no_prompt_and_stays_in_the_record",
+        Inside("before", "seq < :seq and held = 0", "seq < :seq"),
+    ),
+    bug(
         "the result of a call is replaced by a later one",
         "Q2",
         "test_Q2_the_result_of_a_call_and_the_answer_of_a_step_are_final",
@@ -1103,6 +1158,18 @@ BUGS = (
     ),
     # --- the queue
     bug(
+        "what is put twice under an id is an error",
+        "R9",
+        "test_putting_the_same_id_twice_queues_it_once",
+        Edit("put", 'id and tx.one("select 1 as known from instruction where id = :id", id=id)', "False"),
+    ),
+    bug(
+        "work of a paused workspace is taken",
+        "Q10",
+        "test_Q10_work_of_a_room_that_is_paused_or_closed_is_not_taken",
+        Inside("HEAD", "(w.paused <> '' or w.state <> 'running')", "w.state <> 'running'"),
+    ),
+    bug(
         "mentions are tried together with one whose worker died",
         "Q3",
         "test_Q3_mentions_are_not_taken_together_with_one_whose_worker_died",
@@ -1117,6 +1184,22 @@ BUGS = (
         "Q6",
         "test_Q6_one_run_takes_as_many_mentions_as_its_prompt_can_show_and_leaves_the_others",
         Edit("companions", "TOGETHER - 1", "10000"),
+    ),
+    bug(
+        "being pushed aside lifts nobody",
+        "O4",
+        "test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting",
+        Inside(
+            "put_back",
+            "preempted + 1 >= :up and lane > 0 then lane - 1",
+            "preempted + 1 >= :up and lane > 9 then lane - 1",
+        ),
+    ),
+    bug(
+        "waiting lifts nobody",
+        "O4",
+        "test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting",
+        Inside("AGE", "queued_at <= :aged", "queued_at <= :aged and 0"),
     ),
     # --- files that follow the database
     bug(
@@ -1187,6 +1270,22 @@ BUGS = (
         Edit("release", "if (known := find(root, key)) and known.value != held.value: ...", ""),
     ),
     bug(
+        "an agent reads what is held back from it",
+        "A6",
+        "test_A6_an_agent_does_not_see_what_is_held_back_from_it",
+        Edit(
+            "files",
+            '{name.removesuffix(".yaml") for name in names} - {QUARANTINE}',
+            '{name.removesuffix(".yaml") for name in names}',
+        ),
+    ),
+    bug(
+        "core memory is changed unasked",
+        "A5",
+        "test_A5_core_memory_is_changed_only_by_who_asks_for_core",
+        Edit("write", "if known.file == CORE != entry.file: ...", ""),
+    ),
+    bug(
         "what stands in core memory is hidden by the same key elsewhere",
         "A5",
         "test_A5_of_two_entries_under_one_key_the_one_in_core_memory_is_meant",
@@ -1209,6 +1308,12 @@ BUGS = (
         Edit("hold_back", "any(held.value == entry.value for held in _entries(root, QUARANTINE))", "False"),
     ),
     bug(
+        "what is archived under a name that is taken replaces what is there",
+        "D8",
+        "test_forgetting_twice_keeps_both",
+        Edit("_move", "next(name for name in names if name not in there)", "known.key"),
+    ),
+    bug(
         "a note that is held back is deleted first",
         "D3",
         "test_D3_a_note_that_cannot_be_put_away_stays_where_it_is",
@@ -1225,6 +1330,28 @@ BUGS = (
         Edit("edit", "read(root, name) != was", "False"),
     ),
     bug(
+        "the same note twice is two notes",
+        "Q2",
+        "test_the_same_note_again_is_the_same_file_and_another_gets_a_number",
+        Edit("write", "there == content", "False"),
+    ),
+    bug(
+        "calls that an agent makes at once are each other's conflict",
+        "D8",
+        "test_what_an_agent_remembers_at_the_same_moment_is_all_kept",
+        Edit("rewrite", "with _TURNS[hash(root.location(path)) % len(_TURNS)]: ...", "if True: ..."),
+    ),
+    bug(
+        "what a person saved at the same moment is written over",
+        "D8",
+        "test_D8_an_edit_at_the_same_moment_is_not_written_over",
+        Edit(
+            "_rewrite",
+            "root.swap(path, after, expected=None if before is None else content_hash(before))",
+            "root.replace(path, after)",
+        ),
+    ),
+    bug(
         "a todo that was done cannot be put on the list again",
         "Q2",
         "test_a_todo_that_was_done_may_be_put_on_the_list_again",
@@ -1236,6 +1363,18 @@ BUGS = (
     ),
     # --- limits
     bug(
+        "one more than is allowed is allowed",
+        "L4",
+        "test_each_limit_is_met_at_its_default_and_says_so",
+        Edit("reached", "value >= limit", "value > limit"),
+    ),
+    bug(
+        "a model whose price nobody knows is free",
+        "L4",
+        "test_L4_an_unknown_price_is_estimated_from_the_tokens",
+        Edit("charge", "item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6", "item.usd or 0.0"),
+    ),
+    bug(
         "a day is another one on each machine",
         "R8",
         "test_R8_a_day_of_money_is_the_same_on_every_machine",
@@ -1243,6 +1382,253 @@ BUGS = (
             "day_of",
             "from_micros(now).astimezone(UTC).date().isoformat()",
             "from_micros(now).astimezone().date().isoformat()",
+        ),
+    ),
+    bug(
+        "money of an agent's day pauses one room only",
+        "L4",
+        "test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new_day",
+        Edit("pause_at", 'stop.pauses == "place" and work.workspace', "work.workspace"),
+    ),
+    # --- the Guard
+    bug(
+        "what repeats something private is shared",
+        "A3",
+        "test_A3_what_repeats_something_private_is_private_too",
+        Edit("repeats", "len(value) >= LONG_ENOUGH and value in plain", "value == plain"),
+    ),
+    bug(
+        "a short private word keeps honest sentences back",
+        "A3",
+        "test_A3_a_short_private_word_keeps_no_honest_sentence_back",
+        Edit("repeats", "len(value) >= LONG_ENOUGH and value in plain", "value and value in plain"),
+    ),
+    bug(
+        "what came from outside is shared before a person released it",
+        "A6",
+        "test_A6_what_came_from_outside_is_not_shared_before_a_person_has_released_it",
+        Edit("shareable", "not entry.label", "True"),
+    ),
+    bug(
+        "what was forgotten is shared",
+        "A12",
+        "test_A12_what_was_forgotten_is_not_shared",
+        Edit("shareable", "entry.file != memory.ARCHIVE", "True"),
+    ),
+    bug(
+        "an entry of the audit that was altered is not noticed",
+        "A13",
+        "test_A13_whatever_is_done_to_an_entry_is_noticed_there",
+        Edit("flaw", 'row["seal"] != seal', "False"),
+    ),
+    bug(
+        "the audit keeps secrets",
+        "N5",
+        "test_N5_the_audit_keeps_no_secret_and_is_whole_without_it",
+        Edit("note", "tx.redact(done.before)", "done.before"),
+    ),
+    # --- the daemon's log and files
+    bug(
+        "a line of the log is glued to one that was cut off",
+        "G3",
+        "test_G3_a_line_that_was_cut_off_by_a_full_disk_is_not_glued_to_the_next",
+        Edit("LogFile.write", 'b"\\n" + line if self._torn else line', "line"),
+    ),
+    bug(
+        "a log that cannot be rotated grows",
+        "G3",
+        "test_G3_a_log_that_cannot_be_rotated_stays_within_its_share",
+        Edit("LogFile._rotate", "os.ftruncate(self.descriptor, 0)", "None"),
+    ),
+    bug(
+        "who logs something that does not fit is thrown out",
+        "G3",
+        "test_G3_words_that_do_not_fit_are_logged_as_they_are",
+        Edit("Scribe.emit", 'message = f"{record.msg!r} with unfitting values"', "raise"),
+    ),
+    bug(
+        "what is printed without a line end fills memory",
+        "G3",
+        "test_G3_what_is_printed_without_a_line_end_is_logged_in_pieces",
+        Edit("_record_output", "if len(rest) > _CHUNK: ...", ""),
+    ),
+    bug(
+        "what children print is logged with its secrets",
+        "N5",
+        "test_N5_what_is_printed_is_logged_without_secrets",
+        Edit("_record_output", 'redact(line.decode(errors="replace"))', 'line.decode(errors="replace")'),
+    ),
+    bug(
+        "a daemon that ends removes another's file",
+        "S3",
+        "test_only_the_own_file_is_removed_and_what_a_crash_left",
+        Edit("remove_daemon", "found is not None and found.instance == instance", "found is not None"),
+    ),
+    bug(
+        "another process that got the number is taken for the daemon",
+        "S3",
+        "test_S3_a_process_that_got_the_number_is_never_signalled",
+        Edit("is_running", "birth_of(process.pid) == process.born", "birth_of(process.pid) is not None"),
+    ),
+    bug(
+        "a zombie counts as running",
+        "S3",
+        "test_S3_a_zombie_and_a_dead_process_do_not_run",
+        Edit("birth_of", 'fields[0] in (b"Z", b"X")', "False"),
+    ),
+    bug(
+        "a process is signalled that only the file says is ours",
+        "S3",
+        "test_S3_a_process_that_got_the_number_is_never_signalled",
+        Edit(
+            "_agrees",
+            "read_holder(home) == Holder(found.pid, found.born, found.instance) and is_running(found)",
+            "is_running(found)",
+        ),
+    ),
+    bug(
+        "a token of one word over and over is strong",
+        "W16",
+        "test_W16_weak_tokens_are_not_strong",
+        Edit(
+            "is_strong",
+            "_TOKEN.fullmatch(token) is not None and len(set(token)) >= 16",
+            "_TOKEN.fullmatch(token) is not None",
+        ),
+    ),
+    bug(
+        "the token is sent before the other end has proved itself",
+        "S4",
+        "test_S4_a_stranger_on_the_port_never_sees_the_token",
+        Edit("_proven", '_health(wire, nonce).get("proof") != expected', "not expected"),
+    ),
+    bug(
+        "a port that only waits to be free is held by another program",
+        "S2",
+        "test_S2_a_port_is_about_to_be_free_only_when_nobody_listens_on_it",
+        Edit("_is_closing", "_LISTENING not in states and bool(states & _CLOSING)", "False"),
+    ),
+    bug(
+        "a port that somebody listens on is about to be free",
+        "S2",
+        "test_S2_a_port_is_about_to_be_free_only_when_nobody_listens_on_it",
+        Edit("_is_closing", "_LISTENING not in states and bool(states & _CLOSING)", "bool(states & _CLOSING)"),
+    ),
+    bug(
+        "a link to the daemon's file is written through",
+        "U3",
+        "test_U3_a_link_in_place_of_the_file_is_replaced_and_not_followed",
+        Edit(
+            "write_daemon",
+            "os.replace(temporary, home / DAEMON_FILE)",
+            "(home / DAEMON_FILE).write_bytes(temporary.read_bytes())",
+        ),
+    ),
+    bug(
+        "a private file stays open to others",
+        "U1",
+        "test_U1_a_file_that_others_could_read_is_closed_to_them",
+        Edit("open_private", "status.st_mode & 0o077", "False"),
+    ),
+    # --- doors
+    bug(
+        "of a header that is there twice the first counts",
+        "W2",
+        "test_W2_a_host_that_is_there_twice_is_none",
+        Edit("_Headers.only", "len(values) == 1", "values"),
+    ),
+    bug(
+        "of two tokens the first counts",
+        "U6",
+        "test_U6_of_two_tokens_none_counts",
+        Edit("_bearer", "len(values) == 1", "values"),
+    ),
+    bug(
+        "strangers send as much as the person",
+        "D1p",
+        "test_D1p_of_a_stranger_less_is_read_than_of_the_person",
+        Edit("_limit", "LARGEST_BODY if caller is not None else _LARGEST_STRANGERS_BODY", "LARGEST_BODY"),
+    ),
+    bug(
+        "a body that is longer than it says is read to its end",
+        "D1p",
+        "test_D1p_a_body_that_is_longer_than_it_says_is_not_read_to_its_end",
+        Edit("_whole_body", "size > limit", "False"),
+    ),
+    bug(
+        "the token of a run opens more than its tools",
+        "M1",
+        "test_M1_M10_the_token_of_a_run_opens_nothing_else",
+        Edit("Guardpost._judge", 'isinstance(caller, Seat) and scope["path"] not in AGENT_PATHS', "False"),
+    ),
+    bug(
+        "an entry of a program outlives its run",
+        "C7",
+        "test_C7_an_entry_of_a_program_ends_with_its_run",
+        Edit("Entries.hear", "isinstance(event, Ended | Retrying)", "False"),
+    ),
+    bug(
+        "a name in the query overrules the same in the body",
+        "D3p",
+        "test_D3p_a_name_is_given_once_wherever_it_stands",
+        Edit("arguments", "name in given", "False"),
+    ),
+    bug(
+        "of a name that is twice in a body the last counts",
+        "D3p",
+        "test_D3p_a_name_is_given_once_wherever_it_stands",
+        Edit("_once", "len(found) != len(pairs)", "False"),
+    ),
+    bug(
+        "an error is told with the secrets in it",
+        "N6",
+        "test_N6_an_error_is_told_without_the_secrets_in_it",
+        Edit("explained", "redact(error.message)", "error.message"),
+    ),
+    bug(
+        "a path that is less written out is tried first",
+        "D8p",
+        "test_what_is_written_out_is_tried_before_what_is_an_argument",
+        Edit("Door.routes", "_vagueness(each.path)", "[-n for n in _vagueness(each.path)]"),
+    ),
+    bug(
+        "a reader that does not read keeps the daemon from ending",
+        "L6",
+        "test_R6_one_who_does_not_read_is_cut_off_at_the_end_and_that_is_no_error",
+        Edit("EventResponse._hurry", "_cut(scope)", "None"),
+    ),
+    bug(
+        "the same words of a program are two calls",
+        "Q4",
+        "test_what_a_program_says_twice_in_the_same_words_is_said_once",
+        Edit("_call_id", 'f"w_{words}" if asked.name in ONCE else new_id("c")', 'new_id("c")'),
+    ),
+    bug(
+        "a program that reads again is told what it knows",
+        "Q4",
+        "test_what_a_program_says_twice_in_the_same_words_is_said_once",
+        Edit("_call_id", 'f"w_{words}" if asked.name in ONCE else new_id("c")', 'f"w_{words}"'),
+    ),
+    bug(
+        "a call that is still being made is made again",
+        "Q4",
+        "test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_again",
+        Edit("_call_as_agent", "key not in self._under_way", "True"),
+    ),
+    bug(
+        "a hint tells of somebody else's inbox",
+        "A11",
+        "test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_while_it_works",
+        Edit("_concerns", "(event.agent, event.workspace) == (seat.agent, seat.workspace)", "True"),
+    ),
+    bug(
+        "who listens goes on after its run",
+        "C7",
+        "test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_while_it_works",
+        Edit(
+            "_Ear._ends",
+            "isinstance(self._caller, Seat) and isinstance(event, Ended | Retrying) and event.run == self._caller.run",
+            "False",
         ),
     ),
 )

@@ -262,6 +262,13 @@ def test_A6_what_is_held_back_again_is_there_once(home: Root) -> None:
     assert everywhere(home) == {"editor": ["quarantine"]}
 
 
+def test_A6_an_agent_does_not_see_what_is_held_back_from_it(home: Root) -> None:
+    by_hand(home, "working", "editor: emacs\n")
+    memory.hold_back(home, HELD, when=NOW)
+    assert known(home) == {"editor": "emacs"}
+    assert memory.files(home) == ["working"]
+
+
 def test_A6_what_is_released_is_no_longer_from_outside(home: Root) -> None:
     memory.hold_back(home, HELD, when=NOW)
     memory.release(home, "editor")

@@ -171,7 +171,7 @@ async def test_R9_one_that_was_due_when_the_process_died_is_started_by_the_next(
         ("2026-10-24T06:00+00:00", ["24 07:00", "25 08:00", "26 08:00"]),
     ],
 )
-async def test_R8_nine_o_clock_stays_nine_o_clock_when_clocks_change(
+async def test_R8_a_workflows_nine_o_clock_stays_nine_o_clock_when_clocks_change(
     watched: Open, clock: TestClock, begin_at: str, times: list[str]
 ) -> None:
     clock.jump(datetime.fromisoformat(begin_at) - clock.now())

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent_worker import identities, instructions, limits, routing, steps, threads
+from agent_worker import attention, identities, instructions, limits, routing, steps, threads
+from agent_worker.errors import NotRunning
 from agent_worker.instructions import Lane, Order
 from agent_worker.limits import Account, Charge
 from agent_worker.steps import Place
@@ -139,6 +140,12 @@ def test_L4_what_was_spent_in_a_room_that_keeps_nothing_stays_spent(house: House
     assert limits.spent(house.tx, account, hop=0, fruitless=0, now=NOW).usd_agent == 2.5
 
 
+def test_Q10_nothing_is_said_in_a_room_that_is_closed(house: House) -> None:
+    house.close()
+    with pytest.raises(NotRunning):
+        house.say("user", "hello")
+
+
 # --- what is said -------------------------------------------------------------------------------------
 
 
@@ -161,6 +168,32 @@ def test_a_person_who_writes_about_the_user_is_not_told_so(house: House) -> None
     assert house.tx.all("select * from attention") == []
     house.say("alice", "@user please look")
     assert [row["sort"] for row in house.tx.all("select sort from attention")] == ["mention"]
+
+
+def test_Q4_what_is_sent_again_under_its_key_is_said_once(house: House) -> None:
+    speech = routing.Speech(workspace=house.room, sender="user", text="@alice go")
+    first, second = (routing.say(house.tx, speech, now=NOW, key="k") for _ in range(2))
+    assert first.id == second.id
+    assert len(channel.read(house.tx, house.room)) == len(house.tx.all("select * from instruction")) == 1
+
+
+def test_Q8_the_same_matter_is_put_before_the_person_once(house: House) -> None:
+    asked = [
+        attention.ask(house.tx, "limit", project=house.project, ref=ref, text="too much", now=NOW)
+        for ref in ("i_1", "i_1", "i_2")
+    ]
+    assert asked[0] == asked[1] != asked[2]
+    attention.close(house.tx, asked[0], state="answered")
+    again = attention.ask(house.tx, "limit", project=house.project, ref="i_1", text="too much", now=NOW)
+    assert again != asked[0], "it was settled, and has come up again"
+
+
+def test_A12_talk_that_was_held_back_is_shown_in_no_prompt_and_stays_in_the_record(house: House) -> None:
+    for run in ("r_1", "r_2"):
+        threads.say(house.tx, house.alice, house.room, who="user", text=run, run=run, now=NOW)
+    threads.hold_back(house.tx, house.alice, run="r_1")
+    assert [talk.text for talk in threads.recent(house.tx, house.alice, house.room, 10)] == ["r_2"]
+    assert [talk.text for talk in threads.since(house.tx, house.alice, house.room, 0)] == ["r_1", "r_2"]
 
 
 def test_Q4_a_kickoff_is_known_for_ever_and_any_other_key_for_a_day(house: House) -> None:
@@ -195,7 +228,7 @@ def test_O2_what_a_run_was_asked_is_heard_once_however_often_it_is_interrupted(h
 
 
 def put(house: House, id: str, **how: object) -> str:
-    order = Order(house.alice, "work", "dm", "user", Lane.IMMEDIATE, id, **how)  # type: ignore[arg-type]
+    order = replace(Order(house.alice, "work", "dm", "user", Lane.IMMEDIATE, id), **how)  # type: ignore[arg-type]
     return instructions.put(house.tx, order, now=NOW, id=id)
 
 
@@ -239,3 +272,31 @@ def test_Q6_one_run_takes_as_many_mentions_as_its_prompt_can_show_and_leaves_the
         house.say("user", f"@alice {n}")
     first = house.tx.all("select * from instruction order by ord limit 1")[0]
     assert len(instructions.companions(house.tx, first)) == instructions.TOGETHER - 1
+
+
+def test_Q10_work_of_a_room_that_is_paused_or_closed_is_not_taken(house: House) -> None:
+    house.say("user", "@alice go")
+    ageing = instructions.Ageing()
+    assert instructions.head(house.tx, house.alice, now=NOW, ageing=ageing) is not None
+    workspace.pause(house.tx, house.room, "a limit")
+    assert instructions.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
+    workspace.resume(house.tx, house.room)
+    house.close()
+    assert instructions.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
+
+
+def test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting(house: House) -> None:
+    ageing = instructions.Ageing()
+    for id in ("i_1", "i_2"):
+        put(house, id, lane=Lane.BACKGROUND)
+
+    def lanes() -> list[int]:
+        return [row["lane"] for row in house.tx.all("select lane from instruction order by id")]
+
+    for expected in (2, 2, 1):
+        (row,) = house.tx.all("select * from instruction where id = 'i_1'")
+        run = instructions.begin_run(house.tx, [row], backend="mock", model="mock", now=NOW)
+        instructions.put_back(house.tx, run, preempted=True, ageing=ageing)
+        assert lanes() == [expected, 2]
+    instructions.head(house.tx, house.alice, now=NOW + ageing.immediate_after, ageing=ageing)
+    assert lanes() == [0, 0]

@@ -159,13 +159,18 @@ def _redirect(target: int) -> None:
 
 
 def _record_output(reading: int, file: LogFile, redact: Redactor) -> None:
+    def record(line: bytes) -> None:
+        file.write(log_line(SystemClock().now(), "INFO", "output", redact(line.decode(errors="replace"))))
+
     rest = b""
     while piece := os.read(reading, _CHUNK):
         *whole, rest = (rest + piece).split(b"\n")
         if len(rest) > _CHUNK:
             whole, rest = [*whole, rest], b""
         for line in filter(None, whole):
-            file.write(log_line(SystemClock().now(), "INFO", "output", redact(line.decode(errors="replace"))))
+            record(line)
+    if rest:  # last words rarely end with a line end
+        record(rest)
 
 
 def log_line(at: datetime, level: str, logger: str, message: str, **extra: str) -> bytes:

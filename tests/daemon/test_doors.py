@@ -1,0 +1,123 @@
+"""The doors of the daemon without a socket: what a request may hold twice, how much is read, what a run leaves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+
+from agent_worker.daemon.entries import Entries
+from agent_worker.daemon.guardpost import LARGEST_BODY, Admin, Guardpost, Message, Receive, Send, Tokens
+from agent_worker.daemon.http import BadRequest, arguments, explained
+from agent_worker.errors import BadInput
+from agent_worker.events import Ended, Retrying
+from agent_worker.redaction import Redactor
+from agent_worker.tools.tool import Seat
+
+TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+BEARER = (b"authorization", f"Bearer {TOKEN}".encode())
+HOST = (b"host", b"127.0.0.1:1")
+JSON = (b"content-type", b"application/json")
+SEAT = Seat("a_1", "alice", "p_1", "r_1", "m_1", 0)
+
+
+async def asked(*headers: tuple[bytes, bytes], path: str = "/x", pieces: tuple[bytes, ...] = (b"",)) -> tuple[int, int]:
+    """Status, and how many pieces of the body were taken before there was an answer."""
+    statuses: list[int] = []
+    waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    waiting[-1]["more_body"] = False
+    taken = 0
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        assert scope["caller"] in (Admin(), None)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def receive() -> Message:
+        nonlocal taken
+        taken += not statuses
+        return waiting.pop(0) if waiting else {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "http_version": "1.1"}
+    guardpost = Guardpost(app, Tokens(TOKEN), "127.0.0.1", 1, {"/open": {"POST"}})
+    await guardpost(scope | {"headers": list(headers)}, receive, send)
+    return statuses[0], taken
+
+
+async def test_W2_a_host_that_is_there_twice_is_none() -> None:
+    assert (await asked(HOST, BEARER, JSON))[0] == 200
+    assert (await asked(HOST, HOST, BEARER, JSON))[0] == 421
+    assert (await asked(HOST, (b"host", b"evil.example"), BEARER, JSON))[0] == 421
+
+
+async def test_W3_an_origin_that_is_there_twice_is_refused() -> None:
+    ours, theirs = (b"origin", b"http://127.0.0.1:1"), (b"origin", b"http://evil.example")
+    assert (await asked(HOST, BEARER, JSON, ours))[0] == 200
+    assert (await asked(HOST, BEARER, JSON, ours, theirs))[0] == 403
+
+
+async def test_U6_of_two_tokens_none_counts() -> None:
+    wrong = (b"authorization", b"Bearer wrong")
+    assert (await asked(HOST, JSON, BEARER, wrong))[0] == 401
+    assert (await asked(HOST, JSON, BEARER, BEARER))[0] == 401
+
+
+async def test_D1p_of_a_stranger_less_is_read_than_of_the_person() -> None:
+    body = b"x" * 5000
+    assert (await asked(HOST, BEARER, JSON, pieces=(body,)))[0] == 200
+    assert (await asked(HOST, JSON, path="/open", pieces=(body,)))[0] == 413
+    assert (await asked(HOST, JSON, path="/open", pieces=(body[:100],)))[0] == 200
+
+
+async def test_D1p_a_body_that_is_longer_than_it_says_is_not_read_to_its_end() -> None:
+    pieces = (b"x" * (LARGEST_BODY // 4),) * 8
+    status, taken = await asked(HOST, BEARER, JSON, (b"content-length", b"10"), pieces=pieces)
+    assert (status, taken) == (413, 5)
+
+
+def request(query: str, body: object) -> Request:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/x", "headers": [], "path_params": {"id": "7"}}
+    return Request(scope | {"query_string": query.encode()}, receive)
+
+
+async def test_D3p_a_name_is_given_once_wherever_it_stands() -> None:
+    assert await arguments(request("a=1", {"b": 2})) == {"id": "7", "a": "1", "b": 2}
+    for query, body in (("a=1&a=2", {}), ("a=1", {"a": 2}), ("", {"id": 8}), ("", b'{"b": 1, "b": 2}')):
+        with pytest.raises(BadRequest, match="twice"):
+            await arguments(request(query, body))
+
+
+async def test_N6_an_error_is_told_without_the_secrets_in_it() -> None:
+    async def refuses(_: Request) -> Response:
+        raise BadInput(f"no such key: {TOKEN}", hint=f"not {TOKEN}")
+
+    app = Starlette()
+    app.state.redact = Redactor([TOKEN])
+    answer = await explained(refuses)(Request({"type": "http", "method": "GET", "path": "/x", "app": app}))
+    error = json.loads(bytes(answer.body))["error"]
+    assert (error["message"], error["hint"]) == ("no such key: [redacted:secret]", "not [redacted:secret]")
+
+
+@pytest.mark.parametrize("kind", [Ended, Retrying])
+def test_C7_an_entry_of_a_program_ends_with_its_run(kind: type[Ended] | type[Retrying]) -> None:
+    about: dict[str, Any] = {"workspace": None, "agent": "a_1", "name": "alice", "run": "r_1"}
+    ended = Ended(**about, instruction="i_1", state="done")
+    event = ended if kind is Ended else Retrying(**about, reason="", wait=1.0)
+    entries = Entries(Tokens(TOKEN), "http://127.0.0.1:1/mcp")
+    entries.seat_of = lambda run: SEAT
+    entry = entries.open("r_1")
+    entries.hear(event)
+    entries.listed("r_1")
+    assert not entry.listed.is_set()
