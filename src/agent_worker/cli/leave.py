@@ -46,7 +46,7 @@ def with_leave(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
 @as_json_option
 def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
     """What this project, or WORKFLOW, would do that you have not approved: shown, and approved if you say yes."""
-    where = {"project": here()} | ({"workflow": named(workflow)} if workflow else {})
+    where: dict[str, Any] = {"project": here()} | ({"workflow": named(workflow)} if workflow else {})
     wishes = call("GET", "/trust", **where)
     if wishes and (yes or (can_ask() and not as_json)):
         if not yes:
