@@ -198,6 +198,10 @@ ATTACKS = {
         "G8s": "skills with hidden text",
         "G9s": "skills and owners that look like others",
         "G10s": "skills that ask to be remembered",
+        "G11s": "settings, hooks and attributes of a project, a copy or a nested repository",
+        "G12s": "what an agent leaves in its working copy: repositories, filters, pipes, links",
+        "G13s": "a project that pretends to be another repository, and links in the way of a copy",
+        "G14s": "what an agent prepares for the git of a set-up command",
     },
     "On child processes (B)": {
         "B1": "messages that are options",

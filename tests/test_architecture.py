@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -175,6 +176,33 @@ def test_heavy_modules_are_imported_in_turns(path: Path) -> None:
 
     functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
     assert not [place for function in functions for place in late(function, alone=False)]
+
+
+def starts_git(node: ast.AST) -> bool:
+    """A command line that begins with git, or a call of something that starts programs with git among its words."""
+    if isinstance(node, ast.List | ast.Tuple) and node.elts and isinstance(node.elts[0], ast.Constant):
+        others = [each for each in node.elts if isinstance(each, ast.Constant) and not isinstance(each.value, str)]
+        return not others and str(node.elts[0].value).rpartition("/")[2] == "git"
+    starters = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "system", "popen", "spawn", "start"}
+    starters |= {"run_command", "create_subprocess_exec", "create_subprocess_shell", "execv", "execvp", "which"}
+    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in starters:
+        return False
+    words = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    return any(re.search(r"(^|[\s/;&|])git($|\s)", word) for word in words)
+
+
+def test_git_is_started_in_one_place() -> None:
+    """There every repository is one of ours: elsewhere it would obey what it finds."""
+    found = [p for p in modules() if any(map(starts_git, ast.walk(ast.parse(p.read_text()))))]
+    assert {str(p.relative_to(SOURCE)) for p in found} == {"processes/git.py"}
+
+
+def test_a_git_repository_is_only_used_where_it_is_made() -> None:
+    users = {str(p.relative_to(SOURCE)) for p in modules() if "agent_worker.processes.git" in set(imports_of(p))}
+    assert users == {
+        "cli/setup.py",
+        *(f"workflows/{name}.py" for name in ("copies", "remote", "repositories", "trees", "walk")),
+    }
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import subprocess
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -15,16 +17,19 @@ from agent_worker.backends.mock import calls, says
 from agent_worker.clock import SystemClock
 from agent_worker.tools.task import why_bash_is_off
 from agent_worker.workflows import instance as workflows
-from agent_worker.workflows.copies import Copy
+from agent_worker.workflows.copies import Changes, Copy
 from agent_worker.workspaces import resources
 
 ISOLATED = "tools: [read_file, write_file, bash]\nisolate: worktree\n"
 
 
 def git(folder: Path, *arguments: str) -> str:
+    return git_bytes(folder, *arguments).decode().strip()
+
+
+def git_bytes(folder: Path, *arguments: str) -> bytes:
     settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, check=True).stdout
 
 
 @pytest.fixture
@@ -175,18 +180,169 @@ async def test_what_other_agents_remember_is_not_in_a_copy_nor_in_what_it_change
     assert (await copy.changes()).files == ()
 
 
-async def test_what_an_agent_does_to_its_repository_cannot_make_us_run_anything(repository: Path) -> None:
-    """Filters, hooks and external diffs are obeyed by Git where they are found; ours never looks there."""
-    copy = Copy("alice", repository, repository / ".workspace/review/main/copies")
+def copy_of(project: Path) -> Copy:
+    return Copy("alice", project, project / ".workspace/review/main/copies")
+
+
+async def kept_of(copy: Copy) -> tuple[Changes, str]:
+    changes = await copy.changes()
+    return changes, await copy.keep(changes, "test/alice")
+
+
+async def test_a_merge_brings_exactly_what_the_agent_did(repository: Path) -> None:
+    """Modes, links, deletions, renames, line ends and odd names, whatever attributes say about them."""
+    files = {"gone.txt": "x", "moved.txt": "many lines\n" * 20, "tool.sh": "#!/bin/sh\n", "deep/dir/file": "x"}
+    for name, content in files.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(content)
+    (repository / ".gitattributes").write_text(
+        "*.bat text eol=crlf\n*.txt text\n*.u text working-tree-encoding=UTF-16\n"
+    )
+    (repository / "run.bat").write_bytes(b"one\ntwo\n")
+    (repository / ".gitignore").write_text("*.log\nbuild/\n!keep.log\n")
+    git(repository, "add", "--all")
+    git(repository, "commit", "-qm", "more")
+    git(repository, "rm", "-q", "--cached", "app.py")  # what is not committed is not in a copy
+    git(repository, "reset", "-q", "--hard")
+    copy = copy_of(repository)
     await copy.prepare()
-    bait = repository / "bitten"
-    with (copy.files / ".git/config").open("a") as config:
-        config.write(f'[filter "x"]\n\tclean = touch {bait}\n\tsmudge = touch {bait}\n')
-        config.write(f'[diff "x"]\n\tcommand = touch {bait}\n\ttextconv = touch {bait}\n')
-        config.write(f"[core]\n\tfsmonitor = touch {bait}\n")
-    (copy.files / ".gitattributes").write_text("* filter=x diff=x\n")
+    assert (await copy.changes()) == Changes((), "")
+    odd = [
+        "line\nbreak",
+        'quo"te',
+        ":colon",
+        "-dash",
+        "back\\slash",
+        " blank ",
+        "ünï",
+        "*",
+        "[x]",
+        "a\tb",
+        "!not",
+        "#no",
+    ]
+    for name in odd:
+        (copy.files / name).write_text(name)
+    (copy.files / "crlf.txt").write_bytes(b"a\r\nb\r\n")
+    (copy.files / "run.bat").write_bytes(b"one\r\nthree\n")
+    (copy.files / "x.u").write_bytes(b"not utf-16")
+    (copy.files / "gone.txt").unlink()
+    (copy.files / "moved.txt").rename(copy.files / "there.txt")
+    (copy.files / "tool.sh").chmod(0o755)
+    (copy.files / "link").symlink_to("/etc/passwd")
+    shutil.rmtree(copy.files / "deep")
+    (copy.files / "deep").write_text("a file now")
+    (copy.files / "app.py").unlink()
+    (copy.files / "app.py").mkdir()
+    (copy.files / "app.py/inner").write_text("a folder now")
+    (copy.files / "build/out").mkdir(parents=True)
+    (copy.files / "build/out/x").write_text("ignored")
+    (copy.files / "x.log").write_text("ignored")
+    (copy.files / "keep.log").write_text("not ignored")
+    changes, ref = await kept_of(copy)
+    assert changes.notes == ()
+    git(repository, "config", "core.autocrlf", "false")
+    git(repository, "merge", "-q", ref)
+    for name in odd:
+        assert (repository / name).read_text() == name
+    for name, content in {"crlf.txt": b"a\r\nb\r\n", "run.bat": b"one\r\nthree\n", "x.u": b"not utf-16"}.items():
+        assert git_bytes(repository, "cat-file", "blob", f"{ref}:{name}") == content
+    assert os.readlink(repository / "link") == "/etc/passwd"
+    assert (repository / "tool.sh").stat().st_mode & 0o100
+    assert (repository / "deep").read_text() == "a file now"
+    assert (repository / "app.py/inner").read_text() == "a folder now"
+    assert not (repository / "gone.txt").exists()
+    assert "rename from moved.txt" in changes.patch
+    assert not (repository / "x.log").exists()
+    assert (repository / "keep.log").exists()
+    assert not (repository / "build").exists()
+
+
+async def test_what_is_tracked_is_taken_even_where_it_is_ignored(repository: Path) -> None:
+    (repository / "build").mkdir()
+    (repository / "build/kept.txt").write_text("old")
+    (repository / ".gitignore").write_text("build/\n")
+    git(repository, "add", "-f", "build/kept.txt", ".gitignore")
+    git(repository, "commit", "-qm", "ignored and tracked")
+    copy = copy_of(repository)
+    await copy.prepare()
+    (copy.files / "build/kept.txt").write_text("new")
+    (copy.files / "build/other.txt").write_text("new")
+    assert (await copy.changes()).files == ("build/kept.txt",)
+
+
+@pytest.mark.parametrize(
+    "form", ["sha256", "worktree", "submodule", "shallow", "packed", "detached", "apart", "partial"]
+)
+async def test_every_form_of_a_repository_has_copies(form: str, repository: Path, tmp_path_factory: object) -> None:
+    project = other_form(form, repository, tmp_path_factory.mktemp("form"))  # type: ignore[attr-defined]
+    copy = copy_of(project)
+    await copy.prepare()
+    assert (copy.files / "app.py").read_text() == "print('old')\n"
+    assert git(copy.files, "log", "--format=%s", "-1") == "begin"
     (copy.files / "app.py").write_text("print('new')\n")
-    assert (await copy.changes()).files == (".gitattributes", "app.py")
-    assert await copy.keep(await copy.changes(), "test/alice")
-    await copy.remove()
-    assert not bait.exists()
+    changes, ref = await kept_of(copy)
+    assert changes.files == ("app.py",)
+    git(project, "merge", "-q", ref)
+    assert (project / "app.py").read_text() == "print('new')\n"
+
+
+def other_form(form: str, repository: Path, place: Path) -> Path:
+    """The same project, kept in another way."""
+    local = ("-c", "protocol.file.allow=always")
+    made = place / "made"
+    match form:
+        case "sha256":
+            git(place, "init", "-q", "--object-format=sha256", "made")
+            (made / "app.py").write_text("print('old')\n")
+            git(made, "add", "app.py")
+            git(made, "commit", "-qm", "begin")
+        case "worktree":
+            git(repository, "worktree", "add", "-q", "-b", "side", str(made))
+        case "submodule":
+            git(place, "init", "-q", "outer")
+            git(place / "outer", *local, "submodule", "--quiet", "add", str(repository), "inner")
+            return place / "outer/inner"
+        case "shallow":
+            (repository / "more").write_text("x")
+            git(repository, "add", "more")
+            git(repository, "commit", "-qm", "begin")
+            git(place, *local, "clone", "-q", "--depth=1", f"file://{repository}", "made")
+        case "partial":
+            (repository / "app.py").write_text("print('older')\n")
+            git(repository, "commit", "-qam", "between")
+            (repository / "app.py").write_text("print('old')\n")
+            git(repository, "commit", "-qam", "begin")
+            git(repository, "config", "uploadpack.allowFilter", "true")
+            git(place, *local, "clone", "-q", "--filter=blob:none", f"file://{repository}", "made")
+        case "packed":
+            git(repository, "pack-refs", "--all")
+            git(repository, "repack", "-qad")
+            return repository
+        case "detached":
+            git(repository, "checkout", "-q", "--detach")
+            return repository
+        case "apart":
+            git(place, "clone", "-q", f"--separate-git-dir={place / 'apart.git'}", str(repository), "made")
+            git(made, "config", "core.worktree", str(made))
+    return made
+
+
+async def test_a_path_with_a_filter_is_kept_as_it_is_and_the_team_is_told(repository: Path) -> None:
+    """We run no filter. Unchanged such a file is as in the commit; changed it is what the agent wrote."""
+    (repository / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    for name in ("same.bin", "other.bin"):
+        (repository / name).write_text("version https://git-lfs.github.com/spec/v1\n")
+    git(repository, "-c", "filter.lfs.clean=cat", "add", "--all")
+    git(repository, "commit", "-qm", "large files")
+    async with team_of_two(repository) as team:  # type: ignore[attr-defined]
+        script = (calls("write_file", path=name, text="raw") for name in ("other.bin", "new.bin"))
+        team.backends["alice"].then(*script, says("done"))
+        await team.post("user", "@alice go")
+        await team.quiet()
+        await team.room.checkouts.settle()
+        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        assert "alice changed 2 files in its own copy: new.bin, other.bin." in offer.text
+        assert "new.bin is kept as it is, without its filter lfs; other.bin is kept as it is" in offer.text
+        assert "same.bin" not in offer.text
+        await team.room.stop()
