@@ -91,12 +91,13 @@ class Checkouts:
 
 def _sentence(agent: str, changes: Changes, kept: str) -> str:
     count = len(changes.files)
-    take = f"git merge {kept}" if kept.startswith(REFS) else f"git apply {kept}"
     changed = f"changed {count} file{'s' if count > 1 else ''} in its own copy: {_listed(changes.files, ', ')}"
-    said = [f"{agent} {changed}. To take it over: {take}" if count else f"{agent} changed nothing that can be kept."]
+    said = [f"{agent} {changed if count else 'changed nothing in its own copy that can be kept'}."]
     if changes.notes:
-        said.append(f"Not taken as Git would: {_listed(changes.notes, '; ')}")
-    return "\n".join(said)
+        said.append(f"{_listed(changes.notes, '; ')}.")
+    if kept:
+        said.append(f"To take it over: {'git merge' if kept.startswith(REFS) else 'git apply'} {kept}")
+    return " ".join(said)
 
 
 def _listed(names: Sequence[str], separator: str) -> str:
