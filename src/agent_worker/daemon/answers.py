@@ -40,7 +40,7 @@ def _classes() -> dict[str, type[AgentWorkerError]]:
     known, waiting = dict[str, type[AgentWorkerError]](), [AgentWorkerError]
     while waiting:
         kind = waiting.pop()
-        known[kind.code] = kind
+        known.setdefault(kind.code, kind)  # a finer one of the same code may be made of more than a sentence
         waiting += kind.__subclasses__()
     return known | {DefinitionError.code: BadInput}  # that one is made of problems, and we have a sentence
 
