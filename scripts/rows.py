@@ -257,6 +257,8 @@ ATTACKS = {
         "A11": "history of others",
         "A12": "a poisoned memory that is to be taken back",
         "A13": "altering the audit",
+        "A14": "reading again what a person took back, by any tool, prompt or file",
+        "A15": "what others made of it before it was taken back",
     },
     "On parsers (D…p)": {
         "D1p": "bodies without end",

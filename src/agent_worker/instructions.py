@@ -183,13 +183,13 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
 def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str | None:
     """The newest instruction here, if it ended incomplete: what came after it would have been another matter."""
     row = tx.one(
-        """select id, state from instruction
-            where agent = :agent and coalesce(workspace, '') = :workspace and ended_at is not null
-            order by ord desc limit 1""",
+        """select i.id, i.state, coalesce(r.held, 0) as held from instruction i left join run r on r.id = i.run
+            where i.agent = :agent and coalesce(i.workspace, '') = :workspace and i.ended_at is not null
+            order by i.ord desc limit 1""",
         agent=agent,
         workspace=workspace or "",
     )
-    return row["id"] if row and row["state"] == "incomplete" else None
+    return row["id"] if row and row["state"] == "incomplete" and not row["held"] else None
 
 
 def goes_on(tx: Transaction, row: Row) -> bool:
@@ -393,3 +393,26 @@ def forget(tx: Transaction, agent: str) -> None:
     """The agent is gone. That it ran, and when, stays for whoever counts costs; what it read and wrote does not."""
     tx.run("delete from instruction where agent = :agent", agent=agent)
     tx.run("update run set text = '', reason = '', manifest = '' where agent = :agent", agent=agent)
+
+
+def hold_back(tx: Transaction, run: str) -> list[str]:
+    """What this run did was taken back. Work that is still open and would go on from it, or begin with its words."""
+    tx.run("update run set held = 1 where id = :run", run=run)
+    rows = tx.all(
+        """select i.id from run r join instruction lead on lead.id = r.instruction
+             join instruction i on i.agent = r.agent and i.state in ('queued', 'running', 'waiting')
+              and i.work = lead.work where r.id = :run""",
+        run=run,
+    )
+    return [row["id"] for row in rows]
+
+
+def called_by(tx: Transaction, message: str, workspace: str) -> list[str]:
+    """Open work that a message caused."""
+    rows = tx.all(
+        """select id from instruction
+            where workspace = :workspace and state in ('queued', 'running', 'waiting') and message = :message""",
+        workspace=workspace,
+        message=message,
+    )
+    return [row["id"] for row in rows]

@@ -7,8 +7,9 @@ nor doubled however often we stop in between. A file that cannot be written is t
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -29,6 +30,7 @@ CONVERSATIONS = "conversations"
 HISTORY = "history"  #: of a workspace: one file for each member
 RESOURCES = "resources"
 FARTHEST = 2**48  # nobody has said so much: whoever wrote such a number wants to stop us
+LONGEST = 2**31  # bytes of a log out of which something is taken
 STRANGERS = 100  # lines of somebody else that may stand at the end of a log
 
 
@@ -50,6 +52,7 @@ class Mirror:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._writing = asyncio.Lock()
         self._unlisten = bus.listen(self._hear)
         self._task = asyncio.create_task(self._follow(), name="mirror")
 
@@ -65,6 +68,12 @@ class Mirror:
         self._written.pop(target, None)
         if target.agent is None and target.workspace:
             self._lacking.pop(target.workspace, None)
+
+    async def strike(self, root: Root, path: str, seqs: Collection[int], *, dated: bool = False) -> None:
+        """Take what was said there out of a log: a person took it back. That it was said stays."""
+        async with self._writing:
+            for file in await asyncio.to_thread(_dated_files, root, path) if dated else [path]:
+                await asyncio.to_thread(_strike, root, file, seqs)
 
     async def flush(self) -> None:
         """Wait until the files hold all that was committed before."""
@@ -100,7 +109,8 @@ class Mirror:
             while self._behind:
                 target = self._behind.pop()
                 try:
-                    await self._catch_up(target)
+                    async with self._writing:
+                        await self._catch_up(target)
                 except Exception:  # boundary: the record is safe; the file follows at the next event, and others now
                     log.exception("could not write the log of %s", target)
                     self._written.pop(target, None)  # some of it may have arrived: look again
@@ -175,6 +185,27 @@ def _is_log(entry: Entry) -> bool:
     return entry.name.endswith(".jsonl") and not entry.is_directory
 
 
+def _strike(root: Root, path: str, seqs: Collection[int]) -> None:
+    try:
+        content = root.read_bytes(path, limit=LONGEST)
+    except NotFound:
+        return
+    lines = content.split(b"\n")
+    struck = [_struck(line, seqs) for line in lines]
+    if struck != lines:
+        root.replace(path, b"\n".join(struck))
+
+
+def _struck(line: bytes, seqs: Collection[int]) -> bytes:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(record, dict) or record.get("seq") not in seqs:
+        return line
+    return json.dumps(record | {"text": "", "mentions": [], "resource": None, "held": True}).encode()
+
+
 def _append(root: Root, path: str, rows: list[channel.Message] | list[threads.Talk], dated: bool) -> None:
     if not dated:
         return append_records(root, path, map(_as_record, rows))
@@ -202,8 +233,10 @@ def _as_record(row: channel.Message | threads.Talk) -> dict[str, object]:
 
 
 def _as_talk(record: Mapping[str, Any]) -> threads.Talk | None:
-    """None for a line that is not of our making."""
+    """None for a line that is not of our making, or was taken back."""
     match record:
+        case {"held": True}:
+            return None
         case {"seq": int(seq), "who": str(who), "text": str(text), "at": str(at)} if 0 <= seq < FARTHEST:
             sort: Literal["message", "failure"] = "failure" if record.get("sort") == "failure" else "message"
             try:

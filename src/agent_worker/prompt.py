@@ -8,7 +8,7 @@ What was left out is said in the prompt, and the manifest records it for `agent-
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from agent_worker.workspaces.channel import as_line
@@ -24,6 +24,7 @@ class Line:
     who: str
     text: str
     seq: int | None = None
+    run: str | None = None  #: that said it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Memory:
     text: str
     source: str
     tier: str = "working"
+    run: str = ""  #: in which it was learned; '' when a person wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Brief:
     mark: str  #: random, fresh for each run: fences quoted material
     instruction: str
     sender: str
+    cause: str | None = None  #: the run that asks
     system: str = ""
     soul: Mapping[str, object] = field(default_factory=dict)
     memory: Sequence[Memory] = ()
@@ -69,6 +72,7 @@ class Section:
     limit: int  #: tokens
     source: str = ""
     left_out: str = ""
+    runs: tuple[str, ...] = ()  #: whose words it shows
 
     @property
     def tokens(self) -> int:
@@ -149,18 +153,20 @@ def _others(brief: Brief) -> str:
 
 def memory(brief: Brief) -> Section | None:
     kept: list[str] = []
+    runs: list[str] = []
     room = brief.memory_budget
     for entry in brief.memory:
         line = f"- {entry.text}"
         if tokens_in(line) <= room:
             kept.append(line)
+            runs.append(entry.run)
             room -= tokens_in(line)
     missing = len(brief.memory) - len(kept) + brief.memory_left_out
     if not kept and not missing:
         return None
     left_out = f"{missing} more {'entry' if missing == 1 else 'entries'}: use memory_recall" if missing else ""
     text = _quote(brief, "what you remember", "\n".join(kept), left_out)
-    return Section("memory", text, brief.memory_budget, "memory files", left_out)
+    return Section("memory", text, brief.memory_budget, "memory files", left_out, _known(runs))
 
 
 def todos(brief: Brief) -> Section | None:
@@ -180,7 +186,7 @@ def digest(brief: Brief) -> Section | None:
         return None
     left_out = f"{dropped} older messages: use channel_read" if dropped else ""
     body = _quote(brief, "said in the channel since you last looked", _lines(shown), left_out)
-    return Section("digest", body, 2000, "channel", left_out)
+    return Section("digest", body, 2000, "channel", left_out, _known(line.run for line in shown))
 
 
 def inbox(brief: Brief) -> Section | None:
@@ -189,7 +195,7 @@ def inbox(brief: Brief) -> Section | None:
         return None
     left_out = f"{dropped} older: use my_inbox" if dropped else ""
     body = _quote(brief, "your inbox", _lines(shown), left_out)
-    return Section("inbox", body, 4000, "deliveries", left_out)
+    return Section("inbox", body, 4000, "deliveries", left_out, _known(line.run for line in shown))
 
 
 def thread(brief: Brief) -> Section | None:
@@ -198,7 +204,7 @@ def thread(brief: Brief) -> Section | None:
         return None
     left_out = f"{dropped} older lines: use history_read" if dropped else ""
     body = _quote(brief, "your conversation so far", _lines(shown), left_out)
-    return Section("thread", body, 3000, "thread", left_out)
+    return Section("thread", body, 3000, "thread", left_out, _known(line.run for line in shown))
 
 
 def instruction(brief: Brief) -> Section | None:
@@ -210,7 +216,7 @@ def instruction(brief: Brief) -> Section | None:
         else ""
     )
     body = _quote(brief, f"{brief.sender} asks you", text, left_out) + note
-    return Section("instruction", body, 8000, brief.sender, left_out)
+    return Section("instruction", body, 8000, brief.sender, left_out, _known((brief.cause,)))
 
 
 Builder = Callable[[Brief], Section | None]
@@ -219,6 +225,10 @@ USER: tuple[Builder, ...] = (memory, todos, digest, inbox, thread, instruction)
 
 
 # --- shaping ------------------------------------------------------------------------------------------
+
+
+def _known(runs: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, runs)))
 
 
 def _clip(text: str, limit: int) -> tuple[str, str]:
@@ -252,7 +262,7 @@ def _newest_within(lines: Sequence[Line], *, limit: int) -> tuple[list[Line], in
         size = tokens_in(line.text) + 8
         if size > room:
             if not kept:
-                kept.append(Line(line.who, _clip(line.text, limit - 8)[0] + " […]", line.seq))
+                kept.append(Line(line.who, _clip(line.text, limit - 8)[0] + " […]", line.seq, line.run))
             break
         kept.append(line)
         room -= size

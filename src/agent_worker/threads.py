@@ -24,10 +24,11 @@ class Talk:
     at: int
     sort: Literal["message", "failure"] = "message"
     run: str | None = None
+    held: bool = False  #: taken back by a person
 
     @classmethod
     def of(cls, row: Row) -> Talk:
-        return cls(seq=row["seq"], who=row["who"], text=row["text"], at=row["at"], sort=row["sort"], run=row["run"])
+        return cls(row["seq"], row["who"], row["text"], row["at"], row["sort"], row["run"], bool(row["held"]))
 
 
 def say(
@@ -69,34 +70,43 @@ def recent(tx: Transaction, agent: str, context: str, count: int) -> list[Talk]:
     return before(tx, agent, context, None, count)
 
 
-def before(tx: Transaction, agent: str, context: str, seq: int | None, count: int) -> list[Talk]:
-    """The lines before a seq (None: the end), oldest first; not those that were held back."""
+def before(
+    tx: Transaction, agent: str, context: str, seq: int | None, count: int, *, with_held: bool = False
+) -> list[Talk]:
+    """The lines before a seq (None: the end), oldest first. What was taken back is only for people."""
     rows = tx.all(
-        """select * from talk where agent = :agent and context = :context and seq < :seq and held = 0
+        """select * from talk where agent = :agent and context = :context and seq < :seq and held <= :held
             order by seq desc limit :count""",
         agent=agent,
         context=context,
         seq=seq if seq is not None else 2**62,
+        held=int(with_held),
         count=count,
     )
     return [Talk.of(row) for row in reversed(rows)]
 
 
-def since(tx: Transaction, agent: str, context: str, seq: int, *, limit: int = 500) -> list[Talk]:
+def since(
+    tx: Transaction, agent: str, context: str, seq: int, *, limit: int = 500, with_held: bool = False
+) -> list[Talk]:
+    """The lines after a seq, oldest first. What was taken back is only for people."""
     rows = tx.all(
-        """select * from talk where agent = :agent and context = :context and seq > :seq order by seq limit :limit""",
+        """select * from talk where agent = :agent and context = :context and seq > :seq and held <= :held
+            order by seq limit :limit""",
         agent=agent,
         context=context,
         seq=seq,
+        held=int(with_held),
         limit=limit,
     )
     return [Talk.of(row) for row in rows]
 
 
-def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = None) -> int:
-    """No prompt shows what was said from a time on, or in one run. It stays in the record. How many lines that is."""
-    return tx.run(
-        "update talk set held = 1 where agent = :agent and held = 0 and at >= :at and (:run is null or run = :run)",
+def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = None) -> list[Row]:
+    """No agent gets to see what was said from a time on, or in one run; people do. Context and seq of each line."""
+    return tx.all(
+        """update talk set held = 1
+            where agent = :agent and held = 0 and at >= :at and (:run is null or run = :run) returning context, seq""",
         agent=agent,
         at=at,
         run=run,

@@ -4,78 +4,33 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.teams import write_project
+from tests.house import House, house, stored
 
 from agent_worker.backends.mock import calls, says
 from agent_worker.backends.programs.program import owner_of
-from agent_worker.compose import Engine, Settings, open_engine
 from agent_worker.errors import Refused
 from agent_worker.guard import audit
-from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.service.office import Office
-from agent_worker.storage.database import Row
 from agent_worker.storage.files import Root
 
 PIN = "my pin is 1234"
 
 
-@dataclass
-class House:
-    """A daemon without its doors."""
-
-    root: Path
-    engine: Engine
-    office: Office
-
-    async def do(self, operation: str, **arguments: Any) -> Any:
-        return await OPERATIONS[operation].call(self.office, {"project": str(self.root)} | arguments)
-
-    async def ask(self, agent: str, message: str) -> str:
-        return str((await self.do("serve", agent=agent, message=message))["content"])
-
-    async def rows(self, sql: str) -> list[Row]:
-        return await self.engine.stage.database.read(lambda tx: tx.all(sql))
-
-    async def prompt_of(self, agent: str) -> str:
-        """Of its last run, as far as it is kept: the names of what it saw."""
-        (row,) = await self.rows(
-            f"select r.manifest from run r join agent a on a.id = r.agent where a.name = '{agent}' "
-            "order by r.started_at desc, r.id desc limit 1"
-        )
-        return " ".join(section["name"] for section in json.loads(row["manifest"]))
-
-
-@asynccontextmanager
-async def house(tmp: Path, **settings: Any) -> AsyncIterator[House]:
-    root = tmp / "project"
-    if not root.exists():
-        write_project(root, ["alice"])
-    engine_settings = Settings(database=tmp / "state.db", programs=tmp / "programs", quiet_moment=0.02, **settings)
-    async with open_engine(engine_settings) as engine:
-        office = Office(engine.stage)
-        await office.project(str(root))
-        await office.open_again()
-        yield House(root, engine, office)
-        await office.close()
-
-
-def stored(tmp: Path) -> bytes:
-    """Every byte of the database, its log, and the project."""
-    files = [*tmp.glob("state.db*"), *(path for path in tmp.rglob("*") if path.is_file())]
-    return b"".join(path.read_bytes() for path in files)
+async def prompt_of(here: House, agent: str) -> list[str]:
+    """The names of what its last run saw."""
+    (row,) = await here.rows(
+        f"select r.manifest from run r join agent a on a.id = r.agent where a.name = '{agent}' "
+        "order by r.started_at desc, r.id desc limit 1"
+    )
+    return [section["name"] for section in json.loads(row["manifest"])]
 
 
 async def test_I6_after_delete_with_files_nothing_of_it_is_left_on_disk(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         await here.do("agent_create", name="m1", backend="mock")
-        here.engine.backends.mocks["m1"].then(
+        here.mocks["m1"].then(
             calls("memory_write", key="pin", value=PIN), calls("note_write", title="pin", text=PIN), says(f"ok: {PIN}")
         )
         await here.ask("m1", f"remember: {PIN}")
@@ -107,7 +62,7 @@ async def test_I6_the_next_agent_of_a_name_inherits_neither_conversation_nor_sta
         assert (made["state"], made["reason"], made["found"]) == ("idle", "", "")
         assert (await here.do("agent_info", name="M1"))["thread"] == []
         await here.ask("M1", "hello")
-        assert "thread" not in (await here.prompt_of("M1")).split()
+        assert "thread" not in await prompt_of(here, "M1")
 
 
 async def test_I6_without_files_the_folder_is_taken_over_and_create_says_so(tmp_path: Path) -> None:
@@ -162,7 +117,7 @@ async def test_I6_a_quick_agent_ends_with_its_daemon_and_its_words_with_it(
         assert (made["name"], made["state"]) == ("agent-1", "idle")
         assert (await here.do("agent_info", name="agent-1"))["thread"] == []
         await here.ask("agent-1", "hello")
-        assert "thread" not in (await here.prompt_of("agent-1")).split()
+        assert "thread" not in await prompt_of(here, "agent-1")
 
 
 async def test_I6_a_file_that_takes_the_name_of_a_quick_agent_is_somebody_else(tmp_path: Path) -> None:
@@ -213,7 +168,7 @@ async def test_I6_what_was_approved_for_one_that_is_gone_is_asked_about_again(tm
 
 async def test_the_audit_notices_words_that_were_taken_out_of_it(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
-        here.engine.backends.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("ok"))
+        here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("ok"))
         await here.ask("alice", "hello")
         database = here.engine.stage.database
         assert await database.read(audit.flaw) == ""

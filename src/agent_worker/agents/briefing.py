@@ -29,6 +29,7 @@ def gather(tx: Transaction, job: Assignment, worker: Worker, tools: tuple[str, .
         mark=new_id("q")[-12:],
         instruction=job.lead.text,
         sender=job.lead.sender,
+        cause=_cause(tx, job),
         system=worker.definition.system,
         soul=worker.definition.soul.record(),
         memory_budget=worker.definition.memory.budget,
@@ -57,11 +58,11 @@ def _in_room(tx: Transaction, brief: Brief, job: Assignment, room: str, place: s
             members=others.names,
             members_left_out=others.more,
             offices=_offices(place_row),
-            digest=[Line(m.sender, m.text, m.seq) for m in digest],
+            digest=[Line(m.sender, m.text, m.seq, m.run) for m in digest],
             digest_left_out=max(0, last - seen - len(fetched)),
             # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
             inbox=[
-                Line(row["sender"], row["text"], row["seq"])
+                Line(row["sender"], row["text"], row["seq"], row["run"])
                 for row in inbox.given_to(tx, job.run)
                 if row["id"] != job.lead.message
             ],
@@ -79,4 +80,17 @@ def _offices(room: Row) -> list[str]:
 
 
 def _line(talk: threads.Talk) -> Line:
-    return Line(talk.who if talk.sort == "message" else "system (failure)", talk.text)
+    return Line(talk.who if talk.sort == "message" else "system (failure)", talk.text, run=talk.run)
+
+
+def _cause(tx: Transaction, job: Assignment) -> str | None:
+    """The run that posted the message which asks."""
+    if job.workspace is None or job.lead.message is None:
+        return None
+    row = tx.one(
+        """select m.run from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
+            where d.message = :message and d.agent = :agent""",
+        message=job.lead.message,
+        agent=job.fence.agent,
+    )
+    return row["run"] if row else None

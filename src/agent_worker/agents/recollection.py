@@ -49,7 +49,7 @@ def _memories(worker: Worker, about: str, now: datetime) -> tuple[list[Memory], 
         by_place = {(f"{OWN}{memory.path_of(e.file)}", e.key): e for e in working}
         places = [(f.entry.source, f.entry.id) for f in found]
         chosen = [by_place[place] for place in places if place in by_place]
-    shown = [Memory(_line(e), memory.path_of(e.file), e.tier) for e in (*always, *chosen)]
+    shown = [Memory(_line(e), memory.path_of(e.file), e.tier, e.source) for e in (*always, *chosen)]
     return [*mistakes, *shown], len(working) - len(chosen)
 
 

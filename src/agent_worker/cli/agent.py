@@ -97,6 +97,9 @@ def edit(name: str, settings: tuple[str, ...]) -> None:
     click.echo("saved, but there are mistakes: the last good version is used" if problems else "saved")
 
 
+_WHAT = {"memories": "memory", "todos": "todo ticked off", "for_you": "for you to judge"}
+
+
 def _setting(text: str) -> tuple[str, Any]:
     from agent_worker.definitions.source import parse_source  # YAML, only needed here
 
@@ -150,14 +153,19 @@ def memory(name: str, key: str | None, value: str | None, file: str, share: bool
 @click.argument("name", shell_complete=agents)
 @click.option("--since", metavar="DAY", help="Since this day, such as 2026-01-31.")
 @click.option("--source", metavar="RUN", help="In this run; `agent memory` and `audit` name it.")
+@click.option("--show", is_flag=True, help="Only show which runs that would be.")
 @as_json_option
-def revert(name: str, since: str | None, source: str | None, as_json: bool) -> None:
-    """Take back what NAME learned since a day, or in one run; what it replaced is there again."""
-    taken = call("POST", f"/agents/{part(name)}/memory/revert", since=since, source=source, project=here())
+def revert(name: str, since: str | None, source: str | None, show: bool, as_json: bool) -> None:
+    """Take back what NAME was told, said and learned since a day, or in one run, and all that came of it.
+
+    With it go later runs, of any agent, that were shown its words. What was replaced is there again.
+    """
+    where = f"/agents/{part(name)}/memory/revert"
+    taken = call("POST", where, since=since, source=source, show=show, project=here())
     if as_json:
         return tell_json(taken)
-    rows = [(what, each) for what, found in taken.items() for each in found]
-    tell_table(("what", "which"), rows, empty="nothing was learned then")
+    rows = [(_WHAT.get(what, what), each) for what, found in taken.items() for each in found]
+    tell_table(("what", "which"), rows, empty="there was nothing then")
     if taken["memories"]:
         click.echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
 

@@ -36,9 +36,13 @@ def _markdown(target: str) -> None:
     lines = _all_lines(target)
     click.echo(f"# {target}\n")
     for line in lines:
-        click.echo(clean(f"**{line['who']}** ({_time(line['at'])})\n\n{line['text']}\n"))
+        click.echo(clean(f"**{line['who']}** ({_time(line['at'])})\n\n{_struck(line)}\n"))
     for document in _documents(target):
         click.echo(clean(f"---\n\n## {document['name']}\n\n{document['text']}"))
+
+
+def _struck(line: dict[str, Any]) -> str:
+    return f"~~{line['text']}~~ (taken back)" if line["held"] else str(line["text"])
 
 
 def _page(target: str) -> str:
@@ -70,7 +74,7 @@ def _documents(target: str) -> list[dict[str, Any]]:
 def _all_lines(target: str) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     while page := call(
-        "GET", "/messages", at=target, since=lines[-1]["seq"] if lines else 0, limit=1000, project=here()
+        "GET", "/messages", at=target, since=lines[-1]["seq"] if lines else 0, limit=1000, held=True, project=here()
     ):
         lines += page
     return lines

@@ -127,7 +127,7 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
         (
             r["id"],
             r["agent"],
-            r["state"],
+            "taken back" if r["held"] else r["state"],
             ago(r["started_at"]),
             str(r["steps"]),
             f"{r['tokens']:,}",
@@ -148,6 +148,8 @@ def explain(run: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     about = found["run"]
+    if about["held"]:
+        click.echo("a person took back what this run was told, said and learned; it is shown to people only")
     click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]

@@ -75,7 +75,7 @@ def ask(address: str, message: str, as_json: bool) -> None:
 def peek(address: str | None, count: int, follow: bool, as_json: bool) -> None:
     """Read the channel or conversation at ADDRESS: the last messages, and with --follow those that come."""
     at = address or _only_channel()
-    lines = call("GET", "/messages", at=at, limit=count, last=True, project=here())
+    lines = call("GET", "/messages", at=at, limit=count, last=True, held=True, project=here())
     for line in lines:
         click.echo(json.dumps(line)) if as_json else _tell(line)
     if not lines and not as_json and not follow:
@@ -96,9 +96,13 @@ def _follow(at: str, *, since: int, as_json: bool) -> None:
 def _tell(line: dict[str, Any]) -> None:
     at = datetime.fromtimestamp(line["at"] / 1e6).strftime("%H:%M")
     head, *rest = clean(line["text"]).splitlines() or [""]
-    click.echo(f"{paint(at, 'bright_black')} {paint(clean(line['who']), 'cyan', bold=True)} {head}")
+    click.echo(f"{paint(at, 'bright_black')} {paint(clean(line['who']), 'cyan', bold=True)} {_mark(line)}{head}")
     for more in rest:
         click.echo(f"      {more}")
+
+
+def _mark(line: dict[str, Any]) -> str:
+    return paint("[taken back] ", "red") if line["held"] else ""
 
 
 def _only_channel() -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,14 +92,10 @@ def entries(tx: Transaction, project: str, *, agent: str | None = None, limit: i
     return rows[::-1]
 
 
-def since(tx: Transaction, agent: str, *, at: int = 0, run: str | None = None) -> list[Row]:
-    """What was done from a time on, or in one run, oldest first."""
-    return tx.all(
-        "select * from audit where agent = :agent and at >= :at and (:run is null or run = :run) order by n",
-        agent=agent,
-        at=at,
-        run=run,
-    )
+def of_runs(tx: Transaction, agent: str, runs: Collection[str], at: int | None) -> list[Row]:
+    """What was done to the memory of an agent in these runs, or from a time on, oldest first."""
+    rows = tx.all("select * from audit where agent = :agent order by n", agent=agent)
+    return [row for row in rows if row["run"] in runs or (at is not None and row["at"] >= at)]
 
 
 def count(tx: Transaction, run: str, deed: Deed) -> int:

@@ -75,6 +75,13 @@ class Library:
         if entries:
             self._open_rooms().append(_room(workspace), entries, stamp=entries[-1].id)
 
+    def begin_anew(self) -> None:
+        """Something was taken out of the files: not even in the pages that an index has freed may it be left."""
+        self.close()
+        if self._home is not None:
+            with suppress(NotFound):
+                self._home.remove_tree(".index")
+
     def close(self) -> None:
         with self._opening:
             for meaning in self._meanings.values():
@@ -162,7 +169,7 @@ def _conversations(home: Root) -> list[str]:
 
 def _conversation(home: Root, path: str) -> Iterator[Entry]:
     for record in iterate(home, path):
-        if record is not None and isinstance(record.get("text"), str):
+        if record is not None and isinstance(record.get("text"), str) and not record.get("held"):
             seq = record.get("seq")
             yield _turn(
                 f"{OWN}{path}",

@@ -1,14 +1,13 @@
 """Takes back what an agent learned since a time, or in one run: poison that was found out (A12).
 
 What it wrote then is held back where only a person sees it; what it replaced or forgot then is put back. Memory says by
-itself where it came from; for notes and todos the audit does. Files of conversations stay as they were: they are what
-happened.
+itself where it came from; for notes and todos the audit does. What was said is taken back by agents/taking_back.py.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,22 +26,23 @@ class Reverted:
     todos: list[str]
 
 
-def revert(root: Root, deeds: Sequence[Row], *, since: str | None, source: str | None, now: datetime) -> Reverted:
-    """`since` is a day, `source` a run; `deeds` is what the audit says of that time or run, oldest first."""
-    learned = [entry for entry in memory.load(root).entries if _is_meant(entry, since, source)]
+def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Collection[str], now: datetime) -> Reverted:
+    """`since` is a day, `sources` are runs; `deeds` is what the audit says of that time and those, oldest first."""
+    learned = [entry for entry in memory.load(root).entries if _is_meant(entry, since, sources)]
     for entry in learned:
         memory.hold_back(root, entry, when=now)
-    restored = [before.key for before in _replaced(deeds) if _restored(root, before)]
+    good = [before for before in _replaced(deeds) if not _is_meant(before, since, sources)]
+    restored = [before.key for before in good if _restored(root, before)]
     written = [row["about"] for row in deeds if row["deed"] == "noted" and notes.hold_back(root, row["about"])]
     planned = {row["about"] for row in deeds if row["deed"] == "planned"}
-    return Reverted([entry.key for entry in learned], restored, written, _tick_off(root, planned))
+    return Reverted([entry.key for entry in learned], restored, written, todos.hold_back(root, planned))
 
 
-def _is_meant(entry: memory.Entry, since: str | None, source: str | None) -> bool:
+def _is_meant(entry: memory.Entry, since: str | None, sources: Collection[str]) -> bool:
     """Only what was learned; what a person wrote stays."""
     if not entry.source:
         return False
-    return entry.source == source if source is not None else entry.updated >= (since or "")
+    return entry.source in sources or (since is not None and entry.updated >= since)
 
 
 def _replaced(deeds: Sequence[Row]) -> list[memory.Entry]:
@@ -59,10 +59,3 @@ def _restored(root: Root, before: memory.Entry) -> bool:
         return False  # somebody has written it anew
     memory.restore(root, before)
     return True
-
-
-def _tick_off(root: Root, planned: set[str]) -> list[str]:
-    done = [todo for todo in todos.open_items(root) if todo.text in planned]
-    for todo in done:
-        todos.finish(root, todo.number)
-    return [todo.text for todo in done]

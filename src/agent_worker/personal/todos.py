@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent_worker.errors import BadInput, NotFound
@@ -10,6 +11,7 @@ from agent_worker.personal.pages import rewrite, text_of
 from agent_worker.storage.files import Root
 
 PATH = "todo/index.md"
+QUARANTINE = "todo/quarantine.md"
 LONGEST = 500
 _ITEM = re.compile(r"^(?P<lead>\s*[-*] \[)(?P<mark>[ xX])(?P<rest>\] (?P<text>.*))$")
 
@@ -61,3 +63,22 @@ def finish(root: Root, number: int) -> Todo:
 
     rewrite(root, PATH, changed)
     return todo
+
+
+def hold_back(root: Root, texts: Collection[str]) -> list[str]:
+    """Into a file that only a person looks into, done or not. What was held back."""
+    held = [todo for todo in load(root) if todo.text in texts]
+    if not held:
+        return []
+    lines = "".join(f"- [{'x' if todo.done else ' '}] {todo.text}\n" for todo in held)
+    rewrite(root, QUARANTINE, lambda before: before + lines)
+
+    def is_held(line: str) -> bool:
+        item = _ITEM.match(line.rstrip("\n"))
+        return item is not None and item["text"].strip() in texts
+
+    def changed(before: str) -> str:
+        return "".join(line for line in before.splitlines(keepends=True) if not is_held(line))
+
+    rewrite(root, PATH, changed)
+    return [todo.text for todo in held]

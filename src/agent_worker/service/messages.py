@@ -48,6 +48,7 @@ class Line:
     resource: str | None = None
     run: str | None = None  #: that said it
     reply_to: int | None = None
+    held: bool = False  #: taken back: no agent reads it any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,14 @@ async def read(
     limit: int = 100,
     last: bool = False,
     before: int | None = None,
+    held: bool = False,
 ) -> list[Line]:
     """Read a channel (`@workflow`) or a conversation (`alice`), after `since`; with `last`, the newest ones.
 
-    With `before`, the newest ones before that.
+    With `before`, the newest ones before that. With `held`, also what a person took back.
     """
     admitted = await office.project(project)
-    pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before)
+    pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before, held)
     return await office.stage.database.read(_read, admitted, parse_address(at), pick)
 
 
@@ -207,6 +209,7 @@ class _Pick:
     limit: int
     last: bool
     before: int | None
+    held: bool
 
 
 def _read(tx: Transaction, admitted: Admitted, at: Address, pick: _Pick) -> list[Line]:
@@ -216,18 +219,22 @@ def _read(tx: Transaction, admitted: Admitted, at: Address, pick: _Pick) -> list
     if at.agent is not None:
         return _conversation(tx, agent_id(admitted, at.agent), room, pick)
     if pick.last:
-        found = channel.last(tx, room, pick.limit, after=pick.since, before=pick.before or 2**62)
+        found = channel.last(tx, room, pick.limit, after=pick.since, before=pick.before or 2**62, with_held=pick.held)
     else:
-        found = channel.read(tx, room, since=pick.since, limit=pick.limit)
-    return [Line(m.seq, m.sender, m.text, m.at, m.sort, m.id, m.mentions, m.resource, m.run, m.reply_to) for m in found]
+        found = channel.read(tx, room, since=pick.since, limit=pick.limit, with_held=pick.held)
+    return [_line(message) for message in found]
+
+
+def _line(m: Message) -> Line:
+    return Line(m.seq, m.sender, m.text, m.at, m.sort, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held)
 
 
 def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[Line]:
     if pick.last:
-        talk = threads.before(tx, agent, context, pick.before, pick.limit)
+        talk = threads.before(tx, agent, context, pick.before, pick.limit, with_held=pick.held)
     else:
-        talk = threads.since(tx, agent, context, pick.since, limit=pick.limit)
-    return [Line(t.seq, t.who, t.text, t.at, t.sort, run=t.run) for t in talk]
+        talk = threads.since(tx, agent, context, pick.since, limit=pick.limit, with_held=pick.held)
+    return [Line(t.seq, t.who, t.text, t.at, t.sort, run=t.run, held=t.held) for t in talk]
 
 
 def _wakes(tx: Transaction, admitted: Admitted, at: Address, text: str) -> Wakes:

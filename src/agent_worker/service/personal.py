@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
 from typing import Literal
 
-from agent_worker import threads
-from agent_worker.clock import micros
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
-from agent_worker.errors import BadInput, DefinitionError, NotFound, Stale
+from agent_worker.errors import DefinitionError, NotFound, Stale
 from agent_worker.guard import audit
-from agent_worker.guard.reverting import Reverted, revert
 from agent_worker.personal import memory, notes, todos
 from agent_worker.personal.todos import Todo
 from agent_worker.service.agents import agent_edit, agent_info
@@ -32,7 +28,7 @@ class Remembered:
 @operation("GET", "/agents/{name}/memory")
 async def memory_show(office: Office, name: str, project: str | None = None) -> Remembered:
     """Everything an agent remembers, and what is held back from it (file quarantine)."""
-    home = await _home(office, name, project)
+    home = await home_of_agent(office, name, project)
     found = await asyncio.to_thread(memory.load, home)
     held = await asyncio.to_thread(memory.load, home, only=memory.QUARANTINE)
     return Remembered([*found.entries, *held.entries], [*found.problems, *held.problems])
@@ -53,12 +49,12 @@ async def memory_set(
 
     What is `shareable` its colleagues get to hear when they ask; without `visibility` that stays as it was.
     """
-    home, redact = await _home(office, name, project), office.stage.database.redact
+    home, redact = await home_of_agent(office, name, project), office.stage.database.redact
     key, value, now = redact(key), redact(value), office.stage.clock.now()
     known = await asyncio.to_thread(memory.find, home, key)
     if was is not None:
         _same(f"what {name} remembers as {key}", known.value if known else "", was)
-    await _note(office, name, project, "edited", key)
+    await note(office, name, project, "edited", key)
     if not value:
         await asyncio.to_thread(memory.forget, home, key, when=now)
         return "archived"
@@ -67,32 +63,12 @@ async def memory_set(
     return await asyncio.to_thread(memory.write, home, entry)
 
 
-@operation("POST", "/agents/{name}/memory/revert")
-async def memory_revert(
-    office: Office, name: str, since: str | None = None, source: str | None = None, project: str | None = None
-) -> Reverted:
-    """Take back what an agent learned since a day (2026-01-31), or in one run, its `source`.
-
-    What it wrote then is held back in quarantine.yaml, what it replaced or forgot is there again. Notes of that time
-    are held back too, its todos ticked off, and no prompt shows what was said then. The conversations stay as they are.
-    """
-    if (since is None) == (source is None):
-        raise BadInput("either a day or a run says what is taken back", hint="since 2026-01-31, or source r_…")
-    home, now = await _home(office, name, project), office.stage.clock.now()
-    id = agent_id(await office.project(project), name)
-    at = micros(_day(since)) if since is not None else 0
-    deeds = await office.stage.database.read(audit.since, id, at=at, run=source)
-    await _note(office, name, project, "reverted", since or source or "")
-    await office.stage.database.write(threads.hold_back, id, at=at, run=source)
-    return await asyncio.to_thread(revert, home, deeds, since=since, source=source, now=now)
-
-
 @operation("POST", "/agents/{name}/memory/release")
 async def memory_release(office: Office, name: str, key: str, project: str | None = None) -> str:
     """Let an agent remember what was held back from it."""
-    home = await _home(office, name, project)
+    home = await home_of_agent(office, name, project)
     await asyncio.to_thread(memory.release, home, key)
-    await _note(office, name, project, "released", key)
+    await note(office, name, project, "released", key)
     return "remembered"
 
 
@@ -111,26 +87,26 @@ async def soul_edit(office: Office, name: str, text: str, was: str, project: str
     if source.problems:
         raise DefinitionError(list(source.problems))
     await agent_edit(office, name, {"soul": source.data or None}, project)
-    await _note(office, name, project, "edited", "soul")
+    await note(office, name, project, "edited", "soul")
     return await soul_show(office, name, project)
 
 
 @operation("GET", "/agents/{name}/notes")
 async def notes_list(office: Office, name: str, project: str | None = None) -> list[str]:
     """The names of an agent's notes, newest first."""
-    return await asyncio.to_thread(notes.names, await _home(office, name, project))
+    return await asyncio.to_thread(notes.names, await home_of_agent(office, name, project))
 
 
 @operation("GET", "/agents/{name}/notes/{note}")
 async def note_show(office: Office, name: str, note: str, project: str | None = None) -> str:
     """One note."""
-    return await asyncio.to_thread(notes.read, await _home(office, name, project), note)
+    return await asyncio.to_thread(notes.read, await home_of_agent(office, name, project), note)
 
 
 @operation("PUT", "/agents/{name}/notes/{note}")
 async def note_edit(office: Office, name: str, note: str, text: str, was: str, project: str | None = None) -> str:
     """Replace a note that still says what it `was`."""
-    home = await _home(office, name, project)
+    home = await home_of_agent(office, name, project)
     text = office.stage.database.redact(text)
     await asyncio.to_thread(notes.edit, home, note, text, was=was)
     return text
@@ -139,13 +115,13 @@ async def note_edit(office: Office, name: str, note: str, text: str, was: str, p
 @operation("GET", "/agents/{name}/todos")
 async def todos_list(office: Office, name: str, project: str | None = None) -> list[Todo]:
     """An agent's todos."""
-    return await asyncio.to_thread(todos.load, await _home(office, name, project))
+    return await asyncio.to_thread(todos.load, await home_of_agent(office, name, project))
 
 
 @operation("POST", "/agents/{name}/todos")
 async def todo_put(office: Office, name: str, text: str, project: str | None = None) -> list[Todo]:
     """Add a todo."""
-    home = await _home(office, name, project)
+    home = await home_of_agent(office, name, project)
     await asyncio.to_thread(todos.add, home, office.stage.database.redact(text))
     return await asyncio.to_thread(todos.load, home)
 
@@ -155,7 +131,7 @@ async def todo_tick(
     office: Office, name: str, number: int, project: str | None = None, was: str | None = None
 ) -> list[Todo]:
     """Tick off a todo. With `was`, only if that number still says so."""
-    home = await _home(office, name, project)
+    home = await home_of_agent(office, name, project)
     if was is not None:
         there = await asyncio.to_thread(todos.load, home)
         _same(f"todo {number} of {name}", next((t.text for t in there if t.number == number), ""), was)
@@ -163,14 +139,7 @@ async def todo_tick(
     return await asyncio.to_thread(todos.load, home)
 
 
-def _day(text: str) -> datetime:
-    try:
-        return datetime.combine(date.fromisoformat(text), time(), UTC)
-    except ValueError:
-        raise BadInput(f"{text!r} is not a day", hint="write it as 2026-01-31") from None
-
-
-async def _note(office: Office, name: str, project: str | None, deed: audit.Deed, about: str) -> None:
+async def note(office: Office, name: str, project: str | None, deed: audit.Deed, about: str) -> None:
     admitted = await office.project(project)
     done = audit.Done(project=admitted.id, agent=agent_id(admitted, name), who="user", deed=deed, about=about)
     await office.stage.database.write(audit.note, done, now=office.now())
@@ -181,7 +150,7 @@ def _same(what: str, now: str, was: str) -> None:
         raise Stale(f"{what} was changed meanwhile: it is now {now[:200]!r}", hint="look at it again")
 
 
-async def _home(office: Office, name: str, project: str | None) -> Root:
+async def home_of_agent(office: Office, name: str, project: str | None) -> Root:
     admitted = await office.project(project)
     worker = office.stage.registry.worker(agent_id(admitted, name))
     if worker.home is None:

@@ -31,6 +31,7 @@ class Run:
     usd: float
     workspace: str = ""  #: its name; '' is personal context
     text: str = ""  #: the beginning of what it said at its end
+    held: bool = False  #: a person took back what it was told, said and learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ def _run(row: Row) -> Run:
         usd=row["micros"] / 1e6,
         workspace=_place(row),
         text=row["text"][:200],
+        held=bool(row["held"]),
     )
 
 

@@ -277,6 +277,7 @@ def _message(table: _Table, room: str, record: Mapping[str, object]) -> Sequence
     except ValueError:
         return None
     given = {**record, "workspace": room, "mentions": json.dumps(record.get("mentions")), "at": at, "run": None}
+    given["held"] = int(bool(record.get("held")))
     values = [given.get(name) for name in table.columns]
     return values if table.fits(values) else None
 

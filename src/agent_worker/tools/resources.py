@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_worker import instructions
+from agent_worker.errors import NotFound
 from agent_worker.storage.database import Transaction
 from agent_worker.tools.tool import Desk, tool
 from agent_worker.workspaces import resources
@@ -24,6 +25,8 @@ def resource_read(tx: Transaction, desk: Desk, id: str, start: int = 0, length: 
     """Read a resource, or the part of it from character `start` on."""
     assert desk.seat.workspace
     kept = resources.load(tx, desk.seat.workspace, id)
+    if kept.held:
+        raise NotFound(f"resource {id[:12]}… was taken back by a person")
     start, length = max(0, start), max(1, min(length, PAGE))
     rest = len(kept.text) - start - length
     tail = f"\n[{rest} more characters: start={start + length}]" if rest > 0 else ""

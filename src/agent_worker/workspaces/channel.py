@@ -32,6 +32,7 @@ class Message:
     resource: str | None = None  #: where the whole text is, when it was long
     reply_to: int | None = None
     run: str | None = None
+    held: bool = False  #: taken back by a person
 
     @classmethod
     def of(cls, row: Row) -> Message:
@@ -49,6 +50,7 @@ class Message:
             resource=row["resource"],
             reply_to=row["reply_to"],
             run=row["run"],
+            held=bool(row["held"]),
         )
 
     def posted(self, *, number: int = 0) -> Posted:
@@ -132,33 +134,62 @@ def as_line(who: str, text: str, seq: int | None = None) -> str:
     return f"#{seq} {who}: {said}" if seq else f"{who}: {said}"
 
 
-def read(tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100) -> list[Message]:
-    """In order, after `since`."""
+def read(
+    tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100, with_held: bool = False
+) -> list[Message]:
+    """In order, after `since`. What was taken back is only for people."""
     rows = tx.all(
-        "select * from message where workspace = :workspace and seq > :since order by seq limit :limit",
+        """select * from message where workspace = :workspace and seq > :since and held <= :held
+            order by seq limit :limit""",
         workspace=workspace,
         since=since,
+        held=int(with_held),
         limit=limit,
     )
     return [Message.of(row) for row in rows]
 
 
 def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
-    row = tx.one("select * from message where workspace = :workspace and seq = :seq", workspace=workspace, seq=seq)
+    row = tx.one(
+        "select * from message where workspace = :workspace and seq = :seq and held = 0", workspace=workspace, seq=seq
+    )
     return Message.of(row) if row else None
 
 
-def last(tx: Transaction, workspace: str, count: int, *, after: int = 0, before: int = 2**62) -> list[Message]:
-    """The newest ones between two seqs, oldest of them first."""
+def last(
+    tx: Transaction, workspace: str, count: int, *, after: int = 0, before: int = 2**62, with_held: bool = False
+) -> list[Message]:
+    """The newest ones between two seqs, oldest of them first. What was taken back is only for people."""
     rows = tx.all(
-        """select * from message where workspace = :workspace and seq > :after and seq < :before
+        """select * from message where workspace = :workspace and seq > :after and seq < :before and held <= :held
             order by seq desc limit :count""",
         workspace=workspace,
         after=after,
         before=before,
+        held=int(with_held),
         count=count,
     )
     return [Message.of(row) for row in reversed(rows)]
+
+
+def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
+    """No agent gets to read what this run posted. The messages."""
+    return tx.all(
+        "update message set held = 1 where workspace = :workspace and run = :run and held = 0 returning *",
+        workspace=workspace,
+        run=run,
+    )
+
+
+def hold_back_decision(tx: Transaction, workspace: str, number: int, message: str) -> list[Row]:
+    """The announcement of a proposal and its outcome, which say its question again. The messages."""
+    return tx.all(
+        """update message set held = 1 where workspace = :workspace and held = 0
+              and (id = :message or sort = 'decision' and text like :outcome) returning *""",
+        workspace=workspace,
+        message=message,
+        outcome=f"[%] {number}: %",
+    )
 
 
 def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, among: int = 10) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,14 @@ class _Overtaken(Exception):
     """Somebody else has committed a revision since we looked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Names of documents."""
+
+    taken: list[str]
+    stands: list[str]  #: others have written on what was to be taken back
+
+
 def is_filed(room: Row) -> bool:
     """Are its documents files?"""
     return bool(room["documents"] == "file" and room["directory"])
@@ -135,6 +144,34 @@ class Documents:
                 except _Overtaken:
                     continue
         raise Stale(f"{name} is written by others all the time; this was not added", hint="try again")
+
+    async def undo(self, keys: Collection[str]) -> Undone:
+        """Take back what these tool calls wrote. Where others have gone on from it, it stands, and is named."""
+        undone = Undone([], [])
+        for name in await self._database.read(_written_by, self._room["id"], keys):
+            async with self._alone(name):
+                match await self._undo(name, keys):
+                    case True:
+                        undone.taken.append(name)
+                    case False:
+                        undone.stands.append(name)
+        return undone
+
+    async def _undo(self, name: str, keys: Collection[str]) -> bool | None:
+        """None when there is nothing any more, False when it stands."""
+        for _ in range(TRIES):
+            now = await self._current(name, Author("user"))
+            if now.document is None:
+                return None
+            text = await self._database.read(_without, self._room["id"], now.document, keys)
+            if text is None:
+                return False
+            try:
+                await self._put(now, text, Author("user"))
+            except _Overtaken:
+                continue
+            return True
+        return False
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
@@ -401,6 +438,40 @@ def _latest(tx: Transaction, room: str) -> list[Row]:
            select name from known where name is not null order by name""",
         room=room,
     )
+
+
+def _written_by(tx: Transaction, room: str, keys: Collection[str]) -> list[str]:
+    """Names of the documents that these tool calls wrote."""
+    found = [tx.one("select name from document where workspace = :room and key = :key", room=room, key=k) for k in keys]
+    return sorted({row["name"] for row in found if row})
+
+
+def _without(tx: Transaction, room: str, now: Document, keys: Collection[str]) -> str | None:
+    """A document without what these tool calls wrote; None when others have written on it in a way we cannot undo."""
+    rows = tx.all(
+        "select n, revision, key from document where workspace = :room and name = :name order by n desc",
+        room=room,
+        name=now.name,
+    )
+    if rows and rows[0]["key"] in keys and rows[0]["revision"] == now.revision:
+        stays = next((row["n"] for row in rows if row["key"] not in keys), 0)
+        return revised(tx, room, now.name, stays)[1] if stays else ""
+    text: str | None = now.text
+    for row in [row for row in rows if row["key"] in keys]:
+        before, after = revised(tx, room, now.name, row["n"])
+        added = after[len(before) :] if after.startswith(before) else ""
+        text = _cut(text, added) if text is not None else None
+    return text
+
+
+def _cut(text: str, added: str) -> str | None:
+    """Without lines that were added at an end and stand there word for word, once; None when they do not."""
+    lines, gone = text.splitlines(keepends=True), [line.rstrip("\n") for line in added.strip("\n").splitlines()]
+    plain = [line.rstrip("\n") for line in lines]
+    places = [n for n in range(len(plain)) if plain[n : n + len(gone)] == gone]
+    if not any(gone) or len(places) != 1:
+        return None
+    return "".join(lines[: places[0]] + lines[places[0] + len(gone) :])
 
 
 def revisions(tx: Transaction, room: str, name: str) -> list[Row]:

@@ -25,7 +25,7 @@ def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) ->
     return tx.all(
         """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
             where d.agent = :agent and d.workspace = :workspace and d.state in ('queued', 'given')
-            order by d.seq limit :limit""",
+              and m.held = 0 order by d.seq limit :limit""",
         agent=agent,
         workspace=workspace,
         limit=limit,
@@ -36,7 +36,7 @@ def given_to(tx: Transaction, run: str) -> list[Row]:
     """The messages that this run has in its hands, oldest first."""
     return tx.all(
         """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
-            where d.run = :run and d.state = 'given' order by d.seq""",
+            where d.run = :run and d.state = 'given' and m.held = 0 order by d.seq""",
         run=run,
     )
 

@@ -59,4 +59,9 @@ def entry(tx: Transaction, proposal: Proposal) -> str:
 
 
 def _author(proposal: Proposal) -> Author:
-    return Author("system", f"proposal/{proposal.id}")
+    return Author("system", key_of(proposal))
+
+
+def key_of(proposal: Proposal) -> str:
+    """By which the entry of a proposal is found again in the history of the document."""
+    return f"proposal/{proposal.id}"

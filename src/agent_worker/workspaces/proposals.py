@@ -291,3 +291,31 @@ def ended_since(tx: Transaction, workspace: str, at: int) -> list[Proposal]:
         "select * from proposal where workspace = :room and ended_at >= :at order by ended_at, n", room=workspace, at=at
     )
     return [Proposal.of(row) for row in rows]
+
+
+TAKEN_BACK = "(taken back)"
+
+
+def announced_by(tx: Transaction, workspace: str, message: str) -> Proposal | None:
+    row = tx.one(
+        "select * from proposal where workspace = :workspace and message = :message",
+        workspace=workspace,
+        message=message,
+    )
+    return Proposal.of(row) if row else None
+
+
+def hold_back(tx: Transaction, id: str) -> None:
+    """Its words were taken back by a person; the message that announced it keeps them, for people."""
+    tx.run("update proposal set question = :words, reason = '' where id = :id", words=TAKEN_BACK, id=id)
+
+
+def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int) -> None:
+    """What a member said about its votes from a time on. The votes count."""
+    tx.run(
+        """update vote set reason = '' where workspace = :workspace and at >= :since and voter = (
+             select m.name from member m where m.workspace = :workspace and m.agent = :agent)""",
+        workspace=workspace,
+        agent=agent,
+        since=since,
+    )

@@ -19,6 +19,7 @@ class Resource:
     id: str
     size: int  #: bytes
     text: str
+    held: bool = False  #: taken back by a person
 
     @property
     def head(self) -> str:
@@ -55,8 +56,22 @@ def load(tx: Transaction, workspace: str, id: str) -> Resource:
     text = str(row["text"])
     if hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() != id:
         raise AgentWorkerError(f"resource {id[:12]}… is damaged: its content does not match its id")
-    return Resource(id, row["size"], text)
+    return Resource(id, row["size"], text, bool(row["held"]))
+
+
+def hold_back(tx: Transaction, workspace: str, id: str) -> bool:
+    """No agent gets to read it, unless a message that stands still refers to it."""
+    return bool(
+        tx.run(
+            """update resource set held = 1 where workspace = :workspace and id = :id and held = 0 and not exists (
+                 select 1 from message m where m.workspace = :workspace and m.resource = :id and m.held = 0)""",
+            workspace=workspace,
+            id=id,
+        )
+    )
 
 
 def ids(tx: Transaction, workspace: str) -> list[str]:
-    return [row["id"] for row in tx.all("select id from resource where workspace = :workspace", workspace=workspace)]
+    """Of those that nobody took back."""
+    rows = tx.all("select id from resource where workspace = :workspace and held = 0", workspace=workspace)
+    return [row["id"] for row in rows]

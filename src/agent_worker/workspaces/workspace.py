@@ -248,6 +248,14 @@ def rooms_of(tx: Transaction, agent: str) -> list[Row]:
     )
 
 
+def name_in(tx: Transaction, workspace: str, agent: str) -> str:
+    """What a member is called here; '' for one that has no seat."""
+    row = tx.one(
+        "select name from member where workspace = :workspace and agent = :agent", workspace=workspace, agent=agent
+    )
+    return str(row["name"]) if row else ""
+
+
 def get(tx: Transaction, workspace: str) -> Row:
     row = tx.one("select * from workspace where id = :workspace", workspace=workspace)
     if row is None:

@@ -48,7 +48,7 @@ _EVENTS = "agent,queued,started,ended,retry,tool_result"
 async def agent(office: Office, name: str, project: str | None = None) -> View:
     found = await agents.agent_info(office, name, project)
     name = found.agent.name
-    talk = await messages.read(office, name, project, limit=TALK, last=True)
+    talk = await messages.read(office, name, project, limit=TALK, last=True, held=True)
     done = await runs.runs_list(office, project, name, limit=RUNS)
     timers = [each for each in await schedules.schedules_list(office, project) if each.target == name]
     return View(
@@ -159,7 +159,7 @@ def _conversation(talk: Sequence[Line], name: str, project: str | None) -> Html:
                     else when(line.at, day=True),
                     class_="head",
                 ),
-                h("div", prose(line.text), class_="prose"),
+                h("div", prose(line.text), class_="prose held" if line.held else "prose"),
                 class_="said",
             ),
             class_=f"msg {line.sort}",

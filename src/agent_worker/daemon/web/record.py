@@ -31,6 +31,7 @@ article.proposal, article.decision { border-left: 3px solid var(--accent); paddi
 code { font: .88em ui-monospace, monospace } table { border-collapse: collapse; width: 100%; font-size: .9rem }
 th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
 .number { text-align: right; font-variant-numeric: tabular-nums } details { margin: .4rem 0 }
+.held { text-decoration: line-through; color: var(--soft) }
 summary { cursor: pointer; color: var(--soft) } p { margin: .4rem 0 } a { color: var(--accent) }
 """
 
@@ -78,6 +79,8 @@ def _line(line: Answer, whole: str | None) -> Html:
     head = h("p", h("strong", line["who"]), " ", h("time", _time(line["at"])))
     folded = h("details", h("summary", "the whole text"), prose(whole)) if whole else None
     said = prose(line["text"], tuple(line.get("mentions") or ()))
+    if line.get("held"):
+        said = join(h("p", "taken back", class_="soft"), h("div", said, class_="held"))
     return h("article", head, said, folded, id=f"m{line['seq']}", class_=line.get("sort", "message"))
 
 

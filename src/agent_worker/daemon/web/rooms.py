@@ -85,7 +85,7 @@ async def messages_of(
 ) -> Messages:
     """A stretch of a channel: after a seq, before one, or the last ones."""
     found = await workflows.workflow_status(office, at, project)
-    lines = await messages.read(office, f"@{found.name}", project, since, limit, last, before)
+    lines = await messages.read(office, f"@{found.name}", project, since, limit, last, before, held=True)
     voted = any(line.sort == "proposal" for line in lines)
     known = await motions(office, found.name, project) if voted else {}
     html = await asyncio.to_thread(_rows, lines, known, found.name, project)
@@ -196,6 +196,7 @@ def _row(line: Line, motion: Motion | None, at: str, project: str | None) -> Htm
                 if line.run
                 else when(line.at),
                 h("span", line.sort, class_="tag") if line.sort != "message" and motion is None else None,
+                h("span", "taken back", class_="tag") if line.held else None,
                 h("span", f"↳ #{line.reply_to}", class_="reply") if line.reply_to else None,
                 h("span", f"#{line.seq}", class_="seq"),
                 class_="head",
@@ -203,7 +204,7 @@ def _row(line: Line, motion: Motion | None, at: str, project: str | None) -> Htm
             card(motion, at, project) if motion else _body(line, at, project),
             class_="said",
         ),
-        class_=f"msg {line.sort}",
+        class_=f"msg {line.sort}{' held' if line.held else ''}",
         tabindex=-1,
         **attributes,
     )

@@ -76,6 +76,7 @@ def _bar(found: Explained, project: str | None) -> Html:
         "header",
         h("h1", h("a", f"{about.agent}’s run", href=link("agent", about.agent, project=project))),
         state_word(about.state),
+        h("span", "taken back", class_="tag") if about.held else None,
         place,
         h("p", [h("span", fact) for fact in facts if fact], class_="figures"),
         h("p", about.reason, class_="why") if about.reason else None,

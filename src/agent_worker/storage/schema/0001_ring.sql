@@ -69,6 +69,7 @@ create table message (
   root text not null,
   hop integer not null,
   run text,
+  held integer not null default 0,          -- 1: taken back by a person, so that no agent reads it any more
   at bigint not null,
   primary key (workspace, seq)
 );
@@ -132,6 +133,7 @@ create table run (
   produced integer not null default 0,      -- stored effects it had
   text text not null default '',
   manifest text not null default '',
+  held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
   started_at bigint not null,
   ended_at bigint
 );
@@ -219,6 +221,7 @@ create table resource (
   workspace text not null,
   id text not null,                         -- SHA-256 of the text
   size bigint not null,
+  held integer not null default 0,          -- 1: taken back by a person
   text text not null,
   primary key (workspace, id)
 );
