@@ -15,6 +15,7 @@ PROMISES = {
         "D9": "a backup that is taken under load restores",
         "D10": "tidying up at a start takes nothing from those who are at work",
         "D11": "a document is written only on the revision it was made from, by whichever engine",
+        "D12": "a database that went back, or was taken away, is noticed, and nothing is accepted into the void",
         "D13": "what an agent is told about its calls is what happened, whenever the process is killed",
     },
     "Order": {

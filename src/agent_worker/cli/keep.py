@@ -107,14 +107,29 @@ def gc(dry_run: bool, as_json: bool) -> None:
         click.echo(f"\n{total} {'can go: agent-worker gc' if dry_run else 'are free again'}")
 
 
-def recovered() -> str:
-    """Put what can be read of a damaged database in its place, and say what came of it."""
+def recovered() -> tuple[bool, str]:
+    """Put what can be read of a damaged database in its place; whether nothing is lost, and what came of it."""
     from agent_worker.daemon.discovery import DATABASE
     from agent_worker.service.keeping import BACKUPS
     from agent_worker.storage.recovery import recover
+    from agent_worker.storage.restore import put_back, saved_copy
 
     with alone() as home:
-        return recover(home / DATABASE, stamp=_stamp(), backups=home.glob(f"{BACKUPS}/*.db")).told()
+        database, stamp = home / DATABASE, _stamp()
+        if saved := saved_copy(database):
+            found, _ = put_back(saved, database, stamp=stamp)
+            return True, f"all {found.messages:,} messages are there, from {saved}"
+        done = recover(database, stamp=stamp, backups=home.glob(f"{BACKUPS}/*.db"), channels=_channels_here())
+        return done.complete, done.told()
+
+
+def _channels_here() -> list[Path]:
+    """The channel files of the project we are in."""
+    from agent_worker.definitions.project import find_project, load_project
+
+    project = load_project(find_project(Path.cwd()))
+    base = project.root / project.definition.workspace.base.strip("/")
+    return sorted(base.glob("*/*/channel.jsonl"))
 
 
 @contextmanager

@@ -175,9 +175,11 @@ def _database(fix: bool) -> Check:
     from agent_worker.cli.keep import recovered
 
     try:
-        return "database", True, f"was damaged; {recovered()}", ""
+        complete, told = recovered()
     except AgentWorkerError as error:
         return "database", False, error.message, error.hint
+    cure = "look through it, or agent-worker restore FILE; the database is whole now, and the daemon starts again"
+    return "database", complete, f"was damaged; {told}", cure
 
 
 def _daemon(fix: bool) -> Check:

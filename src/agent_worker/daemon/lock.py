@@ -41,6 +41,15 @@ def only_one(home: Path, instance: str) -> Iterator[None]:
         lock.release()
 
 
+def lock_file(home: Path) -> tuple[int, int] | None:
+    """Which file the lock of a home is; None when there is none. Whoever holds it sees whether it is still that one."""
+    try:
+        status = os.stat(home / discovery.LOCK_FILE, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _winner(home: Path) -> Holder | None:
     for _ in range(100):
         holder = discovery.read_holder(home)

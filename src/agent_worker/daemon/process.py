@@ -31,7 +31,7 @@ from agent_worker.clock import SystemClock
 from agent_worker.daemon import discovery
 from agent_worker.daemon.answers import LOGS
 from agent_worker.daemon.discovery import AlreadyRunning, Found
-from agent_worker.daemon.lock import UNKNOWN, only_one, refuse_network_disk
+from agent_worker.daemon.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
 from agent_worker.daemon.logs import logging_to
 from agent_worker.daemon.port import address_of, listening, reached_at
 from agent_worker.daemon.settings import ALREADY_RUNNING, FAILED, REFUSED, Settings
@@ -43,6 +43,7 @@ from agent_worker.redaction import Redactor, secrets_in
 
 _STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole grace
 _APP_ENDS = 0.7  #: share of the grace that the application gets
+_HOME_LOOK = 2.0  #: seconds between two looks whether the home is still there
 _NONCE_HEADER = discovery.NONCE_HEADER.lower().encode()
 
 Message = MutableMapping[str, Any]
@@ -181,11 +182,13 @@ class _Daemon:
             loop.add_signal_handler(number, self._signalled)
         making = asyncio.create_task(self._make(make_app))
         making.add_done_callback(lambda _: self._made(making, starter))
+        watching = asyncio.create_task(self._watch_home())
         try:
             await self._server.serve(sockets=[self._listener])
         finally:
             self._withdraw()
             making.cancel()
+            watching.cancel()
         with suppress(asyncio.CancelledError):  # stopped before it was made
             await self._end(await making)
 
@@ -197,6 +200,15 @@ class _Daemon:
         self._server.should_exit = True
         self._watchdog.expect_end(self._grace)
         self._withdraw()  # whoever comes now shall start the next one
+
+    async def _watch_home(self) -> None:
+        """Without its home nobody finds this daemon any more, and the next one would begin beside it: it ends."""
+        home = self._identity.home
+        held = lock_file(home)
+        while lock_file(home) == held:
+            await SystemClock().sleep(_HOME_LOOK)
+        log.error("%s was removed or replaced: this daemon ends", home)
+        self.stop()
 
     def _signalled(self) -> None:
         self._server.force_exit = self._identity.stopping.is_set()  # asked again: somebody is in a hurry

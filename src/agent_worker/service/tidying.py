@@ -23,11 +23,12 @@ from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.backup import UNFINISHED
 from agent_worker.storage.database import Row, Transaction
+from agent_worker.storage.restore import SAVED
 from agent_worker.storage.scratch import abandoned
 
 OLD = timedelta(days=30)
 BACKUPS_KEPT = 3  #: the newest, however old they are
-_SET_ASIDE = (".replaced-", ".damaged-", ".version-")
+_SET_ASIDE = (".replaced-", ".damaged-", ".version-", SAVED)
 
 
 @dataclass(frozen=True, slots=True)

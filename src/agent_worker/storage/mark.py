@@ -1,7 +1,8 @@
 """How far a database had come, noted beside it: so that a log that was lost or exchanged is noticed at the next start.
 
-SQLite cannot notice either: without its log a database is simply an older one, and any log fits any database. The note
-is written after each commit and not synced, so it is never ahead of what is on the disk, and costs microseconds.
+SQLite cannot notice either: without its log a database is simply an older one, and any log fits any database. So each
+commit is counted in the database, and here. The note is written after the commit and not synced, so it is never ahead
+of what is on the disk, and costs microseconds.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+
+import apsw
 
 from agent_worker.errors import StorageFault
 
@@ -26,7 +29,7 @@ class Mark:
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + SUFFIX)
         self._log_path = database.with_name(f"{database.name}-wal")
-        self._events, self._salt = _read(self._path)
+        self.commits, self._salt = _read(self._path)
         self._file: int | None = None
         self._log: int | None = None
 
@@ -36,11 +39,15 @@ class Mark:
         if found is not None and self._salt is not None and (found - self._salt) % 2**32 > _RESETS:
             raise StorageFault(f"{self._log_path} is the log of another database, or of another time", hint=FIX)
 
-    def check_end(self, events: int) -> None:
-        """Of the database that was opened: the number of its last event. Raises StorageFault."""
-        if events < self._events:
-            told = f"the database ends at event {events}, but event {self._events} had been stored"
-            raise StorageFault(f"{told}: its log was lost, or it is an older copy", hint=FIX)
+    def missing(self, commits: int) -> int:
+        """How many, in a database that has so many."""
+        return max(0, self.commits - commits)
+
+    def check_end(self, commits: int) -> None:
+        """Of the database that was opened: how many it has. Raises StorageFault."""
+        if lost := self.missing(commits):
+            told = f"{counted(lost)} missing: the database ends at commit {commits:,}, but commit {self.commits:,}"
+            raise StorageFault(f"{told} had been stored; its log was lost or cut, or it is an older copy", hint=FIX)
 
     def open(self) -> None:
         """From now on we write it. Which log there will be is not known yet."""
@@ -48,9 +55,9 @@ class Mark:
         self._salt = None
         self._write()
 
-    def note(self, events: int) -> None:
+    def note(self, commits: int) -> None:
         """They are on the disk."""
-        self._events = max(events, self._events)
+        self.commits = commits
         with suppress(OSError):
             if self._log is None:
                 self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
@@ -65,17 +72,33 @@ class Mark:
     def _write(self) -> None:
         assert self._file is not None
         salt = "null" if self._salt is None else self._salt
-        text = f'{{"events": {self._events}, "salt": {salt}}}'.ljust(_SIZE - 1)  # at each commit: no encoder for it
+        text = f'{{"commits": {self.commits}, "salt": {salt}}}'.ljust(_SIZE - 1)  # at each commit: no encoder for it
         with suppress(OSError):  # without it we only notice less
             os.pwrite(self._file, f"{text}\n".encode(), 0)
+
+
+def counted(commits: int) -> str:
+    return "1 commit is" if commits == 1 else f"{commits:,} commits are"
+
+
+def commits_in(connection: apsw.Connection) -> int:
+    """How many a database has; 0 when it has no tables."""
+    if not connection.execute("select 1 from sqlite_schema where name = 'progress'").get:
+        return 0
+    return int(connection.execute("select commits from progress").get or 0)
+
+
+def count_commit(connection: apsw.Connection) -> None:
+    """As part of each of them."""
+    connection.execute("update progress set commits = commits + 1")
 
 
 def _read(path: Path) -> tuple[int, int | None]:
     """What was noted last; nothing when that cannot be read."""
     with suppress(OSError, ValueError):
         match json.loads(path.read_bytes()[:_SIZE]):
-            case {"events": int(events), "salt": int() | None as salt}:
-                return events, salt
+            case {"commits": int(commits), "salt": int() | None as salt}:
+                return commits, salt
     return 0, None
 
 

@@ -1,7 +1,8 @@
 """What can still be read of a damaged database, put into a new one, with numbers.
 
 There are four sources, and each fills only what those before it lack: what SQLite can read, table by table; then, for
-what was said and made, pages that no table leads to any more, the newest backup, and the channel files of workspaces.
+what was said and made, pages that no table leads to any more, the newest backup, and the files of workspaces: channels,
+and what each member was told and answered. (Conversations with an agent alone are taken in when its project is opened.)
 Work that is not over is taken from the first alone: an old copy of it might be done twice. The damaged file is kept as
 it is. Only while no daemon runs, and only when a person asks for it: files of a project may say anything.
 """
@@ -24,10 +25,10 @@ from agent_worker.errors import AgentWorkerError, StorageFault
 from agent_worker.storage import pages
 from agent_worker.storage.files import Root
 from agent_worker.storage.jsonl import iterate
-from agent_worker.storage.mark import Mark
+from agent_worker.storage.mark import Mark, commits_in, counted
 from agent_worker.storage.migrations import migrate
 from agent_worker.storage.pages import Value
-from agent_worker.storage.restore import BESIDE, look_into, put_in_place
+from agent_worker.storage.restore import BESIDE, check_not_taken_away, look_into, put_in_place
 
 #: What was said and made, and what it hangs on: rows of these never mean that something must still be done.
 HISTORY = ("project", "agent", "workspace", "member", "message", "talk", "resource", "document", "ledger")
@@ -49,13 +50,24 @@ class Report:
     from_backup: int = 0
     from_files: int = 0
     lost_work: bool = False  #: whether anything was still to be done could not be read
+    lost_commits: int = 0  #: that had been stored and are not in the database that was found
+    readable: list[str] = field(default_factory=list)  #: channel files of workspaces that the database does not know
     kept: Path | None = None  #: the damaged file
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is known to be lost."""
+        return not (self.lost_work or self.lost_commits or self.readable) and self.messages >= self.expected
 
     def told(self) -> str:
         more = {"its loose pages": self.from_pages, "the newest backup": self.from_backup, "files": self.from_files}
         parts = [f"{count:,} of them from {source}" for source, count in more.items() if count]
         said = f"{self.messages:,} of {self.expected:,} messages are there" + (f", {', '.join(parts)}" if parts else "")
         work = "; what was still to be done could not be read: ask for it again" if self.lost_work else ""
+        if self.lost_commits:
+            said = f"{counted(self.lost_commits)} lost, with votes, costs and work of that time; {said}"
+        if self.readable:
+            said = f"{said}; what else was said can be read in {', '.join(self.readable)}"
         return f"{said}{work}; the damaged file is kept as {self.kept}"
 
 
@@ -94,6 +106,7 @@ def look_at(database: Path) -> str:
     """What is wrong with it, every page looked at; empty when nothing is. It stays as it is."""
     mark = Mark(database)  # read first: whoever writes meanwhile is ahead of it
     try:
+        check_not_taken_away(database)
         if not database.exists():
             mark.check_end(0)
             return ""
@@ -102,8 +115,7 @@ def look_at(database: Path) -> str:
             for (found,) in connection.execute("pragma integrity_check(1)"):
                 if found != "ok":
                     return str(found)
-            there = connection.execute("select 1 from sqlite_schema where name = 'event'").get
-            mark.check_end(connection.execute("select coalesce(max(id), 0) from event").get if there else 0)
+            mark.check_end(commits_in(connection))
             for row in connection.execute("pragma foreign_key_check"):
                 return f"a row of {row[0]} names a {row[2]} that is not there"
     except StorageFault as fault:
@@ -113,14 +125,15 @@ def look_at(database: Path) -> str:
     return ""
 
 
-def recover(database: Path, *, stamp: str, backups: Iterable[Path] = ()) -> Report:
-    """Put what can be read in the place of the damaged database."""
+def recover(database: Path, *, stamp: str, backups: Iterable[Path] = (), channels: Iterable[Path] = ()) -> Report:
+    """Put what can be read in the place of the damaged database. Of `channels`, those it does not know are named."""
     report, fresh = Report(), database.with_name(f"{database.name}.recovered")
     work = database.with_name(f"{database.name}.salvage")
     try:
         _discard(work, fresh)
         database.touch(0o600)  # it may be gone altogether
         _copy(database, work)
+        report.lost_commits = Mark(database).missing(_commits(work))
         with closing(apsw.Connection(str(fresh))) as connection:
             fresh.chmod(0o600)
             migrate(connection, None)
@@ -128,6 +141,7 @@ def recover(database: Path, *, stamp: str, backups: Iterable[Path] = ()) -> Repo
                 _fill(_Filling(connection, report), work, backups)
             _mend(connection)
             _count(connection, report)
+            report.readable = _unknown(connection, channels)
         report.kept = put_in_place(fresh, database, aside=f"damaged-{stamp}")
         return report
     finally:
@@ -141,6 +155,20 @@ def _copy(database: Path, work: Path) -> None:
     with suppress(StorageFault, FileNotFoundError):
         Mark(database).check_log()
         shutil.copyfile(f"{database}-wal", f"{work}-wal")
+
+
+def _commits(work: Path) -> int:
+    """How many it has; as many as can be, where that cannot be read: then it is damage, and no lost log."""
+    try:
+        with closing(apsw.Connection(str(work))) as connection:
+            return commits_in(connection)
+    except (apsw.Error, ValueError):
+        return 2**63
+
+
+def _unknown(connection: apsw.Connection, channels: Iterable[Path]) -> list[str]:
+    known = {directory for (directory,) in connection.execute("select directory from workspace")}
+    return [str(channel) for channel in channels if str(channel.parent) not in known]
 
 
 def _discard(*paths: Path) -> None:
@@ -258,16 +286,35 @@ def _from_backup(filling: _Filling, backup: Path) -> int:
 
 
 def _from_files(filling: _Filling) -> int:
-    """What the channel files of workspaces have more."""
-    table = next(table for table in filling.tables if table.name == "message")
+    """What the files of workspaces have more; how many messages."""
+    tables = {table.name: table for table in filling.tables}
     rooms = list(filling.connection.execute("select id, directory from workspace where provider = 'file'"))
     found = 0
     for room, directory in rooms:
-        with suppress(AgentWorkerError, OSError):
-            for record in iterate(Root(Path(directory)), _CHANNEL):
-                if record and (values := _message(table, room, record)):
-                    found += filling.add(table, values)
+        for record in _records(directory, _CHANNEL):
+            if values := _message(tables["message"], room, record):
+                found += filling.add(tables["message"], values)
+        members = list(filling.connection.execute("select agent, name from member where workspace = ?", (room,)))
+        for agent, name in members:
+            for record in _records(directory, f"history/{name}.jsonl"):
+                if values := _talk(tables["talk"], agent, room, record):
+                    filling.add(tables["talk"], values)
     return found
+
+
+def _records(directory: str, path: str) -> Iterator[Mapping[str, object]]:
+    with suppress(AgentWorkerError, OSError):
+        yield from (record for record in iterate(Root(Path(directory)), path) if record)
+
+
+def _talk(table: _Table, agent: str, room: str, record: Mapping[str, object]) -> Sequence[Value] | None:
+    try:
+        at = micros(datetime.fromisoformat(str(record.get("at"))))
+    except ValueError:
+        return None
+    given = {**record, "agent": agent, "context": room, "at": at, "held": 0}
+    values = [given.get(name) for name in table.columns]
+    return values if table.fits(values) else None
 
 
 def _message(table: _Table, room: str, record: Mapping[str, object]) -> Sequence[Value] | None:

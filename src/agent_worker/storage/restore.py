@@ -15,13 +15,14 @@ from pathlib import Path
 
 import apsw
 
-from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.errors import BadInput, NotFound, Refused, StorageFault
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.backup import FILES, NEW_FILE, put
 from agent_worker.storage.folder import Folder
-from agent_worker.storage.mark import SUFFIX
+from agent_worker.storage.mark import FIX, SUFFIX, Mark, commits_in
 from agent_worker.storage.migrations import schema_of, shape, versions
 
+SAVED = ".saved-"  #: beside a database: all of it, by a process whose files were taken away
 BESIDE = ("-wal", "-shm")  #: what SQLite keeps beside a database that is in use
 
 
@@ -63,6 +64,28 @@ def _contents(connection: apsw.Connection, path: Path) -> Copy:
     if found != schema_of(version):
         raise BadInput(f"{path} does not have the tables of version {version}", hint="take another backup")
     return Copy(version, connection.execute("select count(*) from message").get, files)
+
+
+def saved_copy(database: Path) -> Path | None:
+    """What a process saved whose database was taken away, if nothing that was ever stored is missing in it."""
+    mark = _beside(database, SUFFIX)
+    since = mark.stat().st_mtime_ns if mark.exists() else 0  # whoever wrote later did not know of the copy
+    for saved in sorted(database.parent.glob(f"{database.name}{SAVED}*"), reverse=True):
+        with suppress(BadInput):
+            look_into(saved)
+            with closing(apsw.Connection(str(saved), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+                commits = commits_in(connection)
+            if saved.stat().st_mtime_ns >= since and not Mark(database).missing(commits):
+                return saved
+    return None
+
+
+def check_not_taken_away(database: Path) -> None:
+    """An empty place where there was a database, and what it held is saved beside it. Raises StorageFault."""
+    if database.exists() and database.stat().st_size:
+        return
+    if saved := saved_copy(database):
+        raise StorageFault(f"{database} was taken away while it was in use; all of it is saved in {saved}", hint=FIX)
 
 
 def put_back(source: Path, database: Path, *, stamp: str) -> tuple[Copy, Path | None]:

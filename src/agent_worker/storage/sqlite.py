@@ -3,7 +3,8 @@
 Everything queued while the last commit was syncing becomes one transaction; if one change of a group fails they are
 made again with a savepoint each, so a bad change hurts only itself. A future is resolved after COMMIT with full
 sync: answered means on disk. A full disk refuses the group and goes on; any other I/O error closes the door until a
-restart, because a second sync may report success for data that is gone.
+restart, because a second sync may report success for data that is gone. So does a file that was removed or replaced
+while it is open. The log is brought into the file as soon as nobody writes: so there is little to lose with it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import apsw
 
 from agent_worker.errors import DiskFull, Locked, Refused, StorageFault
-from agent_worker.events import Bus, Event, Posted
+from agent_worker.events import Bus, Event, Posted, WorkspaceChanged
 from agent_worker.failpoints import failpoint
 from agent_worker.storage.backup import copy
-from agent_worker.storage.mark import FIX, Mark
+from agent_worker.storage.mark import FIX, Mark, commits_in, count_commit
 from agent_worker.storage.migrations import migrate
+from agent_worker.storage.presence import Presence
+from agent_worker.storage.restore import SAVED, check_not_taken_away
 from agent_worker.storage.sqlite_transaction import Redact, SqliteTransaction
 
 P = ParamSpec("P")
@@ -39,6 +42,7 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 _DISK = (apsw.FullError, apsw.IOError, *_DAMAGE)  # the disk's own word
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 EVENTS_OVER = 1000  # and how many more there may be until the oldest go
+CALM = 0.2  # seconds without a write after which the log is brought into the file
 WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay when it begins anew; a long reader had made it longer
 
 
@@ -53,7 +57,9 @@ class _Job:
 
 
 def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+    if write:  # a reader that finds no file must not begin a new one
+        flags |= apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=300)
     connection.set_busy_timeout(BUSY)
     if write:
@@ -87,6 +93,8 @@ class SqliteDatabase:
         self._reading: list[apsw.Connection] = []
         self._working: set[apsw.Connection] = set()  # at something that takes long
         self._mark = Mark(Path(path)) if self._path != ":memory:" and vfs is None else None
+        self._presence: Presence | None = None
+        self._behind = False  # the file lacks something that is in the log
 
     @classmethod
     async def open(cls, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> SqliteDatabase:
@@ -160,6 +168,7 @@ class SqliteDatabase:
         try:
             transaction: SqliteTransaction | None = getattr(self._local, "transaction", None)
             if transaction is None:
+                self._check_presence()
                 connection = connect(self._path, write=False, vfs=self._vfs)
                 self._reading.append(connection)
                 transaction = self._local.transaction = SqliteTransaction(connection)
@@ -173,8 +182,14 @@ class SqliteDatabase:
         except _DISK as error:
             raise self._judge(error) from error
 
+    def _check_presence(self) -> None:
+        """Before it is opened once more: what stands there now may be another, or nothing."""
+        if self._presence and (gone := self._presence.gone()):
+            raise self._fault or StorageFault(_taken_away(gone), hint=f"agent-worker stop --all, then {FIX}")
+
     def _apart(self, work: Callable[[apsw.Connection], None]) -> None:
         """On a connection of its own, for something that takes long; closing the database ends it."""
+        self._check_presence()
         connection = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READONLY, vfs=self._vfs)
         self._working.add(connection)
         try:
@@ -201,7 +216,7 @@ class SqliteDatabase:
             return
         self._loop.call_soon_threadsafe(ready.set_result, None)
         transaction = SqliteTransaction(connection, self.redact)
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next_job(connection)) is not None:
             group = [job]
             while len(group) < GROUP:
                 try:
@@ -218,9 +233,30 @@ class SqliteDatabase:
         if self._mark:
             self._mark.close()
 
+    def _next_job(self, connection: apsw.Connection) -> _Job | None:
+        """The next; whenever none comes for a while, the log is brought into the file."""
+        while True:
+            try:
+                return self._jobs.get(timeout=CALM if self._behind else None)
+            except queue.Empty:
+                self._fold_in(connection)
+
+    def _fold_in(self, connection: apsw.Connection) -> None:
+        """As much of the log as nobody still reads. What the disk refuses now stays in the log."""
+        self._behind = False
+        if self._mark and self._fault is None:
+            try:
+                in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                self._behind = folded < in_log
+            except (apsw.FullError, apsw.BusyError):
+                self._behind = True
+            except apsw.Error as error:
+                self._judge(error)
+
     def _open_writer(self) -> apsw.Connection:
         if self._mark:
             self._mark.check_log()
+            check_not_taken_away(Path(self._path))
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         try:
             connection = connect(self._path, write=True, vfs=self._vfs)
@@ -237,9 +273,11 @@ class SqliteDatabase:
         migrate(connection, None if self._path == ":memory:" else Path(self._path))
         self._events = connection.execute("select coalesce(max(id), 0) from event").get
         if self._mark:
-            self._mark.check_end(self._events)
+            self._mark.check_end(commits_in(connection))
             self._mark.open()
+            self._presence = Presence(Path(self._path))
         self._forget_events(connection)
+        self._fold_in(connection)
 
     def _forget_events(self, connection: apsw.Connection) -> None:
         connection.execute("delete from event where id <= ?", (self._events - EVENTS_KEPT,))
@@ -256,19 +294,39 @@ class SqliteDatabase:
             _store_events(connection, group)
             if self._events - self._forgot >= EVENTS_OVER:
                 self._forget_events(connection)
+            if self._mark:
+                count_commit(connection)
             failpoint("commit.before")
             connection.execute("commit")
             failpoint("commit.after")
-            self._note(group)
+            self._note(connection, group)
         except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
             _fail(group, self._judge(error))
             if not connection.get_autocommit():
                 connection.execute("rollback")
 
-    def _note(self, group: list[_Job]) -> None:
-        stored = [event.number for job in group if job.error is None for event in job.told if event.kept]
-        if self._mark and stored:
-            self._mark.note(max(stored))
+    def _note(self, connection: apsw.Connection, group: list[_Job]) -> None:
+        """It is committed; nobody has been answered yet."""
+        if self._mark is None or self._presence is None:
+            return
+        if gone := self._presence.gone():
+            self._fault = self._saved(connection, gone)
+            return _fail(group, self._fault)
+        self._mark.note(self._mark.commits + 1)
+        self._behind = True
+        if any(isinstance(event, WorkspaceChanged) for job in group if job.error is None for event in job.told):
+            self._fold_in(connection)  # where a workspace has its files must be known even if the log is lost
+
+    def _saved(self, connection: apsw.Connection, gone: str) -> StorageFault:
+        """All of it is still open here: it is saved before it goes with us."""
+        saved = Path(f"{self._path}{SAVED}{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+        told = _taken_away(gone)
+        try:
+            copy(connection, saved)
+            told = f"{told}; all that was stored is saved in {saved}"
+        except (apsw.Error, OSError) as error:
+            told = f"{told}, and what was stored could not be saved: {error}"
+        return StorageFault(told, hint=f"agent-worker stop --all, then {FIX}")
 
     def _try_together(self, transaction: SqliteTransaction, group: list[_Job]) -> bool:
         """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this counts."""
@@ -335,6 +393,10 @@ class SqliteDatabase:
                 job.answer.set_exception(job.error)
             else:
                 job.answer.set_result(job.result)
+
+
+def _taken_away(gone: str) -> str:
+    return f"{gone} was removed or replaced while it was in use: nothing is accepted any more"
 
 
 def _quick_check(connection: apsw.Connection) -> None:

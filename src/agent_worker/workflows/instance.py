@@ -293,8 +293,15 @@ async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, 
     if not root.is_there:
         return
     said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
-    if (await stage.database.read(workspace.get, id))["seq"] < said:
+    room = await stage.database.read(workspace.get, id)
+    if room["seq"] < said:
         await stage.database.write(workspace.begin_at, id, said)
+        if room["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
+            text = (
+                f"{room['workflow']}: the database knows its messages up to {room['seq']}, and its channel file up to "
+                f"{said}. What is missing can be read in {root.location(archive.CHANNEL)}"
+            )
+            await _tell_person(stage, room, "failure", f"{id}/{room['seq']}-{said}", text)
     for name, agent in members.items():
         talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
         if await stage.database.read(threads.last_seq, agent, id) < talked:
@@ -308,17 +315,16 @@ async def _tidy(stage: Stage, id: str, directory: Path) -> None:
     room = await stage.database.read(workspace.get, id)
     for kept in conflicts:
         text = f"a file was edited while we wrote it; the other version is {kept}"
-        await stage.database.write(
-            attention.ask,
-            "conflict",
-            project=room["project"],
-            workspace=id,
-            ref=kept,
-            text=text,
-            now=micros(stage.clock.now()),
-        )
+        await _tell_person(stage, room, "conflict", kept, text)
     await Documents(stage.database, stage.clock, room).file_pending()
     await minutes.file_pending(stage.database, stage.clock, id)
+
+
+async def _tell_person(stage: Stage, room: Row, sort: attention.Sort, ref: str, text: str) -> None:
+    now = micros(stage.clock.now())
+    await stage.database.write(
+        attention.ask, sort, project=room["project"], workspace=room["id"], ref=ref, text=text, now=now
+    )
 
 
 def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str]) -> None:

@@ -332,6 +332,12 @@ create table event (
   at bigint not null
 );
 
+create table progress (
+  id integer primary key,
+  commits bigint not null                   -- counted beside the database too: so that a lost log is noticed
+);
+insert into progress(id, commits) values (1, 0);
+
 create table accepted (
   key text primary key,                     -- chosen by the sender: the same key is accepted once
   ref text not null,
