@@ -17,6 +17,7 @@ PROMISES = {
         "D11": "a document is written only on the revision it was made from, by whichever engine",
         "D12": "a database that went back, or was taken away, is noticed, and nothing is accepted into the void",
         "D13": "what an agent is told about its calls is what happened, whenever the process is killed",
+        "D14": "a project's disk that takes nothing is told in a sentence everywhere, and passes without a restart",
     },
     "Order": {
         "O1": "one order in a workspace, the same for every reader",
@@ -56,6 +57,7 @@ PROMISES = {
         "R8": "clocks that jump cause neither storms nor silence",
         "R9": "a slot of a schedule fires once",
         "R10": "an upgrade that is killed leaves the old schema or the new one",
+        "R11": "a program that embeds us can be cancelled at any moment: it ends, and nothing of ours goes on",
     },
     "Limits": {
         "L1": "two who answer each other for ever are stopped",

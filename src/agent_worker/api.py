@@ -77,6 +77,7 @@ class Project:
     def __init__(self, engine: Engine, admitted: Admitted) -> None:
         self._engine = engine
         self._admitted = admitted
+        self._running: list[Instance] = []
         self.root = admitted.project.root
         self.problems: tuple[Problem, ...] = admitted.project.problems  #: what is wrong in its files, and where
 
@@ -92,6 +93,7 @@ class Project:
         definition = self._workflow(workflow)
         wanted = instance.Start(definition, tag=tag, params=params or {}, message=message)
         running = await instance.start(self._engine.stage, self._admitted, wanted)
+        self._running.append(running)
         return Team(running)
 
     async def send(self, to: str, text: str, *, key: str | None = None) -> Receipt:
@@ -105,6 +107,10 @@ class Project:
     def events(self) -> Subscription:
         """Everything that happens from now on, to be read with `async for`."""
         return self._engine.stage.bus.subscribe()
+
+    def _leave(self) -> None:
+        for running in self._running:
+            running.leave()
 
     def _workflow(self, name: str) -> WorkflowDefinition:
         project = self._admitted.project
@@ -130,4 +136,8 @@ async def open_project(
     async with open_engine(settings, clock=clock) as engine:
         admitted = await engine.stage.roster.admit(definitions)
         await engine.stage.supervisor.wake_all()
-        yield Project(engine, admitted)
+        project = Project(engine, admitted)
+        try:
+            yield project
+        finally:
+            project._leave()

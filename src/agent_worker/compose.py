@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,7 +39,7 @@ from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.clock import Clock, SystemClock, micros
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.errors import AgentWorkerError, BadInput
+from agent_worker.errors import BadInput, StorageFault
 from agent_worker.events import Bus
 from agent_worker.imports import soon
 from agent_worker.mirror import Mirror
@@ -203,12 +203,13 @@ def _close_libraries(registry: Registry) -> None:
 
 async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
     """Agents without a file, and what programs kept for them, end with the process that knew them."""
-    gone = await database.write(leaving.erase_quick, now=micros(clock.now()))
-    if gone:
-        await database.shed()
-    for me in gone:
-        owner = owner_of(me["name"], Path(me["root"]), me["name"])
-        await asyncio.to_thread(forget_sessions, programs, owner)
+    with suppress(StorageFault):  # then the next start does it
+        gone = await database.write(leaving.erase_quick, now=micros(clock.now()))
+        if gone:
+            await database.shed()
+        for me in gone:
+            owner = owner_of(me["name"], Path(me["root"]), me["name"])
+            await asyncio.to_thread(forget_sessions, programs, owner)
 
 
 @asynccontextmanager
@@ -219,52 +220,74 @@ async def open_engine(
     door: ToolDoor | None = None,
     redact: Redactor | None = None,
 ) -> AsyncIterator[Engine]:
-    """`door` is how coding programs reach our tools: without one there are none. `redact` knows more secrets."""
-    settings, clock, bus = settings or Settings(), clock or SystemClock(), Bus()
-    redact = redact or Redactor()
+    """`door` is how coding programs reach our tools: without one there are none. `redact` knows more secrets.
+
+    However it is left, also by a cancellation and by another one while it closes, everything it began is ended first.
+    """
+    closing = AsyncExitStack()
+    try:
+        engine = await _wired(settings or Settings(), clock or SystemClock(), door, redact or Redactor(), closing)
+        try:
+            yield engine
+        except BaseException:  # whoever leaves like this does not wait for steps: they are done again later
+            engine.stage.supervisor.grace = 0.0
+            raise
+    finally:
+        await _to_the_end(closing.aclose())
+
+
+async def _wired(
+    settings: Settings, clock: Clock, door: ToolDoor | None, redact: Redactor, closing: AsyncExitStack
+) -> Engine:
+    """What was opened last is closed first."""
+    bus = Bus()
     redact.register(secrets_in(os.environ))
-    async with AsyncExitStack() as held:
-        me = Holder(reach=settings.reached_by, database=f"sqlite:{settings.database}")
-        locks = ProjectLocks(me)
-        held.callback(locks.close)
-        if settings.database != ":memory:":
-            held.callback(os.close, await asyncio.to_thread(hold_database, Path(settings.database), me))
-        yield await held.enter_async_context(_opened(settings, clock, bus, redact, door, locks))
-
-
-@asynccontextmanager
-async def _opened(
-    settings: Settings, clock: Clock, bus: Bus, redact: Redactor, door: ToolDoor | None, locks: ProjectLocks
-) -> AsyncIterator[Engine]:
+    me = Holder(reach=settings.reached_by, database=f"sqlite:{settings.database}")
+    locks = ProjectLocks(me)
+    closing.callback(locks.close)
+    if settings.database != ":memory:":  # not in a thread: one that is cancelled would keep the lock
+        closing.callback(os.close, hold_database(Path(settings.database), me))
     database = await SqliteDatabase.open(settings.database, bus, redact=redact)
+    closing.push_async_callback(database.close)
     gate = Gate(settings.trust, clock)
     premises = Premises(door, settings.programs, os.environ, settings.approval)
     workshop = Workshop(
         clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate, premises, redact
     )
+    closing.push_async_callback(workshop.catalogue.close)
+    closing.push_async_callback(workshop.servers.close)
     registry, mirror = Registry(), Mirror(database, bus)
+    closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
+    closing.push_async_callback(mirror.close)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     pen = Pen(database, bus, clock, redact)
     supervisor = Supervisor(Floor(pen, registry, Limiter(clock, settings.chance), slots, space=settings.space))
+    closing.push_async_callback(_end_quick, database, clock, settings.programs)
+    closing.push_async_callback(supervisor.stop)
     roster = Roster(database, clock, registry, mirror, workshop.equip, locks)
     roster.ticker = Ticker(database, clock)
+    closing.push_async_callback(roster.ticker.close)
     await supervisor.start()
     await _end_quick(database, clock, settings.programs)
     chair = Chair(database, clock, bus)
+    closing.push_async_callback(chair.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
     stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment)
     stage = replace(stage, remotes=remotes, testbench=workshop.testbench, programs=settings.programs)
     stage = replace(stage, home=settings.trust, space=settings.space)
-    try:
-        yield Engine(stage, workshop)
-    finally:
-        await chair.close()
-        await roster.ticker.close()
-        await supervisor.stop()
-        with suppress(AgentWorkerError):  # then the next start does it
-            await _end_quick(database, clock, settings.programs)
-        await mirror.close()
-        await asyncio.to_thread(_close_libraries, registry)
-        await workshop.servers.close()
-        await workshop.catalogue.close()
-        await database.close()
+    closing.callback(bus.close)
+    return Engine(stage, workshop)
+
+
+async def _to_the_end(work: Coroutine[None, None, None]) -> None:
+    """However often we are cancelled meanwhile. The cancellation is obeyed afterwards."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not task.cancelled():
+        raise cancelled
+    task.result()

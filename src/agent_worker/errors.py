@@ -115,6 +115,14 @@ class Locked(NotNow):
     code = "locked"
 
 
+class Unwritable(AgentWorkerError):
+    code = "unwritable"
+
+
+class TooBusy(AgentWorkerError):
+    code = "too_busy"
+
+
 class BackendFailure(AgentWorkerError):
     """Raised by a backend, born classified. The loop decides what follows (agents/failure.py)."""
 

@@ -250,29 +250,37 @@ class Lagging(Exception):
 
 
 class Subscription:
-    """Every event from the moment it was made, as an async iterator. Raises Lagging when it was too slow."""
+    """Every event from the moment it was made, as an async iterator, to the end of the engine.
+
+    Raises Lagging when it was too slow.
+    """
 
     def __init__(self, bus: Bus, wanted: Callable[[Event], bool]) -> None:
         self._bus = bus
         self._wanted = wanted
-        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Event | type[Exception]] = asyncio.Queue()
 
     def offer(self, event: Event, *, room: int) -> bool:
         """False: it has fallen too far behind and gets nothing more."""
         if not self._wanted(event):
             return True
         behind = self._queue.qsize() >= room
-        self._queue.put_nowait(None if behind else event)
+        self._queue.put_nowait(Lagging if behind else event)
         return not behind
+
+    def end(self) -> None:
+        """There will be nothing more."""
+        self._queue.put_nowait(StopAsyncIteration)
 
     def __aiter__(self) -> Subscription:
         return self
 
     async def __anext__(self) -> Event:
         event = await self._queue.get()
-        if event is None:
-            raise Lagging
-        return event
+        if isinstance(event, Event):
+            return event
+        self._queue.put_nowait(event)  # it ends for whoever else reads it, and however often it is asked
+        raise event
 
     def close(self) -> None:
         self._bus.drop(self)
@@ -289,6 +297,21 @@ class Bus:
         self._room = room
         self._listeners: list[Callable[[Event], None]] = []
         self._subscribers: set[Subscription] = set()
+        self._waiting: list[Callable[[], None]] = []
+        self._closed = False
+
+    def when_closed(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """For who waits for an event that will not come then. The returned function ends that."""
+        self._waiting.append(tell)
+        return lambda: self._waiting.remove(tell) if tell in self._waiting else None
+
+    def close(self) -> None:
+        """Nothing more will happen."""
+        self._closed = True
+        for tell in tuple(self._waiting):
+            tell()
+        for subscription in tuple(self._subscribers):
+            subscription.end()
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` with every event from now on; the returned function ends that."""
@@ -298,6 +321,8 @@ class Bus:
     def subscribe(self, wanted: Callable[[Event], bool] = lambda _: True) -> Subscription:
         subscription = Subscription(self, wanted)
         self._subscribers.add(subscription)
+        if self._closed:
+            subscription.end()
         return subscription
 
     def drop(self, subscription: Subscription) -> None:

@@ -48,6 +48,7 @@ class Mirror:
         self._places: dict[Target, tuple[Root, str]] = {}  # where, and the file (or the folder of dated files)
         self._written: dict[Target, int] = {}
         self._behind: set[Target] = set()
+        self._failing: set[Target] = set()  # those of which it was said already
         self._lacking: dict[str, set[str]] = {}  # room that was looked through → resources without their file there
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -66,6 +67,7 @@ class Mirror:
     def forget(self, target: Target) -> None:
         self._places.pop(target, None)
         self._written.pop(target, None)
+        self._failing.discard(target)
         if target.agent is None and target.workspace:
             self._lacking.pop(target.workspace, None)
 
@@ -76,8 +78,12 @@ class Mirror:
                 await asyncio.to_thread(_strike, root, file, seqs)
 
     async def flush(self) -> None:
-        """Wait until the files hold all that was committed before."""
-        await self._idle.wait()
+        """Wait until the files hold all that was committed before, or nobody writes them any more."""
+        idle = asyncio.create_task(self._idle.wait())
+        try:
+            await asyncio.wait({idle, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
 
     async def close(self) -> None:
         await self.flush()
@@ -111,8 +117,11 @@ class Mirror:
                 try:
                     async with self._writing:
                         await self._catch_up(target)
+                    self._failing.discard(target)
                 except Exception:  # boundary: the record is safe; the file follows at the next event, and others now
-                    log.exception("could not write the log of %s", target)
+                    if target not in self._failing:  # a full disk would be told at each event
+                        log.exception("could not write the log of %s", target)
+                    self._failing.add(target)
                     self._written.pop(target, None)  # some of it may have arrived: look again
                     self._lacking.pop(target.workspace or "", None)
             self._idle.set()

@@ -165,7 +165,9 @@ class Loop:
             await self._write(endings.suspend, job)
         except BackendFailure as failure:
             await self._failed(job, worker, failure)
-        except Exception as error:  # boundary: whatever else a backend raises is its crash, not ours
+        except (Exception, asyncio.CancelledError) as error:  # boundary: whatever else it raises is its crash, not ours
+            if _is_cancelled(error):
+                raise
             await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
 
     async def _steps(self, job: Assignment, worker: Worker, turn: Turn, hands: RunHands, seen: int) -> None:
@@ -296,6 +298,12 @@ class Loop:
         finally:
             alarm.cancel()
             arrival.cancel()
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Does somebody want us to end? A backend or a tool may also raise this without anybody's having asked for it."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
 
 
 async def _tools(job: Assignment, worker: Worker) -> dict[str, Tool]:

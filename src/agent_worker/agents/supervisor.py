@@ -32,6 +32,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 NOT_NOW_WAIT = 1.0  # seconds
+PARTING = 10.0  # seconds
 
 
 Working = RunHands | Guest
@@ -40,12 +41,14 @@ Working = RunHands | Guest
 class Supervisor:
     def __init__(self, floor: Floor, *, owner: str | None = None) -> None:
         self.owner = owner or new_id("h")
+        self.grace = PARTING  #: seconds that steps have to end when we stop
         self._floor = floor
         self._loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
         self._guests: dict[str, Guest] = {}  # by run
         self._leaving: set[str] = set()  # agents whose loop shall end and not begin anew
+        self._interrupted: set[str] = set()  # agents whose run was ended by a person: their loop goes on
         self._unlisten: Callable[[], None] = lambda: None
         self._stopping = False
 
@@ -67,7 +70,11 @@ class Supervisor:
         elif agent not in self._tasks:
             task = asyncio.create_task(self._keep(agent), name=f"loop {agent}")
             self._tasks[agent] = task
-            task.add_done_callback(lambda _: self._tasks.pop(agent, None))
+            task.add_done_callback(lambda _: self._forget(agent))
+
+    def _forget(self, agent: str) -> None:
+        self._tasks.pop(agent, None)
+        self._interrupted.discard(agent)
 
     def hands(self, run: str) -> Working | None:
         """The hands of a run that is under way here."""
@@ -86,8 +93,9 @@ class Supervisor:
         hands = self.hands(run)
         return hands.seat if hands else None
 
-    async def stop(self, *, grace: float = 10.0) -> None:
+    async def stop(self, *, grace: float | None = None) -> None:
         """Let steps end, put the rest back, leave nothing running."""
+        grace = self.grace if grace is None else grace
         self._stopping = True
         self._unlisten()
         self._unlisten = lambda: None
@@ -96,9 +104,7 @@ class Supervisor:
         tasks = [*self._tasks.values(), *self._others]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await _ended(late)
 
     async def dismiss(self, agent: str) -> None:
         """End one agent's loop, between two steps if it can be had soon."""
@@ -144,7 +150,8 @@ class Supervisor:
     def _interrupt(self, agent: str, run: str) -> None:
         """A person ended this run: unlike anything else, that does not wait for the step."""
         loop = self._loops.get(agent)
-        if loop and loop.run == run:
+        if loop and loop.run == run and agent not in self._interrupted:
+            self._interrupted.add(agent)
             self._tasks[agent].cancel()
 
     async def _wake_members(self, room: str) -> None:
@@ -169,7 +176,7 @@ class Supervisor:
                 return
             except asyncio.CancelledError:
                 await asyncio.shield(self._abandon(loop, "idle", "stopped"))
-                if self._stopping:
+                if not self._goes_on(agent):
                     raise
             except Fenced:
                 return  # another host runs it now
@@ -185,6 +192,15 @@ class Supervisor:
                     return
             finally:
                 self._loops.pop(agent, None)
+
+    def _goes_on(self, agent: str) -> bool:
+        """Was it only its run that was cancelled, by us? A cancellation that came from anybody else is obeyed."""
+        task = asyncio.current_task()
+        assert task is not None
+        if agent in self._interrupted:
+            self._interrupted.discard(agent)
+            task.uncancel()
+        return not task.cancelling() and not self._stopping
 
     async def _recovers(self, loop: Loop, crashes: list[float], error: Exception) -> bool:
         reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
@@ -210,6 +226,16 @@ class Supervisor:
                 if self._stopping:
                     raise
                 await self._floor.clock.sleep(NOT_NOW_WAIT)
+
+
+async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancelled, and gone. A tool of somebody else's may hold on to its run: then it is left behind."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _, stubborn = await asyncio.wait(tasks, timeout=PARTING)
+        for task in stubborn:
+            log.error("%s does not end", task.get_name())
 
 
 def _with_work(tx: Transaction) -> list[Row]:

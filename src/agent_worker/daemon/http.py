@@ -12,7 +12,6 @@ import logging
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -22,11 +21,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from agent_worker.errors import AgentWorkerError, BadInput
+from agent_worker.errors import AgentWorkerError, BadInput, TooBusy
 from agent_worker.ids import new_id
 from agent_worker.service.office import Office
 from agent_worker.service.operation import Operation
 from agent_worker.service.stream import Happening, Stream
+from agent_worker.storage.disk import disk_explained
 
 STREAMS = 64  #: that are followed at once
 PING = 15.0  #: seconds of silence after which a stream shows that it is alive
@@ -47,6 +47,8 @@ STATUS = {
     "too_many": 429,
     "backend_failure": 502,
     "storage_fault": 507,
+    "unwritable": 507,
+    "too_busy": 503,
     "error": 500,
 }
 
@@ -191,10 +193,12 @@ def explained(endpoint: Endpoint) -> Endpoint:
 
     async def answer(request: Request) -> Response:
         try:
-            return await endpoint(request)
+            with disk_explained():
+                return await endpoint(request)
         except AgentWorkerError as error:
             redact = request.app.state.redact
-            return failure(status_of(error), error.code, redact(error.message), redact(error.hint))
+            headers = {"Retry-After": "1"} if isinstance(error, TooBusy) else None
+            return failure(status_of(error), error.code, redact(error.message), redact(error.hint), headers=headers)
         except Exception:  # boundary
             id = new_id("e")
             log.exception("%s %s failed: %s", request.method, request.scope["path"], id)
@@ -278,8 +282,7 @@ class EventResponse(Response):
         finally:
             if following is not None:
                 following.cancel()
-                with suppress(asyncio.CancelledError):
-                    await following
+                await asyncio.wait({following})  # not `await following`: its cancellation is not ours
 
 
 async def _send(send: Send, body: bytes) -> None:

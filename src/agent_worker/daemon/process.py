@@ -189,8 +189,9 @@ class _Daemon:
             self._withdraw()
             making.cancel()
             watching.cancel()
-        with suppress(asyncio.CancelledError):  # stopped before it was made
-            await self._end(await making)
+        await asyncio.wait({making})
+        if not making.cancelled():  # else it was stopped before it was made
+            await self._end(making.result())
 
     def stop(self) -> None:
         if self._identity.stopping.is_set():

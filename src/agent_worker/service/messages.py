@@ -11,7 +11,7 @@ from agent_worker import routing, threads
 from agent_worker.address import Address, canonical, parse_address
 from agent_worker.agents.roster import Admitted
 from agent_worker.clock import micros
-from agent_worker.errors import BadInput, DefinitionError, NotFound
+from agent_worker.errors import BadInput, DefinitionError, NotFound, NotRunning
 from agent_worker.events import Ended, Event
 from agent_worker.mentions import find_mentions
 from agent_worker.routing import Receipt, Speech
@@ -165,13 +165,19 @@ async def put_question(stage: Stage, admitted: Admitted, agent: str, text: str) 
             if asked and asked[0] in ended and not answer.done():
                 answer.set_result(ended[asked[0]])
 
-    unlisten = stage.bus.listen(hear)
+    def close() -> None:
+        if not answer.done():
+            answer.set_exception(NotRunning("it was closed before there was an answer", hint="open it again, and ask"))
+
+    unlisten, unwait = stage.bus.listen(hear), stage.bus.when_closed(close)
     try:
         receipt = await deliver(stage, admitted, agent, text)
         asked.append(receipt.id)
         return ended[receipt.id] if receipt.id in ended else await answer
     finally:
         unlisten()
+        unwait()
+        answer.cancel()
 
 
 async def read_channel(stage: Stage, admitted: Admitted, at: str, *, since: int = 0, limit: int = 100) -> list[Message]:

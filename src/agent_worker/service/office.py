@@ -270,6 +270,8 @@ class Office:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for running in self._instances.values():
+            running.leave()
 
 
 def workflow_source(text: str) -> Remote:

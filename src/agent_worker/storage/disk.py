@@ -13,6 +13,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from agent_worker.errors import TooBusy, Unwritable
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_MORE = {errno.EMFILE, errno.ENFILE}
+
 _locks = tuple(threading.RLock() for _ in range(64))
 
 
@@ -49,3 +55,29 @@ def sync(descriptor: int) -> None:
             if error.errno not in {errno.ENOTSUP, errno.EINVAL}:
                 raise
     os.fsync(descriptor)
+
+
+@contextmanager
+def disk_explained() -> Iterator[None]:
+    """For those who speak with people and models: what a disk refused, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        if (told := trouble_of(error)) is None:
+            raise
+        raise told from error
+
+
+def trouble_of(error: OSError) -> Unwritable | TooBusy | None:
+    """What to tell of a disk that did not take what was written. None: it is not the disk, so it may be our mistake."""
+    named = isinstance(error.filename, str) and error.filename.startswith("/")  # else a name of ours that says nothing
+    where = f" ({error.filename})" if named else ""
+    if error.errno in _FULL:
+        return Unwritable(f"the disk is full: nothing was written{where}", hint="free some space and try again")
+    if error.errno in _CLOSED:
+        return Unwritable(f"this may not be written{where}: {error.strerror}", hint="look at its owner and its disk")
+    if error.errno == errno.EIO:
+        return Unwritable(f"the disk failed: nothing was written{where}", hint="agent-worker doctor")
+    if error.errno in _NO_MORE:
+        return TooBusy("too many files are open: nothing was written", hint="try again in a moment")
+    return None

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -103,7 +104,11 @@ class SqliteDatabase:
         thread = threading.Thread(target=database._write_for_life, args=(ready,), name="writer", daemon=True)
         database._thread = thread
         thread.start()
-        await ready
+        try:
+            await ready
+        except asyncio.CancelledError:
+            database._close_later()
+            raise
         return database
 
     _thread: threading.Thread
@@ -148,14 +153,18 @@ class SqliteDatabase:
     async def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        for connection in tuple(self._working):
-            connection.interrupt()
-        self._jobs.put(None)
+        self._close_later()
         await asyncio.to_thread(self._thread.join)
         self._readers.shutdown()
         for connection in self._reading:
             connection.close()
+
+    def _close_later(self) -> None:
+        """The writer ends after what it has been given."""
+        self._closed = True
+        for connection in tuple(self._working):
+            connection.interrupt()
+        self._jobs.put(None)
 
     def _enqueue(self, change: Callable[[SqliteTransaction], T]) -> asyncio.Future[T]:
         if self._closed:
@@ -212,9 +221,8 @@ class SqliteDatabase:
         try:
             connection = self._open_writer()
         except BaseException as error:
-            self._loop.call_soon_threadsafe(ready.set_exception, error)
-            return
-        self._loop.call_soon_threadsafe(ready.set_result, None)
+            return self._tell(_settle, ready, error)
+        self._tell(_settle, ready, None)
         transaction = SqliteTransaction(connection, self.redact)
         while (job := self._next_job(connection)) is not None:
             group = [job]
@@ -228,7 +236,7 @@ class SqliteDatabase:
                     break
                 group.append(following)
             self._commit(transaction, group)
-            self._loop.call_soon_threadsafe(self._answer, group)
+            self._tell(self._answer, group)
         connection.close()
         if self._mark:
             self._mark.close()
@@ -252,6 +260,10 @@ class SqliteDatabase:
                 self._behind = True
             except apsw.Error as error:
                 self._judge(error)
+
+    def _tell(self, what: Callable[..., None], *about: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(what, *about)
 
     def _open_writer(self) -> apsw.Connection:
         if self._mark:
@@ -397,6 +409,11 @@ class SqliteDatabase:
 
 def _taken_away(gone: str) -> str:
     return f"{gone} was removed or replaced while it was in use: nothing is accepted any more"
+
+
+def _settle(ready: asyncio.Future[None], error: BaseException | None) -> None:
+    if not ready.done():  # nobody waits for it any more
+        ready.set_exception(error) if error else ready.set_result(None)
 
 
 def _quick_check(connection: apsw.Connection) -> None:

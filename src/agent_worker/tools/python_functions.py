@@ -104,7 +104,7 @@ def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
                 return _answer(await _called(function, arguments))
         except AgentWorkerError:
             raise
-        except (Exception, SystemExit) as error:  # not our code: anything may come out of it
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # not our code: anything may come
             if limit.expired():
                 raise Refused(f"{function.__name__} did not finish within {LIMIT:.0f} s") from None
             raise Refused(f"{function.__name__} failed: {_described(error)}") from None

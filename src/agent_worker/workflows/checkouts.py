@@ -54,6 +54,12 @@ class Checkouts:
         while self._offering:
             await asyncio.wait(set(self._offering))
 
+    def leave(self) -> None:
+        """Nothing more is offered; the copies stay."""
+        self._unlisten()
+        for task in self._offering:
+            task.cancel()
+
     async def close(self, *, remove: bool) -> None:
         await self.settle()
         self._unlisten()

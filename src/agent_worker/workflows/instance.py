@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,12 @@ from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
 from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
-from agent_worker.errors import Refused
+from agent_worker.errors import Refused, StorageFault
 from agent_worker.events import Bus
 from agent_worker.failpoints import failpoint
 from agent_worker.mirror import HISTORY, Mirror, Target, last_seq
 from agent_worker.storage.database import Database, Row, Transaction
+from agent_worker.storage.disk import trouble_of
 from agent_worker.storage.files import Root
 from agent_worker.storage.space import Space
 from agent_worker.trust.gate import Gate
@@ -109,6 +110,14 @@ class Instance:
         await self.stage.database.write(_cancel_all, self.id, reason, now=micros(self.stage.clock.now()))
         return await self._wind_up(reason)
 
+    def leave(self) -> None:
+        """Its host ends before it does: nothing of it goes on here. It is opened again later."""
+        self.watch.close()
+        if self.alarm:
+            self.alarm.cancel()
+        if self.checkouts:
+            self.checkouts.leave()
+
     async def _wind_up(self, reason: str) -> Summary:
         await minutes.file_pending(self.stage.database, self.stage.clock, self.id)
         summary = await self.stage.database.read(summarise, self.id, self.started_at, reason)
@@ -155,9 +164,9 @@ async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
     for setup in (power for power in powers if power.kind == "setup"):
         check = partial(stage.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
-    async with _undone_on_failure(stage, workspace.close_room, now=micros(stage.clock.now())) as opened:
-        instance = await _open(stage, admitted, wanted, values, opened)
-    await _kick_off(instance, wanted.workflow, values, wanted.message)
+    async with _undone_on_failure(stage, workspace.close_room, now=micros(stage.clock.now())) as opening:
+        instance = await _open(stage, admitted, wanted, values, opening)
+        await _kick_off(instance, wanted.workflow, values, wanted.message)
     return instance
 
 
@@ -165,35 +174,46 @@ async def reopen(stage: Stage, admitted: Admitted, workflow: WorkflowDefinition,
     """Go on with an instance whose host died: set-up and kickoff are not done again."""
     wanted = Start(workflow, tag=room["tag"], file=room["file"], ends=room["ends"])
     values = json.loads(room["given"])
-    async with _undone_on_failure(stage, workspace.leave) as opened:
-        instance = await _open(stage, admitted, wanted, values, opened)
-    await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
+    async with _undone_on_failure(stage, workspace.leave) as opening:
+        instance = await _open(stage, admitted, wanted, values, opening)
+        await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
     return instance
 
 
+@dataclass(slots=True)
+class _Opening:
+    """How far it came."""
+
+    rooms: list[str] = field(default_factory=list)
+    instance: Instance | None = None
+
+
 @asynccontextmanager
-async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int) -> AsyncIterator[list[str]]:
+async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int) -> AsyncIterator[_Opening]:
     """A workspace that was opened and could not be made ready is not left open: nobody would ever work in it."""
-    opened: list[str] = []
+    opening = _Opening()
     try:
-        yield opened
+        yield opening
     except BaseException as error:
-        for id in opened:
+        if opening.instance:
+            opening.instance.leave()
+        with suppress(StorageFault):  # then it is left open, and whoever starts it next goes on with it
+            await stage.database.write(_undo_rooms, opening, undo, **how)
+        for id in opening.rooms:
             stage.registry.detach(id)
-            await stage.database.write(undo, id, **how)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and trouble_of(error) is None:
             raise Refused(f"{error.filename or 'the workspace'} cannot be used: {error.strerror or error}") from error
         raise
 
 
 async def _open(
-    stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str], opened: list[str]
+    stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str], opening: _Opening
 ) -> Instance:
     """Files in order, everybody seated, and only then is anybody let in: nothing is tidied under those who work."""
     room = replace(_room(admitted, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
     room = replace(room, given=json.dumps(values))
     async with stage.opening:
-        instance = await _prepare(stage, admitted, wanted.workflow, room, values, opened)
+        instance = opening.instance = await _prepare(stage, admitted, wanted.workflow, room, values, opening)
         await stage.database.write(workspace.let_in, instance.id)
     await stage.supervisor.wake_all()  # what was queued before everybody was seated
     return instance
@@ -205,15 +225,14 @@ async def _prepare(
     workflow: WorkflowDefinition,
     room: Room,
     values: Mapping[str, str],
-    opened: list[str],
+    opening: _Opening,
 ) -> Instance:
     directory = Path(room.directory) if room.directory else None
     known = await stage.database.read(workspace.kept, room)
     used_before = directory if known is None and not room.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
         await asyncio.to_thread(archive.set_aside, used_before, now=stage.clock.now())
-    id = await stage.database.write(workspace.open_room, room, now=micros(stage.clock.now()))
-    opened.append(id)
+    id = await stage.database.write(_open_room, room, opening, now=micros(stage.clock.now()))
     failpoint("attach")
     if used_before:
         await stage.database.write(archive.forget_old, now=micros(stage.clock.now()))
@@ -379,6 +398,18 @@ def _named_owner(workflow: WorkflowDefinition, settings: WorkspaceSettings) -> s
 
 
 # --- transactions -------------------------------------------------------------------------------------
+
+
+def _open_room(tx: Transaction, room: Room, opening: _Opening, *, now: int) -> str:
+    id = workspace.open_room(tx, room, now=now)
+    opening.rooms.append(id)  # here: it is stored even if whoever asked for it does not wait for the answer
+    return id
+
+
+def _undo_rooms(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:
+    """After everything that was written before: only now is it sure what was opened."""
+    for id in opening.rooms:
+        undo(tx, id, **how)
 
 
 def _begin(tx: Transaction, room: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:

@@ -10,6 +10,7 @@ import asyncio
 from agent_worker import instructions
 from agent_worker.clock import Clock
 from agent_worker.decisions.ending import cancel_all
+from agent_worker.errors import NotRunning
 from agent_worker.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
 from agent_worker.storage.database import Database, Transaction
 from agent_worker.workspaces import proposals, workspace
@@ -27,15 +28,22 @@ class QuietWatch:
         self._moment = moment
         self._stirred = asyncio.Event()  # something happened here
         self._turned = asyncio.Event()  # and it may have been the last there was to do
+        self._over = False
         self._unlisten = bus.listen(self._hear)
 
     def close(self) -> None:
+        """Whoever waits here waits no longer."""
         self._unlisten()
         self._unlisten = lambda: None  # ended by itself and stopped at the same moment, it is closed twice
+        self._over = True
+        self._stirred.set()
+        self._turned.set()
 
     async def quiet(self) -> str:
         """Wait for it. Empty, or why there is work left that will not go on by itself."""
         while True:
+            if self._over:
+                raise NotRunning("it was closed before it was quiet")
             self._stirred.clear()
             self._turned.clear()
             work, held_by = await self._database.read(_look, self._room)
