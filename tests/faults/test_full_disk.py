@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -137,3 +138,36 @@ def _talk_while_it_fills(scene: Scene, disk: SmallDisk, fill: int) -> list[dict[
         if "refused" in said:
             refused.append(said)
     return refused
+
+
+@pytest.mark.skipif(not can_mount(), reason="no tmpfs in a user namespace on this machine")
+@pytest.mark.parametrize(("how", "sentence"), [("full", "the disk is full"), ("closed", "Read-only file system")])
+def test_D14_a_project_disk_that_takes_nothing_is_a_sentence_everywhere(
+    tmp_path: Path, how: str, sentence: str
+) -> None:
+    script = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" -m tests.faults.full_project "$1" "$3"'
+    ran = subprocess.run(
+        [*UNSHARE, "sh", "-c", script, "sh", str(tmp_path), sys.executable, how],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    seen = json.loads(ran.stdout)
+    refused = {name for name, each in seen["during"].items() if each["status"] != 200}
+    for name in refused:
+        said = seen["during"][name]
+        assert said["status"] == 507, (name, said)
+        assert sentence in said["said"]
+        assert said["hint"]
+        report.count(f"D14 writes refused on a {how} disk")
+    assert {"memory_set", "memory_release", "todo_put", "todo_tick", "soul_edit", "agent_create"} <= refused
+    assert not refused & {"send", "ask", "memory_revert"}  # these need nothing of that disk
+    assert all(sentence in said for said in seen["tools"])  # the model is told too
+    assert not seen["changed"], "half-written"
+    assert not seen["left"]
+    later = {name for name, each in seen["after"].items() if each["status"] != 200}
+    assert later <= {"doc_write", "workflow_start"}  # done already, the first time
+    assert not any(sentence in said for said in seen["later"])
+    assert "Traceback" not in ran.stderr or ran.stderr.count("could not write the log") <= 4

@@ -26,6 +26,7 @@ from agent_worker.limits import Reached
 from agent_worker.redaction import Passage, Redactor
 from agent_worker.steps import Place
 from agent_worker.storage.database import Database, Transaction
+from agent_worker.storage.disk import disk_explained
 from agent_worker.tools.tool import Call, Desk, Question, Result, Seat, Tool, ToolSpec
 
 log = logging.getLogger(__name__)
@@ -154,7 +155,8 @@ class RunHands:
             if tool.stored:
                 result = await self._pen.database.write(self._perform, place, call, tool, arguments)
                 return _or_suspend(result)
-            return await self._reach_out(place, call, tool, arguments)
+            with disk_explained():
+                return await self._reach_out(place, call, tool, arguments)
         except (Fenced, StorageFault, Suspended):
             raise
         except AgentWorkerError as error:

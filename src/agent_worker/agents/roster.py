@@ -32,6 +32,7 @@ from agent_worker.ids import new_id
 from agent_worker.limits import Limits
 from agent_worker.mirror import CONVERSATIONS, Mirror, Target, last_seq, last_talk
 from agent_worker.storage.database import Database, Transaction
+from agent_worker.storage.disk import trouble_of
 from agent_worker.storage.engine_lock import ProjectLocks
 from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
@@ -282,6 +283,8 @@ def trouble_with(name: str, error: Exception) -> AgentWorkerError:
     """What a person is told when an agent cannot be made ready. One that we did not expect is logged, with a number."""
     if isinstance(error, AgentWorkerError):
         return error
+    if isinstance(error, OSError) and (told := trouble_of(error)):
+        return told
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return Refused(f"{where}{error.strerror or error}", hint="agent-worker doctor")

@@ -106,3 +106,11 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        from agent_worker.cli.output import complain
+        from agent_worker.storage.disk import trouble_of
+
+        if (told := trouble_of(error)) is None:
+            raise
+        complain(told)
+        sys.exit(2)

@@ -80,7 +80,11 @@ def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[st
                 continue
             text = file.read_text("utf-8").replace("backend: mock\n", settings)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
+            try:
+                target.write_text(text, "utf-8")
+            except OSError:  # half of it would be taken for all of it the next time
+                target.unlink(missing_ok=True)
+                raise
             written.append(name)
     return written, kept
 

@@ -151,7 +151,7 @@ class Index:
     def _open(self) -> tuple[apsw.Connection, Tables]:
         if self.path is not None:
             for attempt in (_open_sound, _open_empty):
-                with suppress(*BROKEN, apsw.SQLError, _Unusable):
+                with suppress(*BROKEN, apsw.SQLError, OSError, _Unusable):
                     return attempt(self.path)
         self.path = None
         return _create(":memory:")

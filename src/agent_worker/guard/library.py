@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from agent_worker.clock import from_micros
-from agent_worker.errors import NotFound
+from agent_worker.errors import AgentWorkerError, NotFound
 from agent_worker.guard.index import Index, Source, file_stamp
 from agent_worker.guard.meaning import Embedding, Meaning, load_embedding
 from agent_worker.guard.recall import Found, Place, recall
@@ -104,9 +104,13 @@ class Library:
             return self._rooms
 
     def _place(self) -> Path | None:
+        """None: nowhere, so in memory. That is also where it is when the disk does not take it."""
         if self._home is None or not self._home.is_there:
             return None
-        self._home.make_dirs(".index")
+        try:
+            self._home.make_dirs(".index")
+        except (AgentWorkerError, OSError):
+            return None
         return self._home.location(INDEX)
 
     def _sources(self) -> Iterator[Source]:

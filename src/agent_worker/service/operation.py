@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 
 from agent_worker.errors import BadInput
 from agent_worker.service.stream import Stream
+from agent_worker.storage.disk import disk_explained
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 _MARK = "operation"
@@ -53,12 +54,14 @@ class Operation:
     async def call(self, office: object, given: dict[str, Any]) -> Any:
         """Plain data, ready for JSON."""
         assert self.result is not None
-        value = await self.function(office, **self.check(given))
+        with disk_explained():
+            value = await self.function(office, **self.check(given))
         return self.result.dump_python(value, mode="json")
 
     async def stream(self, office: object, given: dict[str, Any]) -> Stream:
         assert self.result is None
-        begun: Stream = await self.function(office, **self.check(given))
+        with disk_explained():
+            begun: Stream = await self.function(office, **self.check(given))
         return begun
 
     def _takes(self) -> list[str]:
