@@ -171,6 +171,7 @@ ATTACKS = {
         "Y21": "settings that point out of the project",
         "Y22": "changing a file that an approved command runs",
         "Y23": "a command that can run any file, after an agent has worked there",
+        "Y24": "raising a limit in a file",
     },
     "By files (F)": {
         "F1": "paths that lead out",

@@ -17,7 +17,7 @@ from agent_worker.agents.hands import Pen
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loop import Floor, Slots
 from agent_worker.agents.registry import MoreTools, Registry
-from agent_worker.agents.roster import Equipment, Roster
+from agent_worker.agents.roster import Equipment, Held, Roster
 from agent_worker.agents.schedule import Ticker
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.backend import Backend, Model
@@ -39,6 +39,8 @@ from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.clock import Clock, SystemClock, micros
 from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.project import Project
+from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.errors import BadInput, StorageFault
 from agent_worker.events import Bus
 from agent_worker.imports import soon
@@ -53,6 +55,7 @@ from agent_worker.storage.sqlite import SqliteDatabase
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.toolbox import Approved, tools_of
+from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of_agent
 from agent_worker.workflows.instance import Stage
@@ -104,6 +107,12 @@ class Workshop:
         learner = self._learner(definition) if has_home else None
         backend = self._guarded(definition, root, cwd, who or definition.name, partial(again, "program", "settings"))
         return Equipment(backend, tools, learner, self._more_tools(definition, root, partial(again, "mcp")))
+
+    def held_back(self, project: Project, workflow: WorkflowDefinition | None) -> Held:
+        """Limits above their default wait for the user."""
+        allowances = tuple(allowances_of(project, workflow))
+        self.gate.settle(project.root, allowances)
+        return self.gate.held_back(project.root, allowances)
 
     def _require_again(self, definition: AgentDefinition, root: Path, who: str, *kinds: str) -> None:
         """What was approved may have been changed since, by an agent too."""
@@ -264,7 +273,7 @@ async def _wired(
     supervisor = Supervisor(Floor(pen, registry, Limiter(clock, settings.chance), slots, space=settings.space))
     closing.push_async_callback(_end_quick, database, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
-    roster = Roster(database, clock, registry, mirror, workshop.equip, locks)
+    roster = Roster(database, clock, registry, mirror, workshop, locks)
     roster.ticker = Ticker(database, clock)
     closing.push_async_callback(roster.ticker.close)
     await supervisor.start()

@@ -180,15 +180,13 @@ def test_Y23_what_can_run_any_file_is_asked_again_once_an_agent_who_writes_has_w
     write(daemon, "Makefile", "all:\n\ttrue\n")
     write(daemon, ".agents/carl.yaml", WRITES)
     workflow(daemon, "make")
-    with pytest.raises(Untrusted, match="make.*this can run any file of the project"):
+    with pytest.raises(Untrusted, match=r"make.*this can run any file of the project"):
         run(daemon)
     run(daemon, trust=True)
     ask(daemon, "bob")  # who may change nothing
     run(daemon)
     assert ask(daemon, "carl") == "done"
-    with pytest.raises(
-        Untrusted, match="since you approved it, carl has worked here and may have changed what it runs"
-    ):
+    with pytest.raises(Untrusted, match="since you approved it, carl has worked here and may"):
         run(daemon)
     (wish,) = daemon.do("GET", "/trust", workflow="w")
     assert "carl has worked here" in wish["why"]

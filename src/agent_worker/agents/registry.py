@@ -80,6 +80,12 @@ class Registry:
         for key in [key for key in self._workers if key[1] == workspace]:
             del self._workers[key]
 
+    def change(self, project: str, change: Callable[[Worker], Worker]) -> None:
+        """Everyone of this project, wherever they work."""
+        self._workers = {
+            key: change(worker) if worker.project == project else worker for key, worker in self._workers.items()
+        }
+
     def has(self, agent: str, definition: AgentDefinition) -> bool:
         """Is it here already, with just this definition, and nothing was wrong with it?"""
         known = self._workers.get((agent, None))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from types import MappingProxyType
+from typing import Protocol
 
 from agent_worker import identities, threads
 from agent_worker.address import canonical
@@ -36,10 +38,15 @@ from agent_worker.storage.disk import trouble_of
 from agent_worker.storage.engine_lock import ProjectLocks
 from agent_worker.storage.files import Root
 from agent_worker.tools.tool import Tool
+from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 
 log = logging.getLogger(__name__)
 
 RESTORED = 1000  # lines of a conversation that a new database takes from its files; older ones are only searched
+
+
+#: Limits that a file raised and nobody has approved: whose and which, and the number that holds instead.
+Held = Mapping[tuple[str, str], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +59,14 @@ class Equipment:
     more_tools: MoreTools | None = None
 
 
-class Equip(Protocol):
-    def __call__(
+class Outfitter(Protocol):
+    """Says what an agent may have. Both block."""
+
+    def equip(
         self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = ""
     ) -> Equipment: ...
+
+    def held_back(self, project: Project, workflow: WorkflowDefinition | None) -> Held: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,7 @@ class Roster:
         clock: Clock,
         registry: Registry,
         mirror: Mirror,
-        equip: Equip,
+        outfitter: Outfitter,
         locks: ProjectLocks,
     ) -> None:
         self._locks = locks
@@ -90,7 +101,7 @@ class Roster:
         self._clock = clock
         self._registry = registry
         self._mirror = mirror
-        self._equip = equip
+        self._outfitter = outfitter
         self.ticker: Ticker | None = None
 
     async def admit(
@@ -104,25 +115,28 @@ class Roster:
         await asyncio.to_thread(self._locks.take, project.root)
         admitted = await self._database.write(_enrol_all, project, quick or {}, now=micros(self._clock.now()))
         self._registry.keep_project(admitted.id, project)
+        held = await asyncio.to_thread(self._outfitter.held_back, project, None)
         for name, definition in admitted.quick.items():
-            if not self._registry.knows(admitted.agents[name]):
-                self._registry.add(await self._fitted(admitted, admitted.agents[name], definition, has_home=False))
+            id = admitted.agents[name]
+            if not self._registry.knows(id):
+                self._registry.add(await self._fitted(admitted, id, definition, held, has_home=False))
         unscheduled = []
         for name, definition in project.agents.items():
             if not again and self._registry.has(admitted.agents[name], definition):
                 continue  # its backend, with script or session, goes on
-            worker = await self._renewed(admitted, admitted.agents[name], definition)
+            worker = await self._renewed(admitted, admitted.agents[name], definition, held)
             self._registry.add(worker)
             if not worker.definition.schedule:
                 unscheduled.append(schedule.id_of(admitted.id, worker.agent))
         if unscheduled:  # at once: a commit for each of a thousand takes seconds
             await self._database.write(_clear_all, unscheduled)
+        self._share_limit(admitted.id, _holds(of_project(project), held))
         await self._keep_workflow_schedules(admitted)
         return self._as_it_works(admitted)
 
-    async def _renewed(self, admitted: Admitted, agent: str, definition: AgentDefinition) -> Worker:
+    async def _renewed(self, admitted: Admitted, agent: str, definition: AgentDefinition, held: Held) -> Worker:
         """The agent by this definition; by the last good one if that cannot be used, with what is wrong."""
-        worker = await self._fitted(admitted, agent, definition)
+        worker = await self._fitted(admitted, agent, definition, held)
         try:
             if worker.is_fit:
                 await self._watch(worker)
@@ -149,6 +163,12 @@ class Roster:
         in_use = {name: worker.definition for name, worker in workers.items()}
         return replace(admitted, project=replace(project, agents=in_use, problems=(*project.problems, *wrong)))
 
+    def _share_limit(self, project: str, usd_per_day: float | None) -> None:
+        """What a project may spend is written in its own file, and holds for everyone, also where they work now."""
+        self._registry.change(
+            project, lambda worker: replace(worker, limits=replace(worker.limits, usd_per_project_day=usd_per_day))
+        )
+
     async def seat(
         self,
         admitted: Admitted,
@@ -160,17 +180,17 @@ class Roster:
     ) -> dict[str, str]:
         """Attach the members of a workflow to its workspace, some with a checkout of their own. Name → id."""
         seated: dict[str, str] = {}
+        held = await asyncio.to_thread(self._outfitter.held_back, admitted.project, workflow)
         for name, member in workflow.agents.items():
             if isinstance(member, RefMember):
-                worker = await self._as_member(admitted, member, workflow, checkouts.get(name))
+                worker = await self._as_member(admitted, member, workflow, held, checkouts.get(name))
             else:
                 agent = await self._database.write(
                     identities.enrol, project=admitted.id, name=name, kind="inline", home=room
                 )
                 definition = member.as_agent(name)
-                place_of = checkouts.get(name)
-                who = f"{name}@{workflow.name}"
-                worker = await self._fitted(admitted, agent, definition, workflow, place_of, has_home=False, who=who)
+                who, copy = f"{name}@{workflow.name}", checkouts.get(name)
+                worker = await self._fitted(admitted, agent, definition, held, workflow, copy, has_home=False, who=who)
             self._registry.add(replace(worker, name=name, place=place, note=notes.get(name, "")), workspace=room)
             seated[name] = worker.agent
             if member.schedule:
@@ -178,21 +198,22 @@ class Roster:
         return seated
 
     async def _as_member(
-        self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition, checkout: Path | None
+        self, admitted: Admitted, member: RefMember, workflow: WorkflowDefinition, held: Held, checkout: Path | None
     ) -> Worker:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(admitted.agents[admitted.named(member.ref)])
         definition = member.applied_to(own.definition)
         if member.backend or member.model or checkout:
-            return await self._fitted(admitted, own.agent, definition, workflow, checkout)
+            return await self._fitted(admitted, own.agent, definition, held, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
-        return replace(own, definition=definition, limits=limits_of(definition, admitted.project, workflow))
+        return replace(own, definition=definition, limits=limits_of(definition, admitted.project, workflow, held))
 
     async def _fitted(
         self,
         admitted: Admitted,
         agent: str,
         definition: AgentDefinition,
+        held: Held,
         workflow: WorkflowDefinition | None = None,
         checkout: Path | None = None,
         *,
@@ -207,7 +228,7 @@ class Roster:
             project=admitted.id,
             definition=definition,
             backend=Unfit(BadInput("it is not equipped yet")),
-            limits=limits_of(definition, project, workflow),
+            limits=limits_of(definition, project, workflow, held),
             cwd=(checkout or project.root) / definition.cwd,
             own_copy=checkout is not None,
             credential=credential_of(definition),
@@ -216,7 +237,7 @@ class Roster:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
             worker = replace(worker, home=home, library=Library(home, definition.name))
             equipment = await asyncio.to_thread(
-                self._equip, definition, project.root, worker.cwd, has_home=has_home, who=who
+                self._outfitter.equip, definition, project.root, worker.cwd, has_home=has_home, who=who
             )
         except Untrusted as error:  # nothing is wrong with it: it waits for a person
             return replace(worker, backend=Unfit(error))
@@ -298,28 +319,34 @@ def _unfit(worker: Worker, why: AgentWorkerError) -> Worker:
     return replace(worker, backend=Unfit(why), tools=(), more_tools=None, learner=None, trouble=trouble, is_fit=False)
 
 
-def limits_of(agent: AgentDefinition, project: Project, workflow: WorkflowDefinition | None = None) -> Limits:
-    """The defaults, with what the three files say on top."""
-    limits = Limits()
+def limits_of(
+    agent: AgentDefinition,
+    project: Project,
+    workflow: WorkflowDefinition | None = None,
+    held: Held = MappingProxyType({}),
+) -> Limits:
+    """The defaults, with what the three files say on top, where that is not held back."""
     limits = replace(
-        limits,
-        usd_per_agent_day=_chosen(agent.limits.usd_per_day, limits.usd_per_agent_day),
-        usd_per_project_day=_chosen(project.definition.limits.usd_per_day, limits.usd_per_project_day),
+        Limits(),
+        usd_per_agent_day=_holds(of_agent(agent), held),
+        usd_per_project_day=_holds(of_project(project), held),
     )
     if workflow is None:
         return limits
-    turns = _chosen(workflow.limits.turns, limits.runs_per_root)
+    holds = {(each.of, each.name): _holds(each, held) for each in of_workflow(workflow)}
+    turns = holds[workflow.name, "turns"]
     return replace(
         limits,
         runs_per_root=None if turns is None else int(turns),
-        usd_per_root=_chosen(workflow.limits.usd, limits.usd_per_root),
+        usd_per_root=holds[workflow.name, "usd"],
+        usd_per_agent_day=holds.get((f"{agent.name}@{workflow.name}", "usd_per_day"), limits.usd_per_agent_day),
     )
 
 
-def _chosen(written: float | Literal["off"] | None, default: float | None) -> float | None:
-    if written == "off":
-        return None
-    return default if written is None else written
+def _holds(allowance: Allowance, held: Held) -> float | None:
+    """None: it is off."""
+    value = held.get((allowance.of, allowance.name), allowance.value)
+    return None if math.isinf(value) else value
 
 
 def credential_of(definition: AgentDefinition) -> str:

@@ -32,6 +32,8 @@ def validate(path: str, as_json: bool) -> None:
             click.echo(clean(str(problem)), err=True)
         if not problems:
             click.echo(f"{paint('ok', 'green')}: {counted}")
+        for note in () if is_remote(path) else _limits_that_wait(Path(path)):
+            click.echo(clean(note))
     sys.exit(2 if problems else 0)
 
 
@@ -49,6 +51,28 @@ def _check(path: Path) -> tuple[list[Problem], str]:
             problems += error.problems
     agents, workflows = len(project.agents), len(project.workflows)
     return problems, f"{_count(agents, 'agent')} and {_count(workflows, 'workflow')} in {project.root}"
+
+
+def _limits_that_wait(path: Path) -> list[str]:
+    """Of a file that is right and yet does not hold as it is written."""
+    from agent_worker.clock import SystemClock
+    from agent_worker.daemon.discovery import home_directory
+    from agent_worker.definitions.project import find_project, load_project
+    from agent_worker.storage.files import Root
+    from agent_worker.trust.allowances import allowances_of
+    from agent_worker.trust.store import TrustStore
+
+    if not path.exists():
+        return []
+    project, home = load_project(find_project(path)), home_directory()
+    store = TrustStore(Root.private(home) if home.is_dir() else None, project.root, clock=SystemClock())
+    held = store.held_back(allowances_of(project))
+    return [
+        f"{each.of} may use {each.told(each.value)} once you approve it (agent-worker trust); until then"
+        f" {each.told(held[each.of, each.name])}"
+        for each in allowances_of(project)
+        if (each.of, each.name) in held
+    ]
 
 
 def _check_elsewhere(source: str) -> tuple[list[Problem], str]:

@@ -13,7 +13,7 @@ from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import workflows
 from agent_worker.cli.output import as_json_option, clean, tell_json
 from agent_worker.definitions.remote import is_remote
-from agent_worker.errors import Untrusted
+from agent_worker.errors import AgentWorkerError, Untrusted
 
 T = TypeVar("T")
 SHOWN = 200  #: lines of one thing
@@ -35,9 +35,25 @@ def with_leave(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
         wishes = call("GET", "/trust", workflow=named(workflow), project=here())
         click.echo("This project would do what you have not approved:", err=True)
         confirm(wishes)
-        digests = [wish["digest"] for wish in wishes]
-        call("POST", "/trust", workflow=named(workflow), project=here(), digests=digests)
+        _approve(named(workflow), wishes)
         yield from work()
+
+
+def offer_limits(workflow: str) -> None:
+    """Limits that wait forbid nothing: they are offered where nothing else has to be asked, and told otherwise."""
+    try:
+        wishes = call("GET", "/trust", workflow=named(workflow), project=here())
+    except AgentWorkerError:
+        return  # whoever runs it is told
+    if not wishes or any(wish["kind"] != "limits" for wish in wishes):
+        return
+    click.echo("These limits are written in files and wait for your approval; lower ones hold until then:", err=True)
+    for wish in wishes:
+        click.echo(f"  {clean(wish['what'])}", err=True)
+    if not can_ask():
+        click.echo(f"  to approve them: agent-worker trust {workflow}", err=True)
+    elif click.confirm("\nAllow it?", err=True):
+        _approve(named(workflow), wishes)
 
 
 @click.command()
@@ -46,24 +62,23 @@ def with_leave(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
 @as_json_option
 def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
     """What this project, or WORKFLOW, would do that you have not approved: shown, and approved if you say yes."""
-    where: dict[str, Any] = {"project": here()} | ({"workflow": named(workflow)} if workflow else {})
-    wishes = call("GET", "/trust", **where)
-    if wishes and (yes or (can_ask() and not as_json)):
-        if not yes:
-            confirm(wishes)
-        call("POST", "/trust", **where, digests=[wish["digest"] for wish in wishes])
+    which = named(workflow) if workflow else None
+    wishes = call("GET", "/trust", project=here(), workflow=which)
+    if wishes and not yes and not as_json:
+        if not can_ask():
+            tell_wishes(wishes)
+            command = " ".join(["agent-worker trust", *([workflow] if workflow else []), "--yes"])
+            raise Untrusted("this waits for your approval, and nobody can be asked here", hint=command)
+        confirm(wishes)
+    if wishes and (yes or not as_json):
+        _approve(which, wishes)
     if as_json:
         return tell_json(wishes)
-    if not wishes:
-        click.echo("nothing waits for your approval")
-    elif yes or can_ask():
-        click.echo(f"approved: {len(wishes)}")
-    else:
-        tell_wishes(wishes)
-        raise Untrusted(
-            "nobody can be asked here",
-            hint=" ".join(["agent-worker trust", *([workflow] if workflow else []), "--yes"]),
-        )
+    click.echo(f"approved: {len(wishes)}" if wishes else "nothing waits for your approval")
+
+
+def _approve(workflow: str | None, wishes: Sequence[dict[str, Any]]) -> None:
+    call("POST", "/trust", workflow=workflow, project=here(), digests=[wish["digest"] for wish in wishes])
 
 
 def can_ask() -> bool:

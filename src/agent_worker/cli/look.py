@@ -75,11 +75,19 @@ def _named(target: str) -> dict[str, str]:
 
 
 def _limits(found: list[dict[str, Any]]) -> None:
-    """Those of which something is used."""
-    rows = [(each["of"], each["what"], _amount(each, "used"), _amount(each, "limit")) for each in found if each["used"]]
+    """Those of which something is used, and those that a file would raise."""
+    rows = [
+        (each["of"], each["what"], _amount(each, "used"), _amount(each, "limit"))
+        for each in found
+        if each["used"] or each["waits"]
+    ]
     if rows:
         click.echo()
         tell_table(("limits", "", "used", "of"), rows)
+    for each in found:
+        if each["waits"]:
+            said = f"{clean(each['of'])}: a file says {clean(each['waits'])}: agent-worker trust"
+            click.echo(f"  {paint('!', 'yellow')} {said}")
 
 
 def _amount(allowance: dict[str, Any], which: str) -> str:

@@ -12,7 +12,7 @@ import click
 
 from agent_worker.cli.call import Event, call, here, part, stream
 from agent_worker.cli.complete import instances, workflows
-from agent_worker.cli.leave import named, with_leave
+from agent_worker.cli.leave import named, offer_limits, with_leave
 from agent_worker.cli.live import LiveView, decision_lines, summary_line
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
 from agent_worker.cli.params import read_params
@@ -51,6 +51,8 @@ def run(
     message, given = _split(rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
     outcome: dict[str, Any] = {}
+    if not trust:
+        offer_limits(workflow)
     with LiveView(verbose=verbose) as view:
         for event in with_leave(workflow, partial(_followed, wanted)):
             record = json.loads(event.data)
@@ -97,6 +99,8 @@ def start(
     workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
+    if not trust:
+        offer_limits(workflow)
     (running,) = with_leave(workflow, lambda: iter([call("POST", "/workflows", **wanted)]))
     if as_json:
         return tell_json(running)

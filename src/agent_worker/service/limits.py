@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_worker.agents.roster import Admitted
@@ -10,6 +11,7 @@ from agent_worker.limits import Account, Limits, day_of, spent
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.storage.database import Transaction
+from agent_worker.trust.allowances import THE_PROJECT, allowances_of
 from agent_worker.workspaces import workspace
 
 LATELY = 100  # pieces of work that ended last: what they descend from is still of interest
@@ -22,6 +24,7 @@ class Allowance:
     unit: Literal["USD", "runs"]
     used: float
     limit: float | None  #: None: there is none
+    waits: str = ""  #: what a file says instead, which holds once it is approved
 
 
 @operation("GET", "/limits")
@@ -29,7 +32,24 @@ async def limits_list(office: Office, project: str | None = None) -> list[Allowa
     """What a project, its agents and its running workflows may spend, and have spent."""
     admitted = await office.project(project)
     own = {name: office.stage.registry.worker(id).limits for name, id in admitted.agents.items()}
-    return await office.stage.database.read(_allowances, office, admitted, own, now=office.now())
+    waiting = await asyncio.to_thread(_waiting, office, admitted)
+    found = await office.stage.database.read(_allowances, office, admitted, own, now=office.now())
+    return [replace(each, waits=waiting.get((_whose(each), each.unit), "")) for each in found]
+
+
+def _waiting(office: Office, admitted: Admitted) -> dict[tuple[str, str], str]:
+    """What files say of whom, in USD or runs, that is not approved."""
+    project = admitted.project
+    held = office.stage.gate.held_back(project.root, allowances_of(project))
+    return {
+        (each.of, "runs" if each.name == "turns" else "USD"): f"{each.told(each.value)}, once you approve it"
+        for each in allowances_of(project)
+        if (each.of, each.name) in held
+    }
+
+
+def _whose(allowance: Allowance) -> str:
+    return THE_PROJECT if allowance.of == "project" else allowance.of.removeprefix("@").partition(":")[0]
 
 
 def _allowances(

@@ -13,13 +13,14 @@ from agent_worker.trust.powers import Power, powers_of
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Something that can execute or receive a secret, and waits for a yes."""
+    """Something that can execute, receive a secret or cost more, and waits for a yes."""
 
     what: str
     shown: str  #: all of it, or the difference to what was approved before
     digest: str
     changed: bool
     why: str = ""  #: an earlier approval does not hold any more
+    kind: str = ""  #: `limits` forbid nothing while they wait: lower ones hold
 
 
 @operation("GET", "/trust")
@@ -49,7 +50,10 @@ async def approve(
 async def wishes(office: Office, admitted: Admitted, found: Found | None) -> list[Wish]:
     powers = await asyncio.to_thread(_powers, admitted, found)
     waiting = await asyncio.to_thread(office.stage.gate.unapproved, admitted.project.root, powers)
-    return [Wish(one.power.what, one.shown(), one.power.digest, one.before is not None, one.why) for one in waiting]
+    return [
+        Wish(one.power.what, one.shown(), one.power.digest, one.before is not None, one.why, one.power.kind)
+        for one in waiting
+    ]
 
 
 async def approve_all(office: Office, admitted: Admitted, found: Found | None, digests: list[str] | None) -> int:

@@ -6,13 +6,14 @@ Synchronous: call it in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent_worker.clock import Clock
 from agent_worker.definitions.workflow import SetupStep
 from agent_worker.errors import Untrusted
 from agent_worker.storage.files import Root
+from agent_worker.trust.allowances import Allowance
 from agent_worker.trust.powers import Power, changed_files
 from agent_worker.trust.shown import one_line
 from agent_worker.trust.store import TrustStore, Unapproved
@@ -49,6 +50,15 @@ class Gate:
         """An agent who may change files of the project has worked, or goes on working, there."""
         if not self.is_open:
             self._store(root).worked(agent)
+
+    def settle(self, root: Path, allowances: Iterable[Allowance]) -> None:
+        """Files were read: limits that are lower now than they were are what holds from now on."""
+        if not self.is_open:
+            self._store(root).settle(allowances)
+
+    def held_back(self, root: Path, allowances: Iterable[Allowance]) -> Mapping[tuple[str, str], float]:
+        """Limits that files raised and nobody has approved: whose and which, and the number that holds instead."""
+        return {} if self.is_open else self._store(root).held_back(allowances)
 
     def still_approved(self, root: Path, power: Power, step: SetupStep) -> None:
         """Right before this step of a set-up runs: what it runs is still what was approved when set-up began."""

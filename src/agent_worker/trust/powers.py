@@ -22,12 +22,24 @@ from agent_worker.definitions.agent import AgentDefinition, McpServer, Provider,
 from agent_worker.definitions.project import Project
 from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
+from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
 from agent_worker.trust.reach import Reach, reach_of_program, reach_of_shell
 from agent_worker.trust.shown import in_ascii, one_line, revealed
 
 Kind = Literal[
-    "source", "setup", "variables", "environment", "endpoint", "mcp", "python", "shell", "skills", "program", "settings"
+    "source",
+    "limits",
+    "setup",
+    "variables",
+    "environment",
+    "endpoint",
+    "mcp",
+    "python",
+    "shell",
+    "skills",
+    "program",
+    "settings",
 ]
 
 #: What the programs read from a project by themselves and obey: hooks, servers, addresses, permissions, plugins.
@@ -67,6 +79,7 @@ class Power:
     digest: str
     files: tuple[tuple[str, str], ...] = field(default=(), repr=False)  #: path and digest of each that is covered
     any_file: bool = False  #: it can run files of the project that are not covered
+    allowance: Allowance | None = None  #: a limit above its default, which forbids nothing while it waits
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -87,6 +100,7 @@ def powers_of(
     if workflow is None:
         for agent in project.agents.values():
             found += powers_of_agent(agent, project.root)
+    found += _raised([of_project(project)])
     for each in project.workflows.values() if workflow is None else (workflow,):
         found += _of_workflow(each, project)
     return tuple(dict.fromkeys(found))
@@ -94,10 +108,19 @@ def powers_of(
 
 def powers_of_agent(agent: AgentDefinition, root: Path, *, who: str = "") -> tuple[Power, ...]:
     """`who` is for an inline agent, which has no name of its own in the project."""
-    return tuple(_of_agent(agent, who or agent.name, root))
+    return (*_of_agent(agent, who or agent.name, root), *_raised([of_agent(agent, who)]))
+
+
+def _raised(allowances: Iterable[Allowance]) -> Iterator[Power]:
+    for each in allowances:
+        if each.is_raised:
+            what = f"{each.of} may use {each.told(each.value)} instead of {each.told(each.default)}"
+            digest = digest_of("limits", each.of, each.name, each.told(each.value))
+            yield Power("limits", each.of, each.name, revealed(what), what, digest, allowance=each)
 
 
 def _of_workflow(workflow: WorkflowDefinition, project: Project) -> Iterator[Power]:
+    yield from _raised(of_workflow(workflow))
     if workflow.setup:
         yield _setup(workflow, project.root)
     if workflow.env:
@@ -105,10 +128,11 @@ def _of_workflow(workflow: WorkflowDefinition, project: Project) -> Iterator[Pow
         yield _power("variables", workflow.name, "env", f"{workflow.name} puts {names} into prompts", names)
     for name, member in workflow.agents.items():
         if not isinstance(member, RefMember):
-            who = f"{name}@{workflow.name}"
-            yield from powers_of_agent(member.as_agent(name), project.root, who=who)
+            yield from _of_agent(member.as_agent(name), f"{name}@{workflow.name}", project.root)
         elif (known := canonical(member.ref, project.agents)) is not None:
-            yield from powers_of_agent(member.applied_to(project.agents[known]), project.root)
+            agent = project.agents[known]
+            yield from _of_agent(member.applied_to(agent), agent.name, project.root)
+            yield from _raised([of_agent(agent)])
 
 
 def _source(workflow: WorkflowDefinition, fetched: Fetched) -> Power:

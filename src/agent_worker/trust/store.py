@@ -19,6 +19,7 @@ from agent_worker.clock import Clock
 from agent_worker.errors import NotFound, Refused, Untrusted
 from agent_worker.storage.files import Root
 from agent_worker.storage.swap import Conflict, content_hash
+from agent_worker.trust.allowances import Allowance, settled
 from agent_worker.trust.powers import Power
 from agent_worker.trust.shown import difference, masked, revealed
 
@@ -29,7 +30,7 @@ LISTED = 20  #: powers in an error
 
 _TRIES = 10
 _SHORT = 16  # characters of a digest that are kept to say which file it was
-_FIELDS = ("approved", "texts", "files", "open", "worked")
+_FIELDS = ("approved", "texts", "files", "open", "worked", "limits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class NotApproved(Untrusted):
             lines.append(f"  … and {len(waiting) - LISTED} more")
         super().__init__(
             "this project would do what you have not approved:\n" + "\n".join(lines),
-            hint="to look at it and approve it: agent-worker trust; in a script: run … --trust",
+            hint="to look at it and approve it: agent-worker trust (where nobody can be asked: --trust)",
         )
         self.waiting = waiting
 
@@ -81,22 +82,43 @@ class _Approvals:
     files: dict[str, str] = field(default_factory=dict)  # key of a power → the files that this covered, as JSON
     open: dict[str, str] = field(default_factory=dict)  # digest of what can run any file → whose own runs do not count
     worked: dict[str, str] = field(default_factory=dict)  # such a digest → who has worked there since
+    limits: dict[str, str] = field(default_factory=dict)  # whose and which → the number that holds
 
     @classmethod
     def read(cls, record: Any) -> Self:
         return cls(*(_strings(record, name) for name in _FIELDS))
 
     def written(self) -> dict[str, Any]:
-        values = (self.when, self.texts, self.files, self.open, self.worked)
+        values = (self.when, self.texts, self.files, self.open, self.worked, self.limits)
         return dict(zip(_FIELDS, values, strict=True))
 
     def look(self, power: Power) -> Unapproved | None:
         """None when it is approved, and nobody has worked there since who could make it something else."""
+        if power.allowance is not None:
+            holds = self.holds(power.allowance) == power.allowance.value
+            return None if holds else Unapproved(power, None)
         worked = self.worked.get(power.digest, "")
         if power.digest in self.when and not worked:
             return None
         before = self.texts.get(_key(power))
         return Unapproved(power, before, worked, () if worked else self._changed(power))
+
+    def holds(self, allowance: Allowance) -> float:
+        try:
+            held = float(self.limits[_limit(allowance)])
+        except (KeyError, ValueError):
+            held = None
+        return settled(allowance, held)
+
+    def settle(self, allowances: Iterable[Allowance]) -> bool:
+        """What is lower than before holds from now on, and what is gone is forgotten. Did that change anything?"""
+        before = dict(self.limits)
+        for each in allowances:
+            if each.written is None:
+                self.limits.pop(_limit(each), None)
+            elif (holds := self.holds(each)) == each.value:
+                self.limits[_limit(each)] = repr(holds)
+        return self.limits != before
 
     def _changed(self, power: Power) -> tuple[str, ...]:
         try:
@@ -107,6 +129,9 @@ class _Approvals:
         return tuple(path for path in sorted({*old, *new}) if old.get(path) != new.get(path))
 
     def approve(self, power: Power, now: str) -> None:
+        if power.allowance is not None:
+            self.limits[_limit(power.allowance)] = repr(power.allowance.value)
+            return
         self.when[power.digest] = now
         self.texts[_key(power)] = _kept(power)
         self.files[_key(power)] = json.dumps({path: digest[:_SHORT] for path, digest in power.files})
@@ -144,8 +169,8 @@ class TrustStore:
         return tuple(waiting for power in powers if (waiting := approvals.look(power)))
 
     def require(self, powers: Iterable[Power]) -> None:
-        """Raises NotApproved unless every one is approved."""
-        if waiting := self.unapproved(powers):
+        """Raises NotApproved unless every one is approved that does something. A limit that waits stays lower."""
+        if waiting := self.unapproved(power for power in powers if power.allowance is None):
             raise NotApproved(waiting)
 
     def approve(self, powers: Iterable[Power]) -> None:
@@ -181,6 +206,17 @@ class TrustStore:
         else:
             self._told[agent] = stamp
 
+    def settle(self, allowances: Iterable[Allowance]) -> None:
+        """These are what files say now: what is lower than before holds, and raising it again needs a yes."""
+        wanted = tuple(allowances)
+        if self._all()[0].get(self._project, _Approvals()).settle(wanted):
+            self._change(lambda record: record.settle(wanted))
+
+    def held_back(self, allowances: Iterable[Allowance]) -> dict[tuple[str, str], float]:
+        """Those limits that wait for a yes, each with the number that holds until then."""
+        approvals = self._all()[0].get(self._project, _Approvals())
+        return {(each.of, each.name): holds for each in allowances if (holds := approvals.holds(each)) != each.value}
+
     def _stamp(self) -> tuple[int, int, int] | None:
         """Changes with the file that approvals are kept in."""
         try:
@@ -189,7 +225,7 @@ class TrustStore:
             status = None
         return status and (status.st_ino, status.st_mtime_ns, status.st_size)
 
-    def _change(self, change: Callable[[_Approvals], None]) -> None:
+    def _change(self, change: Callable[[_Approvals], object]) -> None:
         for _ in range(_TRIES):
             everything, expected = self._all()
             approvals = everything.pop(self._project, _Approvals())
@@ -251,6 +287,10 @@ def _rendered(everything: dict[str, _Approvals]) -> str:
 
 def _key(power: Power) -> str:
     return json.dumps(power.key)
+
+
+def _limit(allowance: Allowance) -> str:
+    return json.dumps([allowance.of, allowance.name])
 
 
 def _text(power: Power) -> str:

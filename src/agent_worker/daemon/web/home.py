@@ -261,11 +261,12 @@ def _consent(wishes: Sequence[Wish]) -> Html | None:
     if not wishes:
         return None
     shown = join([h("h3", wish.what), h("pre", wish.shown)] for wish in wishes)
+    needed = any(wish.kind != "limits" for wish in wishes)
     return h(
         "fieldset",
         h("legend", "It would do this, and you have not approved it yet"),
         shown,
-        h("label", h("input", type="checkbox", name="trust", required=True), "I approve this", class_="check"),
+        h("label", h("input", type="checkbox", name="trust", required=needed), "I approve this", class_="check"),
     )
 
 
