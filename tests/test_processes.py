@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from agent_worker.errors import BadInput, NotFound
-from agent_worker.processes.census import MARK, kill_orphans
+from agent_worker.processes.census import kill_orphans
 from agent_worker.processes.child import Completed, run_command, start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
@@ -86,7 +86,7 @@ async def test_B3_no_secret_of_ours_is_in_the_childs_environment(
     names = {line.partition("=")[0] for line in done.output.splitlines()}
     assert names <= {
         *("HOME", "LANG", "LANGUAGE", "LOGNAME", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TERM", "TMPDIR"),
-        *("TZ", "USER", "PATH", "PWD", "DECLARED", MARK, *(name for name in names if name.startswith("LC_"))),
+        *("TZ", "USER", "PATH", "PWD", "DECLARED", *(name for name in names if name.startswith("LC_"))),
     }
 
 
@@ -212,11 +212,25 @@ async def test_B10_a_left_behind_process_without_mark_is_found_in_its_session(tm
     assert not is_running(pid)
 
 
-async def test_B10_one_that_escaped_with_our_pipe_in_its_hand_does_not_keep_us_waiting(tmp_path: Path) -> None:
-    script = "echo out; (env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' &); until test -s pid; do :; done"
+ESCAPES = {
+    "a cleared environment and a new session": "(env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' &)",
+    "setsid that forks": "env -i setsid -f sh -c 'echo $$ > pid; exec sleep 1000'",
+    "nohup": "(env -i nohup setsid sh -c 'echo $$ > pid; exec sleep 1000' >/dev/null 2>&1 &)",
+    "two forks, as daemons do": 'env -i python3 -c "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\n'
+    "if os.fork(): os._exit(0)\nos.chdir('/')\n"
+    "open('{folder}/pid', 'w').write(str(os.getpid()))\ntime.sleep(1000)\"",
+    "another name": "env -i setsid -f bash -c 'echo $$ > pid; exec -a kworker/0:1 sleep 1000'",
+    "a chain of sessions": "env -i setsid -f setsid -f setsid -f sh -c 'echo $$ > pid; exec sleep 1000'",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the mark is in the environment")
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES.keys())
+async def test_B10_B15_nothing_outlives_its_command_however_it_left(tmp_path: Path, escape: str) -> None:
+    script = f"echo out; {escape.replace('{folder}', str(tmp_path))}; until test -s pid; do sleep 0.01; done"
     assert await shell(script, tmp_path) == Completed(0, "out\n", 0, False)
     (pid,) = pids_in(tmp_path / "pid")
-    os.kill(pid, signal.SIGKILL)  # the known limit: only a sandbox holds such a one
+    assert not is_running(pid)
 
 
 async def test_B10_a_grandchild_without_session_and_mark_is_found_while_its_parent_lives(tmp_path: Path) -> None:
@@ -286,7 +300,8 @@ from agent_worker.processes.child import start
 from agent_worker.processes.environment import safe_environment
 
 async def main():
-    script = "echo $$ > child; setsid sh -c 'echo $$ > grandchild; exec sleep 1000' & exec sleep 1000"
+    escape = "env -i setsid -f sh -c 'echo $$ > grandchild; exec sleep 1000'"
+    script = f"echo $$ > child; {escape}; exec sleep 1000"
     async with start(["/bin/sh", "-c", script], cwd=Path(sys.argv[1]), env=safe_environment()):
         await asyncio.Event().wait()
 
@@ -296,9 +311,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 @pytest.mark.parametrize("system", [os.defpath, "/nowhere"], ids=["setpriv", "without setpriv"])
-async def test_R5_a_parent_killed_outright_leaves_no_child_and_the_next_start_ends_grandchildren(
-    tmp_path: Path, system: str
-) -> None:
+async def test_R5_B16_a_parent_killed_outright_leaves_no_child_and_no_grandchild(tmp_path: Path, system: str) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), system]) as parent:  # noqa: ASYNC220
         await until(lambda: bool(pids_in(tmp_path / "child") and pids_in(tmp_path / "grandchild")))
         (child,), (grandchild,) = pids_in(tmp_path / "child"), pids_in(tmp_path / "grandchild")
@@ -306,9 +319,53 @@ async def test_R5_a_parent_killed_outright_leaves_no_child_and_the_next_start_en
         assert is_running(grandchild)  # whose parent lives is no orphan
         parent.kill()
     await until(lambda: not is_running(child))
+    await until(lambda: not is_running(grandchild))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+async def test_R5_B16_what_is_left_when_the_sweeper_died_too_ends_with_the_next_start(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), os.defpath]) as parent:  # noqa: ASYNC220
+        await until(lambda: bool(pids_in(tmp_path / "grandchild")))
+        (grandchild,) = pids_in(tmp_path / "grandchild")
+        (sweeper,) = [
+            each for each in psutil.Process(parent.pid).children() if "agent-worker-sweeper" in each.cmdline()
+        ]
+        sweeper.kill()
+        parent.kill()
     assert is_running(grandchild)
     assert kill_orphans() >= 1
     await until(lambda: not is_running(grandchild))
+
+
+ADOPTING = """
+import asyncio, os, sys
+from pathlib import Path
+from agent_worker.processes.census import adopt_orphans
+from agent_worker.processes.child import run_command
+from agent_worker.processes.environment import safe_environment
+
+async def main():
+    adopt_orphans()
+    here = Path(sys.argv[1])
+    escape = "env -i prlimit --rttime=unlimited setsid -f sh -c 'echo $$ > pid; exec sleep 1000'"
+    script = f"{escape}; (true &); until test -s pid; do sleep 0.01; done"
+    await run_command(script, cwd=here, env=safe_environment(), timeout=20)
+    (here / "ended").touch()
+    sys.stdin.read()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has adopters")
+async def test_B15_a_daemon_ends_also_what_took_off_its_mark_and_keeps_no_dead(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ADOPTING, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as parent:  # noqa: ASYNC220
+        await until(lambda: (tmp_path / "ended").exists())
+        (pid,) = pids_in(tmp_path / "pid")
+        assert not is_running(pid)
+        left = [child.cmdline() for child in psutil.Process(parent.pid).children()]
+        assert [line[3] for line in left] == ["agent-worker-sweeper"]
 
 
 async def test_the_orphan_sweep_spares_the_children_of_the_living(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ import pytest
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import SystemClock, TestClock
 from agent_worker.errors import AgentWorkerError, Permanent, Refused, Transient
-from agent_worker.processes.census import MARK
 from agent_worker.tools.mcp_server import SHOWN, Program, Remote, Server, Times
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.tool import Tool
@@ -234,7 +233,6 @@ async def test_B3_a_program_sees_what_its_definition_names_and_nothing_else(
         seen = json.loads(await make(tools["environment"]))
     assert "canary" not in seen.values()
     assert seen["DECLARED"] == "yes"
-    assert MARK in seen
 
 
 async def test_a_crash_is_told_and_the_next_call_finds_the_server_again(tmp_path: Path) -> None:

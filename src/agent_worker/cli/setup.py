@@ -117,7 +117,7 @@ def doctor(fix: bool, as_json: bool) -> None:
         _project(),
         *_engine(),
         _keys(),
-        _sandbox(),
+        *_sandbox(),
         _git(),
         *_programs(),
     ]
@@ -245,13 +245,20 @@ def _keys() -> Check:
     return "keys", True, "none: mock agents work without", ""
 
 
-def _sandbox() -> Check:
+def _sandbox() -> list[Check]:
+    """Whether there is one, and which limits it can hold on this machine."""
     if sys.platform == "linux" and shutil.which("bwrap") is None:
-        return "sandbox", False, "bubblewrap is missing: the bash tool is off", "apt-get install bubblewrap"
-    from agent_worker.tools.task import why_bash_is_off
+        return [("sandbox", False, "bubblewrap is missing: the bash tool is off", "apt-get install bubblewrap")]
+    from agent_worker.tools.sandbox import NoSandbox, find_sandbox, limits_that_hold
 
-    why = why_bash_is_off(unsafe=False)
-    return "sandbox", why is None, why or "bash runs sandboxed", "allow user namespaces, or mark bash as unsafe: true"
+    match find_sandbox():
+        case NoSandbox(reason):
+            cure = "allow user namespaces, or mark bash as unsafe: true"
+            return [("sandbox", False, f"bash is off: {reason}", cure)]
+        case sandbox:
+            cure = "run agent-worker as a user who is not root"
+            limits = [(f"sandbox, {each.name}", each.held, each.told, cure) for each in limits_that_hold(sandbox)]
+            return [("sandbox", True, "bash runs sandboxed", ""), *limits]
 
 
 def _git() -> Check:

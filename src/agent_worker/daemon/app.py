@@ -35,7 +35,7 @@ from agent_worker.daemon.process import Identity
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.errors import BadInput
 from agent_worker.imports import taking_turns
-from agent_worker.processes.census import kill_orphans
+from agent_worker.processes.census import adopt_orphans, kill_orphans
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.keeping import DiskWatch, look_at_database
 from agent_worker.service.office import Office
@@ -94,6 +94,7 @@ async def make_app(identity: Identity) -> App:
 @asynccontextmanager
 async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
     async with everything:
+        adopt_orphans()
         threading.Thread(target=_sweep, name="sweep", daemon=True).start()  # nobody waits for it, also not at the end
         yield
 

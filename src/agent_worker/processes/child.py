@@ -75,7 +75,8 @@ async def start(
     `subprocess.PIPE` to read it apart, and `stdin` to talk to the child while it runs.
     """
     mark = census.new_mark()
-    child = Child(spawn(argv, cwd=cwd, env={**env, census.MARK: mark}, stdin=stdin, stderr=stderr), mark)
+    child = Child(spawn(argv, cwd=cwd, env=env, mark=mark, stdin=stdin, stderr=stderr), mark)
+    census.held.add(child.pid)
     try:
         await child.attach()
         yield child
@@ -84,6 +85,8 @@ async def start(
             await child.kill_tree()
         finally:
             child.detach()
+            census.held.discard(child.pid)
+            await asyncio.to_thread(census.end_strays)
 
 
 class Child:
@@ -93,7 +96,7 @@ class Child:
     stderr: asyncio.StreamReader  #: only when asked for
     stdin: asyncio.StreamWriter  #: only when asked for
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], mark: int) -> None:
         self.pid = process.pid
         self.exited = asyncio.Event()  #: it ended; what it started may still run
         self._process = process

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.processes import census
+from agent_worker.processes.sweeper import be_swept_after
 
 # The death signal is set between fork and exec, by a program that then becomes the child. Not by a preexec_fn: that
 # would fork the whole daemon (20 ms of standstill at 500 MB) and run Python between its threads' locks. util-linux has
@@ -40,17 +42,18 @@ except OSError as error:
 
 
 def spawn(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes | int | None, stderr: int
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], mark: int, stdin: bytes | int | None, stderr: int
 ) -> subprocess.Popen[bytes]:
     if not cwd.is_dir():
         raise NotFound(f"there is no directory {cwd} to run {argv[0]} in")
     program = _program(argv[0], cwd=cwd, path=env.get("PATH", os.defpath))
-    with _input(stdin) as source:
+    be_swept_after()
+    with _input(stdin) as source, census.marking(mark) as marked:
         try:
             return subprocess.Popen(
                 [*_launcher(), program, *argv[1:]],
                 cwd=cwd,
-                env=env,
+                env={**env, **marked},
                 stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

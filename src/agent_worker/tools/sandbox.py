@@ -25,6 +25,7 @@ from agent_worker.control_files import CONTROL_NAMES, SHELL_PROFILES, is_stand_i
 from agent_worker.definitions.places import OwnPlaces
 from agent_worker.errors import Refused
 from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.groups import MEMORY, PROCESSES, Place, group, usable_places
 from agent_worker.storage.folder import make_directories
 from agent_worker.storage.paths import same_document
 
@@ -35,8 +36,6 @@ CREDENTIALS = (
     *(".npmrc", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".local/share/keyrings"),
     *(".mozilla", ".config/google-chrome", ".config/chromium"),
 )
-TMP_BYTES = 1024**3  #: of memory, for each of /tmp and the home directory
-
 LOOKED_AT = 20_000  #: names, in search of control files deeper down
 NO_PLACES = OwnPlaces()
 
@@ -68,6 +67,15 @@ _GIT_CONTROL: dict[str, str | None] = {
     "config.worktree": "",
     "commondir": ".\n",
 }
+# Outside, before it becomes bubblewrap: first in line when memory runs out, no core files, in its groups.
+_LIMITED = """\
+echo 1000 > /proc/self/oom_score_adj
+ulimit -c 0; ulimit -d "$1"; ulimit -f "$2"; shift 2
+while [ "$1" != -- ]; do echo $$ > "$1" || exit 126; shift; done
+shift; exec "$@"
+"""
+# Inside, where only its own processes are counted. Two shells, two letters.
+_COUNTED = 'ulimit -u "$1" 2>/dev/null || ulimit -p "$1"; shift; exec "$@"'
 _WHERE_PROGRAMS_ARE = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 
 
@@ -75,6 +83,21 @@ def secret_places(home: Path) -> tuple[Path, ...]:
     """The user's credentials and our own state: nothing for an agent to read, wherever its cwd is."""
     state = os.environ.get("AGENT_WORKER_HOME")
     return (*(home / name for name in CREDENTIALS), *([Path(state).absolute()] if state else []))
+
+
+def half_of_memory() -> int:
+    return max(1024**3, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What one command may take. Bytes, but for the processes; temporary files are kept in memory too."""
+
+    memory: int = field(default_factory=half_of_memory)  #: of all its processes, or of each where there are no groups
+    processes: int = 1024  #: and threads
+    temporary: int = 1024**3  #: for each of /tmp and the home directory
+    shared: int = 256 * 1024**2  #: /dev/shm
+    file: int = 4 * 1024**3  #: the largest one it can write
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +111,8 @@ class NoSandbox:
 class Sandbox:
     program: str
     home: Path
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    groups: tuple[Place, ...] = field(default_factory=usable_places)
     _stand_ins: StandIns = field(default_factory=lambda: StandIns(), repr=False, compare=False)
 
     @contextmanager
@@ -115,18 +140,22 @@ class Sandbox:
         outside, inside = _parted((*secret_places(self.home), *hidden), cwd)
         _make_own(places.folders, cwd)
         control = _control_files(cwd, home=self.home, places=places, own_copy=own_copy)
-        with self._stand_ins.placed(cwd, control, inside) as protected:
+        most = self.ceilings
+        grouped = group(self.groups, {MEMORY: most.memory, PROCESSES: most.processes})
+        with self._stand_ins.placed(cwd, control, inside) as protected, grouped as joined:
             yield [
+                *("/bin/sh", "-c", _LIMITED, "sh", str(most.memory // 1024), str(most.file // 512)),
+                *(*map(str, joined), "--"),
                 self.program,
                 *_namespaces(network=network),
-                *_system(self.home, network=network),
+                *_system(self.home, most, network=network),
                 *_masks(outside),
                 *("--bind", str(cwd), str(cwd)),
                 *_read_only(path for path in nested if not _is_within(path, control)),
                 *protected,
                 *_masks(inside),
                 *("--remount-ro", "/", "--chdir", str(cwd), "--setenv", "TMPDIR", "/tmp", "--"),
-                *argv,
+                *("/bin/sh", "-c", _COUNTED, "sh", str(most.processes), *argv),
             ]
 
 
@@ -144,8 +173,43 @@ def find_sandbox() -> Sandbox | NoSandbox:
     return sandbox
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    name: str
+    held: bool
+    told: str
+
+
+def limits_that_hold(sandbox: Sandbox) -> list[Limit]:
+    """For `doctor`, tried for real where it depends on the machine. Blocks for some ms."""
+    most, grouped = sandbox.ceilings, {place.controller for place in sandbox.groups}
+    memory = f"{most.memory / 1024**3:.1f} GB for "
+    memory += "a command" if MEMORY in grouped else "each process of a command: there are no control groups for us here"
+    by_limit = PROCESSES in grouped or _counts_processes(sandbox)
+    processes = (
+        f"at most {most.processes:,} for a command" if by_limit else "not limited: root is limited by groups only"
+    )
+    temporary = f"{most.temporary / 1024**3:g} GB in /tmp and in ~, {most.shared / 1024**2:g} MB in /dev/shm"
+    return [
+        Limit("memory", True, memory),
+        Limit("processes", by_limit, processes),
+        Limit("temporary files", True, f"{temporary}, {most.file / 1024**3:g} GB for one file"),
+    ]
+
+
+def _counts_processes(sandbox: Sandbox) -> bool:
+    forks = "for i in 1 2 3 4 5 6 7 8; do sleep 0.1 & done; wait"
+    argv = [sandbox.program, *_namespaces(network=False), *_system(sandbox.home, sandbox.ceilings, network=False)]
+    argv += ["--", "/bin/sh", "-c", _COUNTED, "sh", "4", "/bin/sh", "-c", forks]
+    try:
+        return subprocess.run(argv, env=safe_environment(), capture_output=True, timeout=10).returncode != 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
 def _complaint(sandbox: Sandbox) -> str:
-    argv = [sandbox.program, *_namespaces(network=False), *_system(sandbox.home, network=False), "--", "true"]
+    argv = [sandbox.program, *_namespaces(network=False), *_system(sandbox.home, sandbox.ceilings, network=False)]
+    argv += ["--", "true"]
     try:
         tried = subprocess.run(argv, env=safe_environment(), capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -163,14 +227,16 @@ def _namespaces(*, network: bool) -> list[str]:
     ]
 
 
-def _system(home: Path, *, network: bool) -> list[str]:
+def _system(home: Path, most: Ceilings, *, network: bool) -> list[str]:
     readable = [*_SYSTEM, *([_RESOLVER] if network else [])]
-    scratch = ["/tmp", "/var/tmp", *([str(home)] if home != Path("/") else [])]
+    scratch = {"/tmp": most.temporary, "/dev/shm": most.shared}
+    scratch |= {str(home): most.temporary} if home != Path("/") else {}
     return [
         *(argument for path in readable for argument in ("--ro-bind-try", path, path)),
         *_masks(map(Path, _SYSTEM_SECRETS)),
         *("--proc", "/proc", "--dev", "/dev"),
-        *(argument for path in scratch for argument in ("--size", str(TMP_BYTES), "--tmpfs", path)),
+        *(word for path, size in scratch.items() for word in ("--size", str(size), "--tmpfs", path)),
+        *("--remount-ro", "/dev", "--symlink", "/tmp", "/var/tmp"),
         *(word for name in _TOOLCHAINS for word in ("--ro-bind-try", str(home / name), str(home / name))),
     ]
 
