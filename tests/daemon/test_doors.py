@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
+from agent_worker.daemon import http
 from agent_worker.daemon.entries import Entries
 from agent_worker.daemon.guardpost import LARGEST_BODY, Admin, Guardpost, Message, Receive, Send, Tokens
 from agent_worker.daemon.http import BadRequest, arguments, explained
+from agent_worker.daemon.mcp_hints import _Ear
+from agent_worker.daemon.starting import _failed_start
 from agent_worker.errors import BadInput
-from agent_worker.events import Ended, Retrying
+from agent_worker.events import Bus, Ended, Retrying
 from agent_worker.redaction import Redactor
 from agent_worker.tools.tool import Seat
 
@@ -97,6 +101,110 @@ async def test_D3p_a_name_is_given_once_wherever_it_stands() -> None:
     for query, body in (("a=1&a=2", {}), ("a=1", {"a": 2}), ("", {"id": 8}), ("", b'{"b": 1, "b": 2}')):
         with pytest.raises(BadRequest, match="twice"):
             await arguments(request(query, body))
+
+
+@pytest.mark.parametrize(
+    "value", ["x\0", "half \ud800 a pair", 2**63, float("inf"), {"\0": 1}, json.loads("[" * 70 + "]" * 70)]
+)
+async def test_D3p_what_cannot_be_stored_and_given_back_is_refused(value: object) -> None:
+    with pytest.raises(BadRequest):
+        await arguments(request("", {"a": value}))
+
+
+def test_D8p_a_path_answers_to_its_one_method() -> None:
+    async def answer(_: Request) -> Response:
+        return Response()
+
+    assert http.route("GET", "/x", answer).methods == {"GET"}, "HEAD of a stream would never end"
+
+
+def test_D8p_an_error_without_a_status_has_that_of_the_nearest_above_it() -> None:
+    class Late(BadInput):
+        code = "late"
+
+    assert http.status_of(Late("too late")) == http.STATUS["bad_input"]
+
+
+async def test_L10_who_is_refused_may_finish_sending_and_so_reads_why() -> None:
+    pieces = [b"x"] * 5
+    read: list[bytes] = []
+
+    async def receive() -> Message:
+        read.append(pieces[len(read)])
+        return {"type": "http.request", "body": read[-1], "more_body": len(read) < len(pieces)}
+
+    async def send(_: Message) -> None:
+        pass
+
+    scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "http_version": "1.1"}
+    await Guardpost(send, Tokens(TOKEN), "127.0.0.1", 1)(scope | {"headers": [HOST, JSON]}, receive, send)  # type: ignore[arg-type]
+    assert len(read) == len(pieces)
+
+
+async def test_W8_W13_what_leaves_has_our_headers_and_lets_no_other_page_in() -> None:
+    told: list[tuple[bytes, bytes]] = []
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        headers = [(b"Access-Control-Allow-Origin", b"*"), (b"cache-control", b"public"), (b"x-mine", b"1")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        told.extend(message["headers"])
+
+    scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "http_version": "1.1"}
+    await Guardpost(app, Tokens(TOKEN), "127.0.0.1", 1)(scope | {"headers": [HOST, JSON, BEARER]}, receive, send)
+    assert not [name for name, _ in told if name.lower().startswith(b"access-control-")]
+    assert [value for name, value in told if name == b"cache-control"] == [b"no-store"]
+    assert (b"x-mine", b"1") in told
+
+
+async def test_W10_a_token_in_an_address_is_refused() -> None:
+    scope = {"type": "http", "method": "POST", "path": "/x", "http_version": "1.1", "headers": [HOST, JSON, BEARER]}
+    for query, status in ((b"Access_Token=x", 400), (b"a=1&token=", 400), (b"a=token", 200)):
+        assert await _status(scope | {"query_string": query}) == status
+
+
+async def _status(scope: Message) -> int:
+    statuses: list[int] = []
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    await Guardpost(app, Tokens(TOKEN), "127.0.0.1", 1)(scope, receive, send)
+    return statuses[0]
+
+
+def test_C7_who_listens_for_a_run_is_told_to_stop_when_that_run_ends() -> None:
+    bus, told = Bus(), list[str]()
+    ear = _Ear(bus, SEAT)
+    ear.at_end = lambda: told.append("the end")
+    ear.subscribe(lambda _: told.append("a hint"))
+    about: dict[str, Any] = {"workspace": None, "agent": "a_1", "name": "alice", "instruction": "i_1", "state": "done"}
+    bus.publish(Ended(**about, run="r_2"))
+    assert told == []
+    bus.publish(Ended(**about, run="r_1"))
+    assert told == ["the end"]
+
+
+def test_a_start_that_failed_is_explained_by_what_was_logged_since_then(tmp_path: Path) -> None:
+    log = tmp_path / "daemon.log"
+    log.write_text("of last week\n")
+    before = log.stat().st_size
+    with log.open("a") as more:
+        more.write("of this start\n")
+    told = str(_failed_start(3, tmp_path, before))
+    assert "of this start" in told
+    assert "of last week" not in told
 
 
 async def test_N6_an_error_is_told_without_the_secrets_in_it() -> None:

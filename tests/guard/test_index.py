@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import threading
@@ -153,6 +154,35 @@ def test_an_index_damaged_while_in_use_heals_in_the_middle_of_a_search(
     index = Index(path, sources_of(files))
     damage(path)
     assert results(index) == fresh(files)
+    index.close()
+
+
+def test_G2_an_index_of_another_version_is_read_in_again_even_if_nobody_sealed_it(tmp_path: Path) -> None:
+    files, path = library(), tmp_path / "recall.db"
+    index = Index(path, sources_of(files))
+    index.refresh()
+    index.close()
+    make_it_old(path)
+    path.with_name("recall.db.seal").unlink()  # as after a crash
+    again = Index(path, sources_of(files))
+    assert again.refresh() == Changes(added=sum(map(len, files.values())))
+    again.close()
+
+
+def test_G2_an_index_that_is_lost_while_it_is_brought_up_to_date_lacks_nothing(tmp_path: Path) -> None:
+    """What was known at the beginning, and therefore not read, is gone with it."""
+    files, path = library(files=20, lines=100), tmp_path / "recall.db"
+    first = Index(path)
+    first.sync(sources_of(files)())
+    first.close()
+    index = Index(path)
+
+    def disaster() -> list[Entry]:
+        overwrite(path)
+        return [entry(0, "the printer is on fire", source="news")]
+
+    index.sync([*sources_of(files)(), Source("news", disaster, stamp="1")])
+    assert set(index.read(Tables.stamps)) == {*files, "news"}
     index.close()
 
 
@@ -339,6 +369,17 @@ def test_a_stamp_changes_with_the_file(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write(" two")
     assert file_stamp(path) != first
+
+
+def test_G2_a_file_that_was_put_in_place_of_another_has_another_stamp(tmp_path: Path) -> None:
+    """Even if it is as long and as old."""
+    path, another = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    for file, text in ((path, "editor: vim"), (another, "editor: joe")):
+        file.write_text(text)
+        os.utime(file, ns=(0, 0))
+    before = file_stamp(path)
+    another.replace(path)
+    assert file_stamp(path) != before
 
 
 def test_the_index_knows_how_much_it_holds() -> None:

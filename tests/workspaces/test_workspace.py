@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agent_worker import attention, identities, instructions, limits, routing, steps, threads
-from agent_worker.errors import NotRunning
+from agent_worker.errors import BadInput, NotRunning
 from agent_worker.instructions import Lane, Order
 from agent_worker.limits import Account, Charge
 from agent_worker.steps import Place
@@ -224,6 +224,56 @@ def test_O2_what_a_run_was_asked_is_heard_once_however_often_it_is_interrupted(h
     assert [talk.text for talk in threads.recent(house.tx, house.alice, house.room, 10)] == ["@alice go"]
 
 
+def test_D4p_a_message_wakes_at_most_so_many(house: House) -> None:
+    many = {f"m{n}": identities.enrol(house.tx, project=house.project, name=f"m{n}") for n in range(51)}
+    workspace.seat_members(house.tx, house.room, many)
+    with pytest.raises(BadInput, match="at most 50 members"):
+        house.say("user", "@all hello")
+    assert channel.read(house.tx, house.room) == []
+
+
+@pytest.mark.parametrize("text", ["", " \n", "half \ud800 a character", "x" * (routing.MESSAGE_LIMIT + 1)])
+def test_D3p_what_cannot_be_sent_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        routing.check_size(text)
+    routing.check_size("x" * routing.MESSAGE_LIMIT)
+
+
+def test_Q1_work_waits_for_its_own_questions_and_not_for_those_of_work_with_a_longer_name(house: House) -> None:
+    asked = {"project": house.project, "text": "may I?", "now": NOW}
+    attention.ask(house.tx, "question", ref="i_12/0/c_1", **asked)  # type: ignore[arg-type]
+    assert attention.waits_for(house.tx, "i_12")
+    assert not attention.waits_for(house.tx, "i_1")
+    attention.drop_work(house.tx, "i_1")
+    assert attention.waits_for(house.tx, "i_12")
+
+
+def test_O1_a_conversation_never_counts_back_and_keeps_what_it_knows(house: House) -> None:
+    for text in ("one", "two", "three"):
+        threads.say(house.tx, house.alice, threads.PERSONAL, who="user", text=text, now=NOW)
+    old = [threads.Talk(1, "user", "another one", NOW)]
+    threads.restore(house.tx, house.alice, threads.PERSONAL, old, seq=1)
+    assert threads.say(house.tx, house.alice, threads.PERSONAL, who="user", text="four", now=NOW) == 4
+    lines = threads.recent(house.tx, house.alice, threads.PERSONAL, 10)
+    assert [talk.text for talk in lines] == ["one", "two", "three", "four"]
+
+
+def test_Q4_a_message_is_delivered_once_to_each(house: House) -> None:
+    house.say("user", "@alice go")
+    (message,) = channel.read(house.tx, house.room)
+    inbox.close_one(house.tx, message.id, house.alice, "acked")
+    inbox.deliver(house.tx, message, house.alice)
+    assert [row["state"] for row in inbox.trace(house.tx, message.id)] == ["acked"]
+
+
+@pytest.mark.parametrize("state", ["acked", "failed", "dead"])
+def test_Q10_only_what_failed_is_opened_again(house: House, state: str) -> None:
+    receipt = house.say("user", "@alice go")
+    inbox.close_one(house.tx, receipt.id, house.alice, state)  # type: ignore[arg-type]
+    inbox.reopen(house.tx, receipt.id, house.alice)
+    assert len(inbox.open_for(house.tx, house.alice, house.room)) == (state != "acked")
+
+
 # --- what is queued and stored ------------------------------------------------------------------------
 
 
@@ -300,3 +350,14 @@ def test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting(house: House) ->
         assert lanes() == [expected, 2]
     instructions.head(house.tx, house.alice, now=NOW + ageing.immediate_after, ageing=ageing)
     assert lanes() == [0, 0]
+
+
+def test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_room_going(house: House) -> None:
+    house.say("user", "@alice go")
+    assert instructions.going_on(house.tx, house.room)
+    identities.pause(house.tx, house.alice, "too dear")
+    assert not instructions.going_on(house.tx, house.room)
+    assert [(row["name"], row["reason"]) for row in instructions.held(house.tx, house.room)] == [("alice", "too dear")]
+    (work,) = house.tx.all("select * from instruction")
+    instructions.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
+    assert instructions.going_on(house.tx, house.room), "what runs already goes on"
