@@ -1125,12 +1125,6 @@ BUGS = (
         Inside("hear", "state = 'running' and heard = 0 returning *", "state = 'running' returning *"),
     ),
     bug(
-        "a person who mentions the user is told so",
-        "Q8",
-        "test_a_person_who_writes_about_the_user_is_not_told_so",
-        Edit("say", 'found.user and speech.sender != "user"', "found.user"),
-    ),
-    bug(
         "the same matter is put before the person again",
         "Q8",
         "test_Q8_the_same_matter_is_put_before_the_person_once",
