@@ -1,4 +1,4 @@
-"""Keys as well-known services write them, put together here from parts: none is real, and no scanner stumbles over one."""
+"""Keys as well-known services write them, put together from parts: none is real, and no scanner stumbles over one."""
 
 from __future__ import annotations
 
