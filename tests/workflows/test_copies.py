@@ -16,6 +16,7 @@ from agent_worker.backends.backend import Finished, Hands, Outcome, Reply, Turn
 from agent_worker.backends.mock import calls, says
 from agent_worker.clock import SystemClock
 from agent_worker.tools.task import why_bash_is_off
+from agent_worker.workflows import copies
 from agent_worker.workflows import instance as workflows
 from agent_worker.workflows.copies import Changes, Copy
 from agent_worker.workspaces import resources
@@ -346,3 +347,23 @@ async def test_a_path_with_a_filter_is_kept_as_it_is_and_the_team_is_told(reposi
         assert "new.bin is kept as it is, without its filter lfs; other.bin is kept as it is" in offer.text
         assert "same.bin" not in offer.text
         await team.room.stop()
+
+
+async def test_a_history_that_takes_too_long_is_left_out_of_the_copy(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    slow = tmp_path_factory.mktemp("bin")
+    fetches_all = 'case "$*" in *--depth*) ;; fetch*) sleep 600 ;; esac'
+    (slow / "git").write_text(f'#!/bin/sh\n{fetches_all}\nexec {shutil.which("git")} "$@"\n')
+    (slow / "git").chmod(0o755)
+    (repository / "app.py").write_text("print('second')\n")
+    git(repository, "commit", "-qam", "second")
+    monkeypatch.setattr(copies, "HISTORY", 1.0)
+    monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
+    copy = copy_of(repository)
+    await copy.prepare()
+    assert git(copy.files, "log", "--format=%s") == "second"
+    (copy.files / "app.py").write_text("print('new')\n")
+    _, ref = await kept_of(copy)
+    git(repository, "merge", "-q", ref)
+    assert (repository / "app.py").read_text() == "print('new')\n"

@@ -28,6 +28,7 @@ COMMANDS = frozenset(
         *("fast-import", "fetch", "ls-remote", "ls-tree", "rev-parse"),
     }
 )
+_TIMED_OUT = 124  # as `timeout` says it
 _COMPLAINT = 4096  # bytes kept of what git says to a person
 
 _CONFIG = """\
@@ -136,7 +137,7 @@ class Repository:
                 await asyncio.gather(_take(child.stdout, said, limits.output), complaint.take_all(child.stderr))
                 return Done(await child.wait(), bytes(said), complaint.text())
         except TimeoutError:
-            raise Refused(f"git {command} took longer than {limits.time:.0f} s and was given up") from None
+            return Done(_TIMED_OUT, b"", f"it took longer than {limits.time:.0f} s and was given up")
 
 
 def environment(folder: Path, *, protocol: str = "file", source: Mapping[str, str] = os.environ) -> dict[str, str]:

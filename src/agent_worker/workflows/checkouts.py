@@ -66,8 +66,8 @@ class Checkouts:
         for copy in self._copies.values() if remove else ():
             try:
                 await copy.keep(await copy.changes(), self._ref(copy))
-            except AgentWorkerError as error:  # then it stays where it is: better twice than lost
-                log.warning("the working copy of %s is left in place: %s", copy.agent, error.message)
+            except (AgentWorkerError, OSError) as error:  # then it stays where it is: better twice than lost
+                log.warning("the working copy of %s is left in place: %s", copy.agent, error)
                 continue
             await copy.remove()
 
@@ -88,8 +88,8 @@ class Checkouts:
             self._told[agent] = changes
             now = micros(self._clock.now())
             await self._database.write(_tell, self._room, _sentence(copy.agent, changes, kept), changes.patch, now=now)
-        except AgentWorkerError as error:
-            log.warning("the changes of %s could not be offered: %s", copy.agent, error.message)
+        except (AgentWorkerError, OSError) as error:
+            log.warning("the changes of %s could not be offered: %s", copy.agent, error)
 
     def _ref(self, copy: Copy) -> str:
         return f"{self._name}/{copy.agent}"

@@ -19,16 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_worker.errors import NotFound, Refused
-from agent_worker.processes.git import BYTE_FOR_BYTE, Done, Repository
+from agent_worker.processes.git import BYTE_FOR_BYTE, Done, Limits, Repository
 from agent_worker.storage.files import Root
 from agent_worker.storage.scratch import scratch
 from agent_worker.trust.shown import one_line
 from agent_worker.workflows import trees
-from agent_worker.workflows.repositories import find, opened, take_shallow
+from agent_worker.workflows.repositories import copy_objects, find, opened, take_shallow
 from agent_worker.workflows.walk import Seen
 
 FOLDER = "copies"
 REFS = "refs/agent-worker"
+HISTORY = 60.0  #: seconds to look through all of it; if that is not enough, a copy has none
 LARGEST_PATCH = 4 * 1024 * 1024  #: that is offered; more is only counted
 LARGEST_PROJECT = 256 * 1024 * 1024  #: of one without Git, which is copied file by file
 
@@ -91,18 +92,14 @@ class Copy:
         if await asyncio.to_thread(self._is_there):
             return
         await asyncio.to_thread(self._clear)
-        with scratch("copy") as place:
-            found = await find(self.project, place=place)
-            source = await opened(place / "source.git", found, place=place) if found else None
-            head = await source.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if source else None
-            try:
-                if source and head and not head.exit_code:
-                    await self._clone(source, _text(head), place)
-                else:
-                    await self._take_files(place)
-            except BaseException:
-                await asyncio.to_thread(self._clear)
-                raise
+        try:
+            with scratch("copy") as place:
+                await self._make(place)
+        except BaseException as error:
+            await asyncio.to_thread(self._clear)
+            if isinstance(error, OSError):
+                raise Refused(f"a working copy could not be made: {error}", hint="agent-worker doctor") from None
+            raise
 
     async def changes(self) -> Changes:
         """What is different from where it began, files it added included."""
@@ -117,7 +114,7 @@ class Copy:
             if not began.in_git:
                 kept = f"{name.replace('/', '-')}.patch"
                 patch = await _patch(began, changes.commit)
-                await asyncio.to_thread(self._root.replace, kept, patch)
+                await asyncio.to_thread(lambda: self._root.replace(kept, patch.read_bytes()))
                 return str(self.place / kept)
             ref = f"{REFS}/{name}"
             _text(await began.git.run("check-ref-format", ref))
@@ -130,6 +127,15 @@ class Copy:
 
     # --- how
 
+    async def _make(self, place: Path) -> None:
+        found = await find(self.project, place=place)
+        if found:
+            source = await opened(place / "source.git", found, place=place)
+            head = await source.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+            if not head.exit_code:
+                return await self._clone(source, _text(head), place, objects=found.objects, with_git=True)
+        await self._take_files(place)
+
     async def _changes(self, began: _Began) -> Changes:
         base = await trees.files_of(began.git, began.commit)
         without = re.compile(_PERSONAL.encode())
@@ -141,7 +147,7 @@ class Copy:
             began.git, self.files, found, base=began.commit, message=message, objects=began.objects
         )
         patch = await _patch(began, made)
-        shown = patch.decode(errors="replace") if len(patch) <= LARGEST_PATCH else ""
+        shown = await asyncio.to_thread(_offered, patch)
         return Changes(tuple(map(_shown, found.paths)), shown, _notes(found), made)
 
     @asynccontextmanager
@@ -149,6 +155,8 @@ class Copy:
         began = (await asyncio.to_thread(self._root.read_text, f"{self._record}/commit")).strip()
         if not _ID.fullmatch(began):
             raise Refused(f"{self.files} does not say where it began", hint="stop the workflow and remove the folder")
+        if not await asyncio.to_thread(self._root.exists, self.agent):
+            raise NotFound(f"{self.files} is gone")
         with scratch("copy") as place:
             own = self._root.location(self._record) / "objects"
             in_git = not await asyncio.to_thread(self._root.exists, f"{self._record}/objects")
@@ -161,15 +169,15 @@ class Copy:
                 take_shallow(git, found)
             yield _Began(began, git, objects, in_git)
 
-    async def _clone(self, source: Repository, head: str, place: Path, *, with_git: bool = True) -> None:
+    async def _clone(self, source: Repository, head: str, place: Path, *, objects: Path, with_git: bool) -> None:
         """Everything is made where nobody else writes, and moved when it is done."""
         copy = Repository.make(place / "copy.git", hash=source.hash)
         (copy.folder / "info/attributes").write_text(BYTE_FOR_BYTE)
+        await asyncio.to_thread(copy_objects, objects, copy.folder / "objects")
         options = ("--quiet", "--update-shallow", "--no-write-fetch-head", str(source.folder))
-        whole = await copy.run(
-            "fetch", *options, "+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*", "HEAD"
-        )
-        if whole.exit_code:  # of a partial clone there is no whole history
+        branches, tags = "+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*"
+        whole = await copy.run("fetch", *options, branches, tags, "HEAD", limits=Limits(time=HISTORY))
+        if whole.exit_code:  # of a partial clone there is no whole history, and of a giant it takes too long
             _text(await copy.run("fetch", *options, "--depth=1", "HEAD"))
         files = place / "files"
         files.mkdir(mode=0o700)
@@ -177,8 +185,8 @@ class Copy:
         await asyncio.to_thread(_take_out_personal, files)
         if with_git:
             await asyncio.to_thread(_hand_over, copy, files / ".git")
-        await asyncio.to_thread(self._root.replace, f"{self._record}/commit", head)
         await asyncio.to_thread(_move, files, self.files)
+        await asyncio.to_thread(self._root.replace, f"{self._record}/commit", head)  # last: then it is whole
 
     async def _take_files(self, place: Path) -> None:
         """There is no commit to begin at: one is made of the files, in a store of ours."""
@@ -197,7 +205,7 @@ class Copy:
         first = await trees.commit(own, self.project, found, base="", message="Where it began", objects=objects)
         source = Repository.make(place / "files.git", borrow=[objects])
         (source.folder / "HEAD").write_text(f"{first}\n")
-        await self._clone(source, first, place, with_git=False)
+        await self._clone(source, first, place, objects=objects, with_git=False)
 
     def _is_there(self) -> bool:
         self._root.make_dirs(".base")
@@ -215,11 +223,15 @@ def _text(done: Done) -> str:
     return done.output.decode(errors="replace").strip()
 
 
-async def _patch(began: _Began, commit: str) -> bytes:
-    options = ("-r", "-p", "-M", "--binary", "--no-ext-diff", "--no-textconv")
-    done = await began.git.run("diff-tree", *options, began.commit, commit, objects=began.objects)
-    _text(done)
-    return done.output
+async def _patch(began: _Began, commit: str) -> Path:
+    patch = began.git.folder / "patch"
+    options = ("-r", "-p", "-M", "--binary", "--no-ext-diff", "--no-textconv", f"--output={patch}")
+    _text(await began.git.run("diff-tree", *options, began.commit, commit, objects=began.objects))
+    return patch
+
+
+def _offered(patch: Path) -> str:
+    return patch.read_bytes().decode(errors="replace") if patch.stat().st_size <= LARGEST_PATCH else ""
 
 
 def _notes(found: trees.Difference) -> tuple[str, ...]:
@@ -259,6 +271,7 @@ def _move(files: Path, to: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         shutil.copytree(files, to, symlinks=True)
+        shutil.rmtree(files)
 
 
 def _size(project: Path, without: Path) -> int:

@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.errors import Refused
 from agent_worker.processes.git import Repository
 from agent_worker.trust.shown import one_line
+from agent_worker.workflows.walk import Beneath
 
 _HASHES = ("sha1", "sha256")
 _WANTED = r"^(extensions\.(objectformat|refstorage)|core\.worktree)$"
+_STORE = re.compile(r"pack|[0-9a-f]{2}")
+_STORED = re.compile(r"pack-[0-9a-f]+\.(pack|idx|rev)|[0-9a-f]{38}|[0-9a-f]{62}")
+_CHUNK = 1024 * 1024
 _POINTER = 4096  # bytes of a file that holds one path or one ref
 
 
@@ -67,6 +73,31 @@ def take_shallow(ours: Repository, found: Found) -> None:
     """Where its history was cut off, so that nobody misses what came before."""
     if (found.common / "shallow").is_file():
         shutil.copyfile(found.common / "shallow", ours.folder / "shallow", follow_symlinks=False)
+
+
+def copy_objects(theirs: Path, ours: Path) -> None:
+    """What a fetch then need not carry over one by one. Only files, by their names: links stay where they are."""
+    with Beneath(theirs) as beneath:
+        for folder in filter(_STORE.fullmatch, os.listdir(theirs)):
+            if not (names := _names_in(beneath, folder)):
+                continue
+            (ours / folder).mkdir()
+            for name in names:
+                # Git may be tidying up: what is gone by now is in another file.
+                with (
+                    suppress(FileNotFoundError),
+                    beneath.file(f"{folder}/{name}".encode()) as file,
+                    (ours / folder / name).open("xb") as copy,
+                ):
+                    shutil.copyfileobj(file, copy, _CHUNK)
+
+
+def _names_in(beneath: Beneath, folder: str) -> list[str]:
+    try:
+        entries = os.scandir(beneath.folder(folder.encode()))
+    except OSError:
+        return []
+    return [entry.name for entry in entries if _STORED.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)]
 
 
 def _link_refs(ours: Repository, found: Found) -> None:

@@ -8,6 +8,7 @@ tree of ours, which holds nothing but folders and copies of the `.gitignore` and
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import stat
@@ -22,6 +23,7 @@ from agent_worker.processes.git import Repository
 
 MOST = 1_000_000  #: files and folders that are looked at
 LONGEST = 3000  #: bytes of a path
+DEEPEST = 100  #: folders in one another
 RULES = 1024 * 1024  #: bytes of a .gitignore or .gitattributes that is obeyed
 
 LINK = "120000"
@@ -97,7 +99,7 @@ class Beneath:
         descriptor = os.open(name, _FILE, dir_fd=self.folder(folder))
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise OSError(f"{path!r} is not a regular file")
+            raise OSError(errno.EINVAL, "not a regular file")
         return os.fdopen(descriptor, "rb")
 
     def link(self, path: bytes) -> bytes:
@@ -233,4 +235,4 @@ def _why_not_taken(seen: Seen, known: Known) -> str:
         return "Git's own"
     if seen.path in known.modules and seen.mode != FOLDER:
         return "a submodule"
-    return "too deep" if len(seen.path) > LONGEST else ""
+    return "too deep" if len(seen.path) > LONGEST or seen.path.count(b"/") > DEEPEST else ""
