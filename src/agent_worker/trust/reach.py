@@ -7,16 +7,16 @@ cannot be seen. A program that lies outside of the project is nobody's here to c
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, variable_of
+from agent_worker.trust.places import Places
 from agent_worker.trust.programs import (
     BUILD,
     GIT_LOOKS,
@@ -27,7 +27,6 @@ from agent_worker.trust.programs import (
     PREFIXES,
     RUNNERS,
     RUNS_WITH,
-    SCRIPTS,
     SHELL_OPTIONS,
     SHELLS,
     WRITERS,
@@ -79,8 +78,7 @@ def _as_variable(placeholder: re.Match[str]) -> str:
 
 class _Search:
     def __init__(self, root: Path, directories: Sequence[Path], *, strangers: bool = False) -> None:
-        self._root = os.path.realpath(root)
-        self._directories = dict.fromkeys(os.path.realpath(each) for each in directories)
+        self._places = Places(root, directories, strangers=strangers)
         self._strangers = strangers  # programs that nobody knows are the user's, and run nothing of the project
         self._files: dict[str, None] = {}
         self._anything: dict[str, None] = {}
@@ -92,7 +90,9 @@ class _Search:
         self._inside: list[str] = []
 
     def reach(self) -> Reach:
-        changed = self._writes_somewhere or any(os.path.join(self._root, file) in self._written for file in self._files)
+        changed = self._writes_somewhere or any(
+            os.path.join(self._places.root, file) in self._written for file in self._files
+        )
         if self._files and changed:
             self._can_run_anything("it changes files and then runs some")
         return Reach(tuple(sorted(self._files)), tuple(self._anything))
@@ -109,12 +109,18 @@ class _Search:
                 return
 
     def program(self, words: Sequence[Word]) -> None:
-        self._take(self._named(words))
+        self._take(self._places.named(words))
         self._run(words, None)
 
     def _known(self) -> tuple[int, ...]:
         variables = (len(word.texts) + word.unknown for word in self._scope.variables.values())
-        return len(self._files), len(self._directories), len(self._anything), sum(variables), len(self._scope.functions)
+        return (
+            len(self._files),
+            len(self._places.directories),
+            len(self._anything),
+            sum(variables),
+            len(self._scope.functions),
+        )
 
     def _can_run_anything(self, cause: str) -> None:
         line = " ".join(cause.split())
@@ -138,7 +144,7 @@ class _Search:
         if is_powerful(name) and not (name == "LANG" or name.startswith("LC_") or name in ("TZ", "TERM")):
             self._can_run_anything(f"{name}=…")
             places = [place for text in value.texts for place in text.split(":") if place]
-            self._take(self._paths(Word(tuple(places))))
+            self._take(self._places.files(Word(tuple(places))))
             if name == "PATH":
                 self._enter([Word(tuple(places))])
                 self._path_is_set = True
@@ -147,7 +153,7 @@ class _Search:
         if target.unknown or target.glob:
             self._writes_somewhere = True
         self._written |= {
-            os.path.realpath(path) for path in self._paths(target, missing=True) if not path.startswith("/dev/")
+            os.path.realpath(path) for path in self._places.files(target, missing=True) if not path.startswith("/dev/")
         }
 
     # --- one command ----------------------------------------------------------------------------------
@@ -158,11 +164,11 @@ class _Search:
         first, rest = words[0], words[1:]
         if first.unknown or not first.texts:
             self._can_run_anything(_shown(words))
-            self._take(self._paths(first))
-            self._take(self._named(rest, scripts=True))
+            self._take(self._places.files(first))
+            self._take(self._places.named(rest, scripts=True))
             return
         for text in first.texts:
-            found = self._paths(Word((text,), glob=first.glob)) if "/" in text or first.glob else {}
+            found = self._places.files(Word((text,), glob=first.glob)) if "/" in text or first.glob else {}
             for path in found:
                 self._file(path, rest)
             if re.search(r"\s", text):  # for a program that hands it to a shell
@@ -223,21 +229,21 @@ class _Search:
         if any(word.unknown for word in targets):
             self._can_run_anything(f"cd {_shown(targets)}")
         for word in targets:
-            for path in self._candidates(word):
-                if os.path.isdir(path) and len(self._directories) < DIRECTORIES:
-                    self._directories |= dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
+            for path in self._places.candidates(word):
+                if os.path.isdir(path) and len(self._places.directories) < DIRECTORIES:
+                    self._places.directories |= dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
 
     def _sourced(self, rest: Sequence[Word]) -> None:
         if rest and rest[0].unknown:
             self._can_run_anything(f". {_shown(rest)}")
-        for path in self._paths(rest[0]) if rest else ():
+        for path in self._places.files(rest[0]) if rest else ():
             self._script(path, rest[1:])
 
     def _evaluated(self, name: str, rest: Sequence[Word]) -> None:
         """A trap's text is as plain as any; what `eval` gets is put together while it runs."""
         if name == "eval" or any(word.unknown for word in rest):
             self._can_run_anything(f"{name} {_shown(rest)}")
-        self._take(path for word in rest if word.unknown for path in self._paths(word))
+        self._take(path for word in rest if word.unknown for path in self._places.files(word))
         for text in rest[0].texts if name == "trap" and rest else [_shown(rest)]:
             self._nested(text)
 
@@ -257,20 +263,20 @@ class _Search:
                 break
             is_text = is_text or (option[:2] != "--" and "c" in option[1:] and option[0] == "-")
             if option in SHELL_OPTIONS and words:
-                self._take(self._paths(words.pop(0)))
+                self._take(self._places.files(words.pop(0)))
             if option == "-s":
                 words = []
         if not words:
             return self._from_input(name, stdin)
         if words[0].unknown:
             self._can_run_anything(_shown((Word((name,)), *rest)))
-            self._take(self._paths(words[0]))
+            self._take(self._places.files(words[0]))
         elif is_text:
             self._with_arguments(words[1:2], words[2:])
             for text in words[0].texts:
                 self._nested(text)
         else:
-            for path in self._paths(words[0]):
+            for path in self._places.files(words[0]):
                 self._script(path, words[1:])
 
     def _from_input(self, name: str, stdin: Input | None) -> None:
@@ -278,13 +284,13 @@ class _Search:
             case Input(file=Word() as file):
                 if file.unknown:
                     self._can_run_anything(f"{name} < {_shown([file])}")
-                for path in self._paths(file):
+                for path in self._places.files(file):
                     self._script(path, ())
             case Input(text=str(text)):
                 self._nested(text)
             case Input(said_by=words):
                 self._can_run_anything(f"{_shown(words)} | {name}")
-                self._take(path for word in words for path in self._paths(word))
+                self._take(path for word in words for path in self._places.files(word))
                 self._texts_among(words)
 
     def _prefixed(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
@@ -319,7 +325,7 @@ class _Search:
             self._enter([value])
         elif (name == "env" and option.startswith(("-S", "--split"))) or (name == "flock" and option.startswith("-c")):
             self._can_run_anything(f"{name} {option} {_shown([value])}")
-            self._take(self._paths(value))
+            self._take(self._places.files(value))
 
     def _find(self, name: str, rest: Sequence[Word]) -> None:
         words = list(rest)
@@ -345,7 +351,7 @@ class _Search:
     def _git(self, name: str, rest: Sequence[Word]) -> None:
         """Elsewhere than in the root an agent may have made a repository with settings of its own."""
         words = list(rest)
-        harmless = set(self._directories) == {self._root}
+        harmless = set(self._places.directories) == {self._places.root}
         while words and words[0].texts and words[0].texts[0].startswith("-"):
             option = words.pop(0).texts[0]
             if option == "-c" and words:
@@ -367,15 +373,17 @@ class _Search:
     def _opaque(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
         """A program that decides by itself what it runs: take what it is told, and the files it is known to obey."""
         runs = is_interpreter(name)
-        named = self._named(rest, scripts=not runs)
+        named = self._places.named(rest, scripts=not runs)
         if runs:
-            named |= dict.fromkeys(chain(self._modules(rest), self._entries(rest)))
+            named |= dict.fromkeys(chain(self._places.modules(rest), self._places.entries(rest)))
             if stdin is not None and not named:
-                named |= self._paths(stdin.file or Word()) | dict.fromkeys(chain(*map(self._paths, stdin.said_by)))
+                named |= self._places.files(stdin.file or Word()) | dict.fromkeys(
+                    chain(*map(self._places.files, stdin.said_by))
+                )
         if self._path_is_set:
-            named |= self._paths(Word((name,)))
+            named |= self._places.files(Word((name,)))
         if name in PACKAGES and self._strangers:
-            named |= dict.fromkeys(self._installed(rest))
+            named |= dict.fromkeys(self._places.installed(rest))
         else:
             named |= dict.fromkeys(self._obeyed(name, rest))
         if not self._strangers or (named if runs or name in PACKAGES else _is_of_the_project(name, rest)):
@@ -390,8 +398,8 @@ class _Search:
         """The files of a build tool, where we are and in every folder that it is told of."""
         if self._strangers and name in ("docker", "podman", "node", "deno", "bun", "ruby", "swift"):
             return
-        for place in dict(self._directories) | dict.fromkeys(self._folders(rest)):
-            yield from self._configured(name, place)
+        for place in dict(self._places.directories) | dict.fromkeys(self._places.folders(rest)):
+            yield from self._places.configured(name, place)
 
     def _texts_among(self, words: Sequence[Word]) -> None:
         """`su -c 'cd x && ./y'`: a word of several may be for a shell. Whatever it is, the cause is known already."""
@@ -409,8 +417,12 @@ class _Search:
             return self._script(path, arguments)
         self._take([path])
         self._can_run_anything(f"{self._shown_path(path)} is a program")
-        self._take(self._named(arguments, scripts=True))
-        self._take(found for place in self._directories for found in self._configured(os.path.basename(path), place))
+        self._take(self._places.named(arguments, scripts=True))
+        self._take(
+            found
+            for place in self._places.directories
+            for found in self._places.configured(os.path.basename(path), place)
+        )
 
     def _script(self, path: str, arguments: Sequence[Word]) -> None:
         self._take([path])
@@ -439,106 +451,28 @@ class _Search:
         for path in paths:  # type: ignore[attr-defined]
             if len(self._files) >= FILES:
                 return self._can_run_anything(f"more than {FILES} files")
-            self._files[os.path.relpath(path, self._root)] = None
-
-    def _candidates(self, word: Word) -> Iterator[str]:
-        """All that the word may lead to, seen from every directory that was entered."""
-        for text in word.texts:
-            if not text or text.startswith("~") or "\0" in text or len(text) > 4096:
-                continue
-            text = text.lstrip("/") if word.unknown and not text.startswith(self._root) else text
-            for directory in tuple(self._directories):
-                path = os.path.join(directory, text)
-                yield from _matching(path) if word.glob else (path,)
-
-    def _paths(self, word: Word, *, missing: bool = False) -> dict[str, None]:
-        """Those of the candidates that are files of the project."""
-        found: dict[str, None] = {}
-        for path in self._candidates(word):
-            path = os.path.normpath(path)
-            if self._is_ours(path) and (missing or os.path.isfile(path)):
-                found[path if self._lies_in(path) else os.path.realpath(path)] = None
-        return found
-
-    def _lies_in(self, path: str) -> bool:
-        return path == self._root or path.startswith(f"{self._root}/")
-
-    def _is_ours(self, path: str) -> bool:
-        return self._lies_in(os.path.realpath(path)) or self._lies_in(path)
-
-    def _named(self, words: Sequence[Word], *, scripts: bool = False) -> dict[str, None]:
-        """Files among the words of a command; `scripts`: those that one would run, and those it is told to obey."""
-        found: dict[str, None] = {}
-        after = ""
-        first = True
-        for word in words:
-            for part in _parts(word):
-                told = after in _TOLD or part is not word or (not scripts and (first or self._strangers))
-                found |= {path: None for path in self._paths(part) if told or _looks_run(path)}
-            after = word.texts[0] if word.texts else ""
-            first = first and (after.startswith("-") or word.unknown)
-        return found
-
-    def _folders(self, words: Sequence[Word]) -> Iterator[str]:
-        for word in words:
-            for part in _parts(word):
-                for path in self._candidates(part):
-                    if os.path.isdir(path) and self._is_ours(path):
-                        yield os.path.normpath(path)
-
-    def _configured(self, name: str, place: str) -> Iterator[str]:
-        for pattern in BUILD.get(re.sub(r"(?<=[a-z])[0-9.]+$", "", name), ()):
-            for path in _matching(os.path.join(place, pattern)):
-                if os.path.isfile(path) and self._is_ours(path):
-                    yield os.path.normpath(path)
-
-    def _modules(self, words: Sequence[Word]) -> Iterator[str]:
-        """`-m package.module`"""
-        for option, word in pairwise(words):
-            if option.texts and re.fullmatch(r"-\w*m", option.texts[0]):
-                for module in word.texts:
-                    path = module.replace(".", "/")
-                    beside = (f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py", f"src/{path}/__main__.py")
-                    yield from self._paths(Word(beside))
-                    yield from (found for place in self._directories for found in self._configured(module, place))
-
-    def _entries(self, words: Sequence[Word]) -> Iterator[str]:
-        """A folder that an interpreter is given is run by the file in it that has the right name."""
-        for folder in self._folders(words):
-            for name in ("__main__.py", "index.js", "index.mjs", "index.ts", "package.json", "main.lua", "init.lua"):
-                yield from self._paths(Word((os.path.join(folder, name),)))
-
-    def _installed(self, words: Sequence[Word]) -> Iterator[str]:
-        """Where a runner of packages would find this one in the project itself."""
-        for text in (text for word in words for text in word.texts if not text.startswith("-")):
-            package = re.sub(r"(?<=.)@[^/]*$", "", text)
-            name = package.rpartition("/")[2]
-            places = (f"node_modules/.bin/{name}", f"node_modules/{package}/package.json", f".venv/bin/{name}")
-            yield from self._paths(Word(places))
-        yield from self._paths(Word((".npmrc", "uv.toml", "bunfig.toml")))
+            self._files[os.path.relpath(path, self._places.root)] = None
 
     def _follow_build(self, words: Sequence[Word]) -> None:
         """What the files of make and npm say in shell is read like any other."""
         for file in [path for path in self._files if os.path.basename(path) in _FOLLOWED or path.endswith(".mk")]:
-            path = os.path.join(self._root, file)
+            path = os.path.join(self._places.root, file)
             if path in self._inside or (text := _read(path)) is None:
                 continue
             self._inside.append(path)
-            self._directories.setdefault(os.path.dirname(path))
+            self._places.directories.setdefault(os.path.dirname(path))
             causes = dict(self._anything)
             for line in _lines_of(os.path.basename(path), text, words):
                 self._nested(line)
             self._anything = causes or self._anything
             for included in _INCLUDE.findall(text) if not path.endswith(".json") else ():
-                self._take(self._paths(Word(tuple(included.split()), glob="*" in included)))
+                self._take(self._places.files(Word(tuple(included.split()), glob="*" in included)))
             self._inside.pop()
 
     def _shown_path(self, path: str) -> str:
-        return os.path.relpath(path, self._root)
+        return os.path.relpath(path, self._places.root)
 
 
-#: Options behind which a file stands that is obeyed.
-_TOLD = frozenset({"-f", "-c", "-r", "-P", "--file", "--config", "--makefile", "--require", "--import"})
 _FOLLOWED = frozenset({"package.json", "Makefile", "makefile", "GNUmakefile"})
 
 
@@ -556,16 +490,6 @@ def _lines_of(name: str, text: str, words: Sequence[Word]) -> Iterator[str]:
         wanted = script in _LIFECYCLE or script.removeprefix("pre").removeprefix("post") in said or script in said
         if wanted and isinstance(line, str):
             yield line
-
-
-def _parts(word: Word) -> Iterator[Word]:
-    """The word, and what an option carries: `--config=x`, `-fx`, `@x`."""
-    yield word
-    carried = [text.rpartition("=")[2] for text in word.texts if "=" in text]
-    carried += [text[2:] for text in word.texts if re.match(r"-\w[^-=]", text)]
-    carried += [text[1:] for text in word.texts if text.startswith("@")]
-    if carried:
-        yield Word(tuple(carried), word.unknown, word.glob)
 
 
 def _behind(name: str, words: Sequence[Word]) -> Sequence[Word]:
@@ -613,16 +537,6 @@ def _is_plain_setting(word: Word) -> bool:
     return not word.unknown and all(
         GIT_PLAIN_VALUE.fullmatch(text.partition("=")[2]) and not text.startswith("alias.") for text in word.texts
     )
-
-
-def _looks_run(path: str) -> bool:
-    return os.path.splitext(path)[1] in SCRIPTS or os.access(path, os.X_OK)
-
-
-def _matching(pattern: str) -> list[str]:
-    if not glob.has_magic(pattern):
-        return [pattern]
-    return sorted(glob.glob(pattern, recursive=False, include_hidden=True))[:FILES]
 
 
 def _program_of(path: str) -> str:
