@@ -285,6 +285,14 @@ def test_Y22_a_link_is_covered_by_where_it_leads(root: Path, tmp_path: Path) -> 
     assert setup_power(root, "bash link.sh").digest != first.digest
 
 
+def test_Y22_behind_a_link_the_file_is_covered_that_the_system_finds(root: Path) -> None:
+    (root / "deep/er").mkdir(parents=True)
+    (root / "deep/x.sh").write_text("echo\n")
+    (root / "link").symlink_to("deep/er")
+    assert "deep/x.sh" in reach_of_shell("bash link/../x.sh", root).files
+    assert "deep/x.sh" in reach_of_shell("cd -P link/.. && bash x.sh", root).files
+
+
 def test_Y22_a_script_that_runs_itself_ends(root: Path) -> None:
     (root / "a.sh").write_text("./a.sh; ./scripts/one.sh\n")
     assert reach_of_shell("./a.sh", root).files == ("a.sh", "scripts/one.sh")
