@@ -70,21 +70,16 @@ def _settings(backend: str, model: str | None) -> str:
 
 
 def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:
-    written, kept = [], []
+    from agent_worker.storage.files import Root
+
+    written, kept, files = [], [], Root(root)
     with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
         for file in sorted(p for p in source.rglob("*") if p.is_file()):
             name = str(file.relative_to(source))
-            target = root / name
-            if target.exists():
+            if files.exists(name):
                 kept.append(name)
                 continue
-            text = file.read_text("utf-8").replace("backend: mock\n", settings)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                target.write_text(text, "utf-8")
-            except OSError:  # half of it would be taken for all of it the next time
-                target.unlink(missing_ok=True)
-                raise
+            files.replace(name, file.read_text("utf-8").replace("backend: mock\n", settings))
             written.append(name)
     return written, kept
 

@@ -14,6 +14,8 @@ def lay_out() -> Path:
         for file in sorted(source.rglob("*")):
             if file.is_file():
                 target = root / file.relative_to(source)
-                target.parent.mkdir(parents=True, exist_ok=True)
+                for folder in reversed(target.relative_to(root).parents):
+                    (root / folder).mkdir(mode=0o700, exist_ok=True)
+                target.touch(mode=0o600)
                 target.write_bytes(file.read_bytes())
     return root

@@ -19,6 +19,8 @@ from typing import TypeVar
 
 import apsw
 
+from agent_worker.storage.folder import make_directories
+
 from .tables import PROBE, SCHEMA, Changes, Entry, Tables
 
 T = TypeVar("T")
@@ -183,7 +185,7 @@ def _open_sound(path: Path) -> tuple[apsw.Connection, Tables]:
 
 
 def _open_empty(path: Path) -> tuple[apsw.Connection, Tables]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directories(path.parent)
     _delete(path)
     return _create(str(path))
 

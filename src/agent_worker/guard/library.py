@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from agent_worker.clock import from_micros
-from agent_worker.errors import AgentWorkerError, NotFound
+from agent_worker.errors import AgentWorkerError, NotFound, Refused
 from agent_worker.guard.index import Index, Source, file_stamp
 from agent_worker.guard.meaning import Embedding, Meaning, load_embedding
 from agent_worker.guard.recall import Found, Place, recall
@@ -109,9 +109,18 @@ class Library:
             return None
         try:
             self._home.make_dirs(".index")
+            self._make_way()
         except (AgentWorkerError, OSError):
             return None
         return self._home.location(INDEX)
+
+    def _make_way(self) -> None:
+        """SQLite would follow a link: it goes, and what it led to stays."""
+        assert self._home is not None
+        try:
+            self._home.exists(INDEX)
+        except Refused:
+            self._home.remove(INDEX)
 
     def _sources(self) -> Iterator[Source]:
         if self._home is None:

@@ -90,7 +90,8 @@ class Meaning:
         np, used = self._embedding.numpy, len(self._place)
         fresh = self._path.with_name(self._path.name + ".new")
         with suppress(OSError):
-            with fresh.open("wb") as file:
+            fresh.unlink(missing_ok=True)
+            with fresh.open("xb") as file:  # a link that was put there is not followed
                 vectors = self._vectors[:used].astype(np.float16)
                 np.savez(file, birth=self._birth, rows=self._rows[:used], vectors=vectors)
             fresh.replace(self._path)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from agent_worker.storage.database import Transaction
+from agent_worker.storage.files import Root
 from agent_worker.workspaces import workspace
 
 FOLDER = ".archive"
@@ -19,7 +20,7 @@ def set_aside(directory: Path, *, now: datetime) -> Path | None:
     if not (directory / CHANNEL).exists():
         return None  # nothing of ours
     shelf = directory.parent / FOLDER
-    shelf.mkdir(mode=0o700, exist_ok=True)
+    Root(directory.parent).make_dirs(FOLDER)  # refuses a link
     stem = f"{directory.name}-{now:%Y%m%dT%H%M%S}"
     target = next(t for n in range(1000) if not (t := shelf / (stem if not n else f"{stem}-{n}")).exists())
     directory.rename(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -228,6 +229,9 @@ async def _prepare(
     opening: _Opening,
 ) -> Instance:
     directory = Path(room.directory) if room.directory else None
+    copies = _copies(admitted, workflow, room)
+    # Before anything is stored: a link on the way to its files is refused, and none of ours.
+    await asyncio.to_thread(_make_places, admitted.project.root, room, copies)
     known = await stage.database.read(workspace.kept, room)
     used_before = directory if known is None and not room.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
@@ -237,16 +241,17 @@ async def _prepare(
     if used_before:
         await stage.database.write(archive.forget_old, now=micros(stage.clock.now()))
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
-    copies = _copies(admitted, workflow, room)
     checkouts = {name: copy.files for name, copy in copies.items()}
     members = await stage.roster.seat(admitted, workflow, id, room.name, notes, checkouts)
     await stage.database.write(workspace.seat_members, id, members)
-    began = (await stage.database.read(workspace.get, id))["started_at"]  # earlier, if its host died since
+    opened = await stage.database.read(workspace.get, id)
+    began = opened["started_at"]  # earlier, if its host died since
     if directory is not None:
-        await _go_on_after(stage, id, Root(directory), members)
-        await _tidy(stage, id, directory)
+        files = workspace.files_of(opened)
+        await _go_on_after(stage, id, files, members)
+        await _tidy(stage, id, files)
         if room.provider == "file":
-            _keep_logs(stage, id, directory, members)
+            _keep_logs(stage, id, files, members)
     own = Checkouts(stage.database, stage.bus, stage.clock, stage.supervisor.leaves)
     await own.open(id, room.name, {members[name]: copy for name, copy in copies.items()}, began=began)
     return Instance(
@@ -307,6 +312,11 @@ async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str
     await stage.database.write(routing.say, speech, now=micros(stage.clock.now()), key=key)
 
 
+def _make_places(root: Path, room: Room, copies: Mapping[str, Copy]) -> None:
+    for place in filter(None, (room.directory, *(str(copy.place) for copy in copies.values()))):
+        Root(root).make_dirs(os.path.relpath(place, root))
+
+
 async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, str]) -> None:
     """Where the files know more than the database (it is new, or was restored), go on counting after what they hold."""
     if not root.is_there:
@@ -327,10 +337,10 @@ async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, 
             await stage.database.write(threads.restore, agent, id, (), seq=talked)
 
 
-async def _tidy(stage: Stage, id: str, directory: Path) -> None:
+async def _tidy(stage: Stage, id: str, files: Root) -> None:
     """Make good what a crash left in the files, before anybody writes there."""
-    await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True, mode=0o700)
-    conflicts = await asyncio.to_thread(Root(directory).sweep)
+    await asyncio.to_thread(files.make_dirs)
+    conflicts = await asyncio.to_thread(files.sweep)
     room = await stage.database.read(workspace.get, id)
     for kept in conflicts:
         text = f"a file was edited while we wrote it; the other version is {kept}"
@@ -346,11 +356,10 @@ async def _tell_person(stage: Stage, room: Row, sort: attention.Sort, ref: str, 
     )
 
 
-def _keep_logs(stage: Stage, id: str, directory: Path, members: Mapping[str, str]) -> None:
-    root = Root(directory)
-    stage.mirror.watch(Target(id, None), root, archive.CHANNEL)
+def _keep_logs(stage: Stage, id: str, files: Root, members: Mapping[str, str]) -> None:
+    stage.mirror.watch(Target(id, None), files, archive.CHANNEL)
     for name, agent in members.items():
-        stage.mirror.watch(Target(id, agent), root, f"{HISTORY}/{name}.jsonl")
+        stage.mirror.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
 
 
 def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]) -> Room:

@@ -15,7 +15,6 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
@@ -28,6 +27,7 @@ from agent_worker.storage.database import Database, Row, Transaction
 from agent_worker.storage.files import Root
 from agent_worker.storage.paths import is_text, same_document, text_names
 from agent_worker.storage.swap import Conflict, content_hash, kept_as
+from agent_worker.workspaces.workspace import files_of
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Documents:
         self._database = database
         self._clock = clock
         self._room = room
-        self._root = Root(Path(room["directory"])).beneath(FOLDER) if is_filed(room) else None
+        self._root = files_of(room).beneath(FOLDER) if is_filed(room) else None
 
     async def read(self, name: str = DEFAULT) -> Document:
         name = checked_name(name)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 from agent_worker.errors import NotFound, NotRunning, Refused
 from agent_worker.events import WorkspaceChanged
 from agent_worker.ids import new_id
 from agent_worker.storage.database import Row, Transaction
+from agent_worker.storage.files import Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,16 +261,25 @@ def name_in(tx: Transaction, workspace: str, agent: str) -> str:
 
 
 def get(tx: Transaction, workspace: str) -> Row:
-    row = tx.one("select * from workspace where id = :workspace", workspace=workspace)
+    row = tx.one(f"{_ROOM} where workspace.id = :workspace", workspace=workspace)
     if row is None:
         raise NotFound(f"there is no workspace {workspace}")
     return row
 
 
+#: With the project's directory, which is the one that is trusted on the way to its files (`files_of`).
+_ROOM = "select workspace.*, project.root from workspace join project on project.id = workspace.project"
+
+
+def files_of(room: Row) -> Root:
+    """Where its files are, walked from the project's directory: a link on the way leads nowhere."""
+    return Root(Path(room["root"])).beneath(os.path.relpath(room["directory"], room["root"]))
+
+
 def find(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
     """Running or not, as long as it is kept."""
     row = tx.one(
-        """select * from workspace
+        f"""{_ROOM}
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
         project=project,
         workflow=workflow,
@@ -278,7 +290,7 @@ def find(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
 
 def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
     row = tx.one(
-        """select * from workspace
+        f"""{_ROOM}
             where project = :project and workflow = :workflow and tag = :tag and state = 'running'""",
         project=project,
         workflow=workflow,

@@ -52,7 +52,7 @@ class Job:
     def environment(self) -> dict[str, str]:
         """What it knows of ours, the token of its run, and a place for temporary files that goes with it."""
         scratch = self.folder / "tmp"
-        scratch.mkdir(exist_ok=True)
+        scratch.mkdir(mode=0o700, exist_ok=True)
         return self.program.environment() | {TOKEN: self.entry.token, "TMPDIR": str(scratch)}
 
 

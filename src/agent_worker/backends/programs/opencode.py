@@ -24,6 +24,7 @@ from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import Over, Retrying, Signal, Spent
 from agent_worker.backends.providers import PROVIDERS, Route, parse_model, route
 from agent_worker.errors import BackendFailure, Exhausted, Overloaded, Permanent
+from agent_worker.storage.folder import make_directories
 
 INSTALL = "npm install -g opencode-ai"
 _KEY = "AGENT_WORKER_MODEL_KEY"
@@ -149,7 +150,7 @@ def _furnish(home: Path, settings: dict[str, Any]) -> None:
     # Nobody else works here. Locks of one that was killed keep the next from our tools for a minute.
     shutil.rmtree(home / "state" / "opencode" / "locks", ignore_errors=True)
     own = home / "config" / "opencode"
-    (own / "node_modules").mkdir(parents=True, exist_ok=True)
+    make_directories(own / "node_modules")
     (own / "package-lock.json").write_text(json.dumps(_LOCK))
     (own / "opencode.json").write_text(_written(settings))
     (home / "reporter.js").write_text(_REPORTER)
@@ -166,7 +167,7 @@ def _share_login(home: Path, program: Program) -> None:
     data = Path(environ.get("XDG_DATA_HOME") or Path(environ.get("HOME", "/nonexistent"), ".local", "share"))
     login, ours = data / "opencode" / "auth.json", home / "data" / "opencode" / "auth.json"
     if login.exists() and not ours.is_symlink():
-        ours.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(ours.parent)
         ours.symlink_to(login)
 
 
