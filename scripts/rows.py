@@ -70,6 +70,8 @@ PROMISES = {
         "L8": "strangers cannot keep the person out",
         "L9": "clients of MCP that leave without a word are not kept",
         "L10": "what is too large is refused early",
+        "L11": "thousands that come at once are each taken, or told when to come again",
+        "L12": "without a descriptor left, those who are here go on, the log stays whole, and it passes",
     },
     "The daemon": {
         "S1": "two daemons never run on one home",

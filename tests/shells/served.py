@@ -177,12 +177,15 @@ def parse_answer(received: bytes) -> Answer:
 
 
 @contextmanager
-def served(tmp: Path, environ: Mapping[str, str] | None = None, **files: str) -> Iterator[Served]:
-    """`environ` is what the daemon knows beyond our own environment."""
+def served(
+    tmp: Path, environ: Mapping[str, str] | None = None, *, command: Sequence[str] = (), **files: str
+) -> Iterator[Served]:
+    """`environ` is what the daemon knows beyond our own environment, `command` what it is started with."""
     project = tmp / "project"
     write_project(project, ["alice", "bob"], workflow="workspace: { provider: sqlite }\n", extra=files)
     given = [f"{name}={value}" for name, value in (environ or {}).items()]
-    client = connect(home=tmp / "home", command=("env", "AGENT_WORKER_PORT=0", *given, *COMMAND), patience=40)
+    started = ("env", "AGENT_WORKER_PORT=0", *given, *command, *COMMAND)
+    client = connect(home=tmp / "home", command=started, patience=40)
     try:
         made = Served(client, tmp / "home", project)
         client.request("GET", made.query("/status"))

@@ -14,6 +14,7 @@ from agent_worker.cli.complete import addresses
 from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.errors import BadInput
+from agent_worker.ids import new_id
 
 #: A message may begin with a dash, so there are no options of one letter.
 TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
@@ -29,7 +30,8 @@ def send(address: str, message: str, key: str | None, as_json: bool) -> None:
 
     An address is alice (a direct message), @review (the channel of a workflow) or alice@review (alice, there).
     """
-    receipt = call("POST", "/send", to=address, message=_text(message), key=key, project=here())
+    # A key of its own: asked again by a busy daemon, the same message is still one.
+    receipt = call("POST", "/send", to=address, message=_text(message), key=key or new_id("k"), project=here())
     if as_json:
         return tell_json(receipt)
     woke = f", woke {', '.join(receipt['woke'])}" if receipt["woke"] else ""

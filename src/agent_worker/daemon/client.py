@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_worker.daemon.answers import LOGS, error_of, json_object, json_of
 from agent_worker.daemon.discovery import (
@@ -32,7 +34,11 @@ from agent_worker.daemon.plain_http import Event, Garbled, Wire, events
 from agent_worker.daemon.starting import COMMAND, alone, spawn
 from agent_worker.errors import AgentWorkerError, BadInput, Refused
 
+T = TypeVar("T")
+
 _PROOF_PATIENCE = 3.0  #: seconds, for connecting and the proof together
+_TRIES = 8  #: when it has too much to do
+_LONGEST_WAIT = 5.0  #: seconds between two of them
 _START_PATIENCE = 20.0
 _PATH = re.compile(r"/[!-~]*")
 
@@ -52,7 +58,15 @@ class Client:
         timeout: float = 60.0,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
-        """Status and JSON of the answer. A refusal is raised as the error it was in the daemon."""
+        """Status and JSON of the answer. A refusal is raised as the error it was in the daemon.
+
+        A daemon that asks us to come again later, having done nothing, is asked again a few times.
+        """
+        return _patiently(lambda: self._request(method, path, body, timeout, headers))
+
+    def _request(
+        self, method: str, path: str, body: object, timeout: float, headers: Mapping[str, str] | None
+    ) -> tuple[int, Any]:
         with self._asked(method, path, body, within=timeout, headers=headers) as (wire, status, answered):
             content = b"".join(wire.body(status, answered))
         return status, json_of(content, status)
@@ -69,8 +83,9 @@ class Client:
     ) -> Iterator[Event]:
         """Events as they come, until the daemon ends the stream. `silence` is how long it may say nothing at all."""
         extra = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_event_id} if last_event_id else {})
-        with self._asked(method, path, body, within=silence, headers=extra | dict(headers or {})) as asked:
-            wire, status, answered = asked
+        with ExitStack() as held:
+            asking = partial(self._asked, method, path, body, within=silence, headers=extra | dict(headers or {}))
+            wire, status, answered = _patiently(lambda: held.enter_context(asking()))
             if "text/event-stream" not in answered.get("content-type", ""):
                 raise AgentWorkerError("the daemon answered without a stream of events", hint=LOGS)
             yield from events(wire.body(status, answered, within=silence))
@@ -88,7 +103,8 @@ class Client:
             wire.ask(method, path, sent, content)
             status, answered = wire.head()
             if status >= 300:
-                raise error_of(status, json_object(b"".join(wire.body(status, answered))))
+                error = error_of(status, json_object(b"".join(wire.body(status, answered))))
+                raise _Later(answered["retry-after"], error) if "retry-after" in answered else error
             yield wire, status, answered
 
 
@@ -99,8 +115,10 @@ def find(home: Path | None = None) -> Client | None:
         return None
     check_home(home)
     found = read_daemon(home)
-    if found is None:
-        return None
+    return None if found is None else _patiently(lambda: _found(found))
+
+
+def _found(found: Found) -> Client | None:
     try:
         with _proven(found):
             return Client(found)
@@ -139,13 +157,34 @@ def connect(
 
 def looks_like_ours(host: str, port: int) -> bool:
     """Whether a daemon of ours, of whatever user and home, seems to listen there. Good for a sentence, no proof."""
-    with suppress(OSError):
+    with suppress(OSError, _Later):
         wire = Wire(host, port, within=1.0)
         try:
             return _health(wire, os.urandom(32).hex()).get("service") == "agent-worker"
         finally:
             wire.close()
     return False
+
+
+class _Later(Exception):
+    """It has too much to do, and has done nothing of what it was asked."""
+
+    def __init__(self, seconds: str, error: AgentWorkerError) -> None:
+        super().__init__(error.message)
+        self.seconds = min(float(seconds), _LONGEST_WAIT) if re.fullmatch("[0-9]{1,6}", seconds) else 1.0
+        self.error = error
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """What whoever answers says may not be true: so neither the number of tries nor a wait is left to it."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except _Later as later:
+            error = later.error
+            # Not all of a thousand at the same moment again.
+            time.sleep(later.seconds * (0.5 + random.random()))
+    raise error
 
 
 class _Stranger(Exception):
@@ -170,7 +209,10 @@ def _health(wire: Wire, nonce: str) -> dict[str, Any]:
     try:
         wire.ask("GET", "/health", {NONCE_HEADER: nonce})
         status, headers = wire.head()
-        return json_object(b"".join(wire.body(status, headers)))
+        answer = json_object(b"".join(wire.body(status, headers)))
+        if status == 503 and "retry-after" in headers:
+            raise _Later(headers["retry-after"], error_of(status, answer))
+        return answer
     except Garbled:
         return {}
     except ConnectionError:

@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 class LogFile:
     """A file of lines that stays within its share: when full it becomes `.1`, and the oldest goes.
 
-    Its descriptor keeps its number, so that a crash of the interpreter can be written to it. Never raises and
-    never complains: a log that reports its own trouble feeds on itself.
+    Its descriptor keeps its number, so that a crash of the interpreter can be written to it. Another is kept in
+    reserve, so that it becomes `.1` also when the process has none left. Never raises and never complains: a log that
+    reports its own trouble feeds on itself.
     """
 
     def __init__(self, path: Path, *, limit: int, keep: int) -> None:
@@ -43,6 +44,7 @@ class LogFile:
         self._keep = keep
         self._lock = threading.Lock()
         self._torn = False
+        self._reserve = _reserved()
 
     def write(self, line: bytes) -> None:
         with self._lock, suppress(OSError):
@@ -54,21 +56,52 @@ class LogFile:
 
     def close(self) -> None:
         os.close(self.descriptor)
+        self._give_up_reserve()
 
     def _rotate(self) -> None:
+        self._give_up_reserve()
+        try:
+            # Opened before anything is renamed: if that fails, what we write to is still where people look.
+            fresh = discovery.open_private(self._fresh, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
+        except (OSError, Refused):
+            fresh = None
+        try:
+            if fresh is None:
+                os.ftruncate(self.descriptor, 0)  # bounded is worth more than complete
+            else:
+                self._move_on(fresh)
+        finally:
+            self._reserve = _reserved()
+        self._torn = False
+
+    def _move_on(self, fresh: int) -> None:
         try:
             for number in range(self._keep - 1, 0, -1):
                 with suppress(FileNotFoundError):
                     os.replace(self._numbered(number - 1), self._numbered(number))
-            fresh = discovery.open_private(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.replace(self._fresh, self._path)
             os.dup2(fresh, self.descriptor, inheritable=False)
+        finally:
             os.close(fresh)
-        except (OSError, Refused):
-            os.ftruncate(self.descriptor, 0)  # bounded is worth more than complete
-        self._torn = False
+
+    def _give_up_reserve(self) -> None:
+        if self._reserve is not None:
+            os.close(self._reserve)
+        self._reserve = None
+
+    @property
+    def _fresh(self) -> Path:
+        return self._path.with_name(f"{self._path.name}.new")
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+
+
+def _reserved() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 class Scribe(logging.Handler):

@@ -29,6 +29,7 @@ from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.clock import SystemClock
 from agent_worker.daemon import discovery
+from agent_worker.daemon.accepting import Accepting, Doorstep, Room, raise_limit
 from agent_worker.daemon.answers import LOGS
 from agent_worker.daemon.discovery import AlreadyRunning, Found
 from agent_worker.daemon.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
@@ -105,7 +106,10 @@ def _serve(make_app: MakeApp, settings: Settings, starter: _Starter) -> None:
             raise Refused(told, hint=f"set {discovery.HOME_VARIABLE} to another directory") from None
         watchdog = held.enter_context(Watchdog(file, patience=settings.stuck_after))
         listener = held.enter_context(listening(home, address, settings.port))
-        daemon = _Daemon(home, settings, instance, token, redact=redact, listener=listener, watchdog=watchdog)
+        room = Room.within(raise_limit())
+        daemon = _Daemon(
+            home, settings, instance, token, redact=redact, listener=listener, watchdog=watchdog, room=room
+        )
         asyncio.run(daemon.run(make_app, starter))
 
 
@@ -156,6 +160,7 @@ class _Daemon:
         redact: Redactor,
         listener: socket.socket,
         watchdog: Watchdog,
+        room: Room,
     ) -> None:
         self._grace = settings.grace
         self._listener = listener
@@ -173,7 +178,7 @@ class _Daemon:
         )
         self._announced = asyncio.Event()
         self._front = _Front(self._identity)
-        self._server = _Server(_configured(self._front, lifespan="off"), self._announce)
+        self._server = _Server(_configured(self._front, lifespan="off"), self._announce, room)
 
     async def run(self, make_app: MakeApp, starter: _Starter) -> None:
         loop = asyncio.get_running_loop()
@@ -295,15 +300,26 @@ class _Front:
 
 
 class _Server(uvicorn.Server):
-    """Says when it accepts connections, and leaves the signals to us."""
+    """Says when it accepts connections, accepts them in our way, and leaves the signals to us."""
 
-    def __init__(self, config: uvicorn.Config, accepting: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], room: Room) -> None:
         super().__init__(config)
-        self._accepting = accepting
+        self._announce = announce
+        self._doorstep = Doorstep(room)
+        self._accepting: list[Accepting] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._accepting()
+        await super().startup([])
+        self._accepting = [Accepting(each, self._connection, self._doorstep) for each in sockets or ()]
+        self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for each in self._accepting:
+            each.close()
+        await super().shutdown(sockets)
+
+    def _connection(self) -> Connection:
+        return Connection(self.config, self.server_state, app_state=self.lifespan.state, doorstep=self._doorstep)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,8 +1,9 @@
 """One connection, before there is a request: how long a stranger may take, how much it may send, how many there are.
 
 The server's own protocol with limits where it has none. A connection is a stranger's until a request on it has shown
-a token. Many strangers may come at once, for our own clients do; of those who say nothing for a moment few may stay.
-Guards the socket, judges no request: that is guardpost.py, which is handed the connection as an extension of the scope.
+a token. Many strangers may come at once, for our own clients do (accepting.py); of those who say nothing for a moment
+few may stay. Guards the socket, judges no request: that is guardpost.py, which is handed the connection as an extension
+of the scope.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from agent_worker.daemon.accepting import Doorstep
+from agent_worker.errors import TooBusy
+
 STRANGERS = 64  #: that may stay
-CROWD = 256  #: strangers that there may be for a moment
-_MOMENT = 1.0  #: seconds
+_MOMENT = 5.0  #: seconds
 HEAD_PATIENCE = 10.0  #: seconds from the first byte, or from connecting, to the end of the head
 LARGEST_HEAD = 32 * 1024
 _MOST_HEADERS = 100
@@ -27,9 +30,10 @@ class _BadHead(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, doorstep: Doorstep, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._trusted = False
+        self._doorstep = doorstep
+        self._unwelcome = doorstep.is_full
         self._in_head = True
         self._head = 0
         self._since = self.loop.time()
@@ -39,40 +43,44 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._doorstep.came(self)
         self._expect_head()
         self._looked_at = self.loop.call_later(_MOMENT, self._make_room)
-        strangers = self._strangers()
-        if len(strangers) > CROWD:
-            min(strangers, key=lambda c: (not c._in_head, c._since)).drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         if self._looked_at is not None:
             self._looked_at.cancel()
         super().connection_lost(exc)
+        self._doorstep.went(self)
 
     def drop(self) -> None:
         """Now, whatever was still to be sent."""
         self.transport.abort()
 
     def trust(self) -> None:
-        self._trusted = True
+        self._doorstep.trust(self)
+
+    def silent_for(self) -> float:
+        waits_for_it = self._in_head or self.cycle is None or self.cycle.response_complete
+        return self.loop.time() - self._since if waits_for_it else 0.0
 
     def _make_room(self) -> None:
-        if self._is_strange() and len(self._strangers()) > STRANGERS:
-            self.drop()
-
-    def _strangers(self) -> list[Connection]:
-        return [each for each in self.connections if isinstance(each, Connection) and each._is_strange()]
-
-    def _is_strange(self) -> bool:
-        return not self._trusted and not self.transport.is_closing()
+        """A stranger that keeps us waiting goes when there are many."""
+        if self not in self._doorstep.strangers or self.transport.is_closing():
+            return
+        silent = self.silent_for()
+        if silent >= _MOMENT and len(self._doorstep.strangers) > STRANGERS:
+            return self.drop()
+        self._looked_at = self.loop.call_later(_MOMENT - silent if silent < _MOMENT else _MOMENT, self._make_room)
 
     # --- the head
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return  # refused; what it still sends is not looked at
+        if not self._in_head:
+            self._since = self.loop.time()  # a head that comes in drops is no sign of life
         super().data_received(data)
         if self._in_head:
             self._count(len(data))
@@ -97,6 +105,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._stop_waiting()
         self._check(self.url.startswith(b"/"), HTTPStatus.BAD_REQUEST)  # another host's name could stand there
+        self._check(not self._unwelcome, HTTPStatus.SERVICE_UNAVAILABLE)
         super().on_headers_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -131,7 +140,12 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         error = {"code": "bad_request", "message": status.phrase, "hint": ""}
+        later = b""
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            error = {"code": TooBusy.code, "message": "too many connections are open", "hint": "try again in a moment"}
+            later = b"retry-after: 1\r\n"
         body = json.dumps({"error": error}).encode()
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
+        head += later + b"\r\n"
         self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.close()

@@ -207,9 +207,10 @@ class _Look:
         try:
             names = os.listdir(self._root / folder)
         except OSError as error:
-            if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                self._note(self._root / folder, "", f"cannot be read: {error.strerror}")
-            return []
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                return []
+            self._note(self._root / folder, "", f"cannot be read: {error.strerror}")
+            return [f"{folder}/{file.name}" for file in self._before_in if file.parent == self._root / folder]
         found = (name for name in names if name.endswith((".yaml", ".yml")) and not name.startswith("."))
         return sorted(f"{folder}/{name}" for name in found)
 

@@ -22,8 +22,9 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, Project, find_project, load_project
 from agent_worker.definitions.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
-from agent_worker.errors import BadInput, DefinitionError, InUse, NotFound, Refused
+from agent_worker.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy
 from agent_worker.storage.database import Row, Transaction
+from agent_worker.storage.disk import trouble_of
 from agent_worker.workflows import instance as instances
 from agent_worker.workflows.instance import Instance, Stage
 from agent_worker.workflows.remote import Remotes
@@ -42,7 +43,7 @@ _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in
 @dataclass(slots=True)
 class _Known:
     admitted: Admitted
-    stamp: _Stamp
+    stamp: _Stamp | None
     watched: tuple[Path, ...] = ()  #: beyond the folders of definitions
 
 
@@ -100,6 +101,8 @@ class Office:
             is_new = known is None
             # Before it is read: what changes meanwhile is seen the next time.
             stamp = await asyncio.to_thread(_stamp, path, known.watched if known else ())
+            if known is not None and stamp is None:
+                return known.admitted  # it cannot be looked at just now: what was known holds
             if known is None or known.stamp != stamp:
                 known = self._projects[path] = await self._read(path, known, stamp)
                 if not self._opening:
@@ -108,7 +111,7 @@ class Office:
             await self._open_rooms([room for room in await self._rooms_left() if room["project"] == known.admitted.id])
         return known.admitted
 
-    async def _read(self, path: Path, known: _Known | None, stamp: _Stamp) -> _Known:
+    async def _read(self, path: Path, known: _Known | None, stamp: _Stamp | None) -> _Known:
         previous, quick = (known.admitted.project, known.admitted.quick) if known else (None, {})
         definitions = await asyncio.to_thread(load_project, path, previous=previous)
         admitted = await self.stage.roster.admit(definitions, quick)
@@ -300,8 +303,11 @@ def _project_at(directory: str) -> Path:
     return find_project(Path(directory))
 
 
-def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp:
-    """Changes whenever one of the files that define the project does. Asked at every request, of every file."""
+def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp | None:
+    """Changes whenever one of the files that define the project does. Asked at every request, of every file.
+
+    None: the system has no descriptor left to look with.
+    """
     found = []
     with suppress(OSError):
         status = os.stat(root)
@@ -311,8 +317,12 @@ def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp:
             status = os.stat(path)
             found.append((str(path), status.st_ctime_ns, status.st_size))  # by which a change of rights is seen too
     for folder in (AGENTS, WORKFLOWS):
-        with suppress(OSError), os.scandir(root / folder) as entries:
-            found += _stamps(entries)
+        try:
+            with os.scandir(root / folder) as entries:
+                found += _stamps(entries)
+        except OSError as error:
+            if isinstance(trouble_of(error), TooBusy):
+                return None
     return tuple(sorted(found))
 
 

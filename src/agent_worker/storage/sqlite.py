@@ -188,6 +188,9 @@ class SqliteDatabase:
             finally:
                 if not transaction.connection.get_autocommit():  # a broken disk has ended it already
                     transaction.connection.execute("rollback")
+        except apsw.CantOpenError as error:  # of a reader that is the first on its thread
+            told = "the database cannot be opened just now: too many files may be open"
+            raise Locked(told, hint="try again in a moment") from error
         except _DISK as error:
             raise self._judge(error) from error
 
