@@ -1734,6 +1734,12 @@ BUGS = (
         Edit("_within_bounds", "len(proposals.open_in(tx, room)) >= OPEN_AT_ONCE", "False"),
     ),
     bug(
+        "a person who has voted must still say that it may stand",
+        "M12",
+        "test_a_person_who_votes_lets_the_outcome_stand",
+        Edit("cast", "proposal = proposals.consent(tx, proposal.id)", ""),
+    ),
+    bug(
         "a path answers to HEAD too",
         "D8p",
         "test_D8p_a_path_answers_to_its_one_method",
@@ -1822,6 +1828,12 @@ BUGS = (
             "not _FILE.fullmatch(entry.file) or entry.file in (ARCHIVE, QUARANTINE)",
             "not _FILE.fullmatch(entry.file)",
         ),
+    ),
+    bug(
+        "a step is broken off when an agent is to stop",
+        "O3",
+        "test_a_new_host_goes_on_with_what_the_old_one_left",
+        Edit("Supervisor._end", "loop and loop.run", "False"),
     ),
     bug(
         "a log ends in the newest of its files",

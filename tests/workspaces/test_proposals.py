@@ -359,6 +359,14 @@ async def test_with_a_veto_the_outcome_waits_for_the_person(team: Team) -> None:
     assert await team.attention() == []
 
 
+async def test_a_person_who_votes_lets_the_outcome_stand(team: Team) -> None:
+    wish = Wish("Which index?", options=["tree", "hash"], voters=["bob", "user"], veto=True)
+    await propose(team, wish)
+    await vote(team, "bob", "tree")
+    assert (await vote(team, "user", "tree")).state == "resolved"
+    assert await team.attention() == []
+
+
 async def test_a_veto_stops_it(team: Team) -> None:
     await propose(team, Wish("Who leads?", type="election", role="coordinator", voters=["bob"], veto=True), by="user")
     await vote(team, "bob", "bob")
