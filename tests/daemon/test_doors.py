@@ -104,7 +104,9 @@ async def test_D3p_a_name_is_given_once_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["x\0", "half \ud800 a pair", 2**63, float("inf"), {"\0": 1}, json.loads("[" * 70 + "]" * 70)]
+    "value",
+    ["x\0", "half \ud800 a pair", 2**63, float("inf"), {"\0": 1}, json.loads("[" * 70 + "]" * 70)],
+    ids=["nothing", "half", "large", "endless", "name", "deep"],
 )
 async def test_D3p_what_cannot_be_stored_and_given_back_is_refused(value: object) -> None:
     with pytest.raises(BadRequest):

@@ -232,7 +232,11 @@ def test_D4p_a_message_wakes_at_most_so_many(house: House) -> None:
     assert channel.read(house.tx, house.room) == []
 
 
-@pytest.mark.parametrize("text", ["", " \n", "half \ud800 a character", "x" * (routing.MESSAGE_LIMIT + 1)])
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n", "half \ud800 a character", "x" * (routing.MESSAGE_LIMIT + 1)],
+    ids=["empty", "blank", "broken", "long"],
+)
 def test_D3p_what_cannot_be_sent_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         routing.check_size(text)
