@@ -25,6 +25,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "events",
         "processes",
         "redaction",
+        "key_families",
         "outbound",
         "imports",
         "control_files",
@@ -50,6 +51,7 @@ RANK = {name: number for number, row in enumerate(ROWS) for name in row}
 #: Parts of one row that may know each other, each with its reason.
 KNOWN_NEIGHBOURS = {
     ("address", "errors"),
+    ("redaction", "key_families"),
     ("clock", "errors"),
     ("processes", "errors"),
     ("outbound", "errors"),

@@ -1,6 +1,6 @@
 """Secrets are taken out of text before it is written anywhere: database, files, logs, events, errors (C17).
 
-Two things are known: the values of this machine's own secrets, and what twelve families of keys look like. What is
+Two things are known: the values of this machine's own secrets, and what keys look like (key_families.py). What is
 found becomes `[redacted:kind]`; redacting twice changes nothing more. The time grows with the length of the text.
 Give it whole texts, and cut them afterwards: of a secret that is cut in two, neither half is recognised. A text that
 arrives in pieces is a `Passage`, which holds back what may yet become a secret.
@@ -13,10 +13,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import quote
+
+from agent_worker.key_families import ENDED, FAMILIES, GIVEN, HEADERS, SEPARATED, SOLID
 
 SHORTEST = 8  #: characters; a shorter value would be found in honest words
 LONGEST_HELD = 16 * 1024  #: characters of a text in pieces that may wait for what comes next
@@ -29,81 +30,9 @@ _SECRET_NAME = re.compile(
 _ABOUT_A_SECRET = re.compile(r"_(?:ID|NAME|TYPE|FILE|PATH|DIR|SOCK|HOST|PORT|URL|URI|HELPER|TTL|MODE)$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One kind of key."""
-
-    kind: str
-    hints: tuple[str, ...]  #: without one of these there is nothing to find
-    pattern: re.Pattern[str]  #: the group that matched is the secret; without one, the text was only passed over
-
-    def hidden_in(self, text: str) -> str:
-        return self.pattern.sub(self._hide, text)
-
-    def _hide(self, found: re.Match[str]) -> str:
-        if found.lastindex is None:
-            return found[0]
-        start, end = (place - found.start() for place in found.span(found.lastindex))
-        return f"{found[0][:start]}[redacted:{self.kind}]{found[0][end:]}"
-
-
-def _family(kind: str, hints: str, pattern: str) -> Family:
-    return Family(kind, tuple(hints.split()), re.compile(pattern, re.ASCII))
-
-
-_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_ENDED = re.compile(_END)
-_GIVEN = r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"  # between a name and its value: in a header, YAML, JSON, JSON in JSON
-# `task-…` is no key; but in JSON a key at the beginning of a line comes after the letter of `\n`.
-_WORD_START = r"(?:(?<![A-Za-z0-9]sk-)|(?<=\\[nrt]sk-))"
-
-#: In this order: those that hold others come first, and `sk-`, which looks at what is before it, last.
-#: No pattern looks at the same text more than a few times, whatever it is: see the test of N5 on time.
-FAMILIES = (
-    _family(
-        "private-key",
-        "-----BEGIN",
-        # Without its end, only what can be nothing but a key: a text may speak of such a line.
-        rf"({_BEGIN}(?:(?:[^-]|-(?!----))*+{_END}|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{{32,}}+)++))",
-    ),
-    _family("password", "://", r"://[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,512})@"),
-    _family(
-        "authorization",
-        "uthorization UTHORIZATION",
-        rf"(?i:authorization){_GIVEN}(?:(?i:bearer|basic|token|apikey)\s{{1,3}}([\w.~+/=-]{{8,}})|([\w.~+/=-]{{16,}}))",
-    ),
-    _family("jwt", "eyJ", r"(eyJ[\w-]{10,}+\.[\w-]{5,}+\.[\w-]++)|eyJ[\w-]*+"),
-    _family(
-        "aws",
-        "AKIA ASIA ccess_key ccessKey CCESS_KEY",
-        rf"((?:AKIA|ASIA)[0-9A-Z]{{16}})|(?i:secret_?access_?key){_GIVEN}([A-Za-z0-9/+=]{{40,}})",
-    ),
-    _family(
-        "github",
-        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-        r"(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
-    ),
-    _family(
-        "gitlab",
-        "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glsoat- glagent-",
-        r"(gl(?:pat|dt|rt|cbt|ptt|ft|imt|soat|agent)-[\w-]{20,}(?:\.\w+){0,3})",
-    ),
-    _family(
-        "slack",
-        "xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xapp- hooks.slack.com",
-        r"(xox[abeprs]-[\w.-]{10,}|xapp-[\w-]{10,}|hooks\.slack\.com/services/[\w/-]{20,})",
-    ),
-    _family("google", "AIza ya29. GOCSPX-", r"(AIza[\w-]{35,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})"),
-    _family("stripe", "k_live_ k_test_ whsec_", r"([rs]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,})"),
-    _family("npm", "npm_", r"(npm_[A-Za-z0-9]{36,})"),
-    _family("anthropic", "sk-ant-", rf"(sk-{_WORD_START}ant-[\w-]{{20,}})"),
-    _family("openai", "sk-", rf"(sk-{_WORD_START}(?=[A-Za-z_-]{{0,40}}[0-9])[\w-]{{20,}})"),
-)
-
 #: At the end of a text, what stands before a secret and belongs to it.
 _BEFORE_ONE = re.compile(
-    rf"(?i:authorization|secret_?access_?key){_GIVEN.replace(':=]', ':=]?')}"
+    rf"(?i:{HEADERS}|secret_?access_?key){GIVEN.replace(':=]', ':=]?')}"
     r"(?:(?i:bearer|basic|token|apikey)\s{0,3})?\Z",
     re.ASCII,
 )
@@ -111,11 +40,17 @@ _IN_AN_ADDRESS = re.compile(r"://\S*\Z")
 _OF_A_WORD = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _is_word = re.compile(r"[!-~]+").fullmatch
 
-_HINTS = tuple(hint for family in FAMILIES for hint in family.hints)
+_HINTS = tuple(hint for family in FAMILIES if not family.sign for hint in family.hints)
 #: Looked for only where the character is: most of what people write has neither.
 _HINTS_BY_CHARACTER = tuple((c, tuple(hint for hint in _HINTS if c in hint)) for c in "_-")
 _OTHER_HINTS = tuple(hint for hint in _HINTS if "_" not in hint and "-" not in hint)
-_MARKER = re.compile(rf"(\[redacted:(?:secret|{'|'.join(family.kind for family in FAMILIES)})\])")
+#: Hints that stand in honest words too, or are many. They count only beside what could be the rest of a key.
+_SEPARATED_HINTS = tuple(hint for family in FAMILIES if family.sign == SEPARATED for hint in family.hints)
+_SOLID = tuple((family.hints[0], family.pattern.search) for family in FAMILIES if family.sign == SOLID)
+_DIGITS = tuple("0123456789")
+_is_separated = re.compile(r"[_.-][A-Za-z0-9_+/=-]{16}").search
+_is_dotted = re.compile(r"\.[\w-]{6}\.[\w-]{27}").search
+_MARKER = re.compile(rf"(\[redacted:(?:secret|{'|'.join(sorted({family.kind for family in FAMILIES}))})\])")
 
 
 class Redactor:
@@ -152,7 +87,16 @@ def _is_suspect(text: str) -> bool:
     for character, hints in _HINTS_BY_CHARACTER:
         if character in text and _has_one(hints, text):
             return True
-    return _has_one(_OTHER_HINTS, text)
+    if _has_one(_OTHER_HINTS, text):
+        return True
+    if not _has_one(_DIGITS, text):
+        return False
+    if _is_separated(text) and _has_one(_SEPARATED_HINTS, text):
+        return True
+    for hint, search in _SOLID:
+        if hint in text and search(text):
+            return True
+    return _is_dotted(text) is not None
 
 
 def _has_one(hints: tuple[str, ...], text: str) -> bool:
@@ -164,7 +108,7 @@ def _has_one(hints: tuple[str, ...], text: str) -> bool:
 
 def _without_families(text: str) -> str:
     for family in FAMILIES:
-        if any(hint in text for hint in family.hints):
+        if _has_one(family.hints, text):
             text = _between_markers(text, family.hidden_in)
     return text
 
@@ -199,7 +143,7 @@ def _begun(text: str) -> int:
     if address := _IN_AN_ADDRESS.search(text, max(0, len(text) - 800)):
         start = min(start, address.start())
     if (block := text.rfind("-----BEGIN")) >= 0:
-        ended = _ENDED.search(text, block)
+        ended = ENDED.search(text, block)
         if ended is None or start < ended.end():
             start = min(start, block)
     return start
