@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,6 +46,7 @@ from agent_worker.events import Bus
 from agent_worker.imports import soon
 from agent_worker.mirror import Mirror
 from agent_worker.outbound import host_of
+from agent_worker.processes.environment import BASE
 from agent_worker.redaction import Redactor, secrets_in
 from agent_worker.storage.database import Database
 from agent_worker.storage.engine_lock import Holder, ProjectLocks, hold_database
@@ -96,8 +97,19 @@ class Workshop:
     redact: Redactor = field(default_factory=Redactor)
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
-    def equip(self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = "") -> Equipment:
+    def equip(
+        self,
+        definition: AgentDefinition,
+        root: Path,
+        cwd: Path,
+        *,
+        has_home: bool,
+        who: str = "",
+        printed: Collection[str] = (),
+    ) -> Equipment:
         """Blocks: it reads files and imports tools. Raises whatever is wrong with the definition."""
+        # What an agent is given by name is a secret, whatever the name. Known before anybody can say it.
+        self.redact.register(secrets_in(os.environ, named=set(definition.env) - set(printed) - BASE))
         powers = powers_of_agent(definition, root, who=who)
         self.gate.require(root, powers)
         again = partial(self._require_again, definition, root, who)

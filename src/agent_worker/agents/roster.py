@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -63,8 +64,17 @@ class Outfitter(Protocol):
     """Says what an agent may have. Both block."""
 
     def equip(
-        self, definition: AgentDefinition, root: Path, cwd: Path, *, has_home: bool, who: str = ""
-    ) -> Equipment: ...
+        self,
+        definition: AgentDefinition,
+        root: Path,
+        cwd: Path,
+        *,
+        has_home: bool,
+        who: str = "",
+        printed: Collection[str] = (),
+    ) -> Equipment:
+        """`printed` are variables whose values are meant to be read: they are no secrets."""
+        ...
 
     def held_back(self, project: Project, workflow: WorkflowDefinition | None) -> Held: ...
 
@@ -236,9 +246,9 @@ class Roster:
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
             worker = replace(worker, home=home, library=Library(home, definition.name))
-            equipment = await asyncio.to_thread(
-                self._outfitter.equip, definition, project.root, worker.cwd, has_home=has_home, who=who
-            )
+            printed = project.printed_variables.union(workflow.env if workflow else ())
+            equip = partial(self._outfitter.equip, has_home=has_home, who=who, printed=printed)
+            equipment = await asyncio.to_thread(equip, definition, project.root, worker.cwd)
         except Untrusted as error:  # nothing is wrong with it: it waits for a person
             return replace(worker, backend=Unfit(error))
         except Exception as error:  # boundary: what is wrong with one agent is its own trouble

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +25,7 @@ def validate(path: str, as_json: bool) -> None:
 
     PATH may also be a workflow elsewhere, such as github:owner/repo@v1/review.yaml.
     """
-    problems, counted = _check_elsewhere(path) if is_remote(path) else _check(Path(path))
+    problems, counted, remarks = _check_elsewhere(path) if is_remote(path) else _check(Path(path))
     if as_json:
         fields = ("file", "line", "column", "field", "message", "hint")
         click.echo(json.dumps([{name: getattr(p, name) for name in fields} for p in problems], indent=2))
@@ -34,14 +36,16 @@ def validate(path: str, as_json: bool) -> None:
             click.echo(f"{paint('ok', 'green')}: {counted}")
         for note in () if is_remote(path) else _limits_that_wait(Path(path)):
             click.echo(clean(note))
+        for remark in remarks:
+            click.echo(f"{paint('remark', 'yellow')}: {clean(remark)}", err=True)
     sys.exit(2 if problems else 0)
 
 
-def _check(path: Path) -> tuple[list[Problem], str]:
+def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
     from agent_worker.definitions.project import find_project, load_project
 
     if not path.exists():
-        return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], ""
+        return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], "", []
     project = load_project(find_project(path))
     problems = list(project.problems)
     if path.is_file() and path.resolve() not in map(Path.resolve, project.workflow_files.values()):
@@ -50,7 +54,8 @@ def _check(path: Path) -> tuple[list[Problem], str]:
         except DefinitionError as error:
             problems += error.problems
     agents, workflows = len(project.agents), len(project.workflows)
-    return problems, f"{_count(agents, 'agent')} and {_count(workflows, 'workflow')} in {project.root}"
+    counted = f"{_count(agents, 'agent')} and {_count(workflows, 'workflow')} in {project.root}"
+    return problems, counted, _too_short(project.secret_variables)
 
 
 def _limits_that_wait(path: Path) -> list[str]:
@@ -75,12 +80,24 @@ def _limits_that_wait(path: Path) -> list[str]:
     ]
 
 
-def _check_elsewhere(source: str) -> tuple[list[Problem], str]:
+def _too_short(variables: Iterable[str]) -> list[str]:
+    """Values that are given to agents and cannot be told from honest words."""
+    from agent_worker.redaction import SHORTEST
+
+    short = [name for name in sorted(variables) if 0 < len(os.environ.get(name, "").strip()) < SHORTEST]
+    return [
+        f"${name} is shorter than {SHORTEST} characters: it is not recognised, and not taken out of what is stored"
+        for name in short
+    ]
+
+
+def _check_elsewhere(source: str) -> tuple[list[Problem], str, list[str]]:
     """Fetched by the daemon, which keeps what it fetches."""
     found = call("GET", "/workflows", project=here(), file=source)[-1]
     return (
         [],
         f"workflow {clean(found['name'])} with {_count(len(found['members']), 'agent')} from {clean(found['file'])}",
+        [],
     )
 
 

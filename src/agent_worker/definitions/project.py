@@ -34,9 +34,10 @@ from agent_worker.definitions.loading import (
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import did_you_mean, validate
 from agent_worker.definitions.source import Source, read_source
-from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
+from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 from agent_worker.errors import BadInput, DefinitionError, NotFound, Problem
 from agent_worker.ids import new_id
+from agent_worker.processes.environment import BASE
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,18 @@ class Project:
     problems: tuple[Problem, ...] = ()  #: of files that are broken now, also where an older version is kept
     broken: Mapping[str, Path] = field(default_factory=dict)  #: agents that cannot be had, each with its file
     elsewhere: tuple[Path, ...] = ()  #: files that define the project, outside of its two folders
+
+    @property
+    def printed_variables(self) -> frozenset[str]:
+        """Variables that workflows may put into prompts as ${{ env.NAME }}: these are meant to be read."""
+        return frozenset(name for workflow in self.workflows.values() for name in workflow.env)
+
+    @property
+    def secret_variables(self) -> frozenset[str]:
+        """Variables that agents are given by `env:`. Their values are secrets, whatever they are called."""
+        inline = (m for w in self.workflows.values() for m in w.agents.values() if isinstance(m, InlineMember))
+        named = {name for agent in (*self.agents.values(), *inline) for name in agent.env}
+        return frozenset(named - self.printed_variables - BASE)
 
     def problems_of(self, agent: str) -> list[Problem]:
         """Of the file that this agent is written in."""

@@ -230,7 +230,7 @@ class Documents:
         row = await self._database.write(_revise, self._room, new, now, by, at=micros(self._clock.now()))
         failpoint("document.before_file")
         try:
-            await self._file(row)
+            await self._file(row | {"text": text})  # which may hold what a person wrote, and the row may not
         except OSError:  # it is stored, and whoever needs the file next tries again
             log.exception("the file of document %s could not be written", now.name)
         return new
