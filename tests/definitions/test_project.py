@@ -210,3 +210,15 @@ def test_a_schema_knows_both_spellings() -> None:
     assert {"workspace", "context"} <= set(schema["properties"])
     assert {"document_owner", "documentOwner"} <= set(schema["$defs"]["WorkspaceSettings"]["properties"])
     assert json_schema("agent")["properties"]["timeout"]["type"] == "string"
+
+
+def test_what_agents_are_given_is_secret_but_not_what_workflows_print(tmp_path: Path) -> None:
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".workflows").mkdir()
+    (tmp_path / ".agents" / "a.yaml").write_text("backend: mock\nenv: [DEPLOY_PIN, STAGE, HOME]\n")
+    (tmp_path / ".workflows" / "w.yaml").write_text(
+        "env: [STAGE]\nagents: { b: { backend: mock, prompt: { system: x }, env: [OTHER] } }\n"
+    )
+    project = load_project(tmp_path)
+    assert not project.problems
+    assert project.secret_variables == {"DEPLOY_PIN", "OTHER"}
