@@ -115,6 +115,44 @@ async def test_D12_nothing_is_accepted_once_a_file_of_the_database_was_taken_awa
         await database.back_up(tmp_path / "backup.db")
 
 
+def copy_over(path: Path) -> None:
+    """As `cp` does it: into the same file."""
+    path.write_bytes(path.with_name("older.db").read_bytes())
+
+
+def write_more(path: Path) -> None:
+    path.write_bytes(os.urandom(path.stat().st_size + 4096))
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def halve(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("deed", [copy_over, write_more, empty, halve])
+async def test_D12_nothing_is_accepted_once_a_file_of_the_database_was_written_over(
+    database: SqliteDatabase, tmp_path: Path, suffix: str, deed: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "home" / "state.db"
+    await write(database, "one")
+    await database.back_up(path.with_name("older.db"))
+    await write(database, *(f"{n}" for n in range(200)))
+    deed(path.with_name(path.name + suffix))
+    for _ in range(2):
+        with pytest.raises(StorageFault, match="was written over while it was in use"):
+            await write(database, "more")
+    assert "were removed or replaced" in look_at(path)
+    left = as_killed(path.parent, tmp_path / "left", "state.db", LOG, MARK)
+    with pytest.raises(StorageFault, match="were removed or replaced"):
+        await SqliteDatabase.open(left, Bus())
+    recover(left, stamp=STAMP)
+    assert look_at(left) == ""
+
+
 async def test_D12_a_home_that_is_gone_is_noticed_too(database: SqliteDatabase, tmp_path: Path) -> None:
     await write(database, "one")
     shutil.rmtree(tmp_path / "home")
@@ -228,3 +266,14 @@ async def test_D12_when_even_the_workspaces_are_lost_it_is_said_where_messages_c
     assert not done.complete
     assert "1 commit is lost" in done.told()
     assert f"can be read in {channel}" in done.told()
+
+
+async def test_D12_another_program_that_uses_the_database_as_one_is_no_stranger(
+    database: SqliteDatabase, tmp_path: Path
+) -> None:
+    await write(database, "one")
+    with closing(apsw.Connection(str(tmp_path / "home" / "state.db"))) as other:
+        other.execute("insert into accepted(key, ref, at) values ('theirs', '', 0)")
+        await write(database, "two")
+    await write(database, "three")
+    assert await database.read(count) == 4

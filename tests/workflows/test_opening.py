@@ -69,6 +69,6 @@ async def test_D10_a_workspace_is_not_opened_where_one_that_runs_has_its_files(t
         await team.engine.stage.mirror.flush()
         given = {"at": "room/inside"} if "params.at" in where else {}
         wanted = workflows.Start(team.admitted.project.workflows["review"], tag="two", params=given)
-        with pytest.raises(Refused, match="and review, which is running, has its files there"):
+        with pytest.raises(Refused, match="and review, which runs, has its files there"):
             await workflows.start(team.engine.stage, team.admitted, wanted)
         assert len((tmp_path / "room" / "channel.jsonl").read_text().splitlines()) == 2

@@ -29,15 +29,30 @@ class Mark:
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + SUFFIX)
         self._log_path = database.with_name(f"{database.name}-wal")
-        self.commits, self._salt = _read(self._path)
+        self.commits, self._salt, self.is_bad = _read(self._path)
         self._file: int | None = None
         self._log: int | None = None
+
+    def check(self) -> None:
+        """Whether it was left by a process that found its files taken away. Raises StorageFault."""
+        if self.is_bad:
+            raise StorageFault("the files of the database were removed or replaced while it was in use", hint=FIX)
 
     def check_log(self) -> None:
         """Before the database is opened, because that already takes the log for its own. Raises StorageFault."""
         found = _salt_in(self._log_path)
-        if found is not None and self._salt is not None and (found - self._salt) % 2**32 > _RESETS:
+        if found is not None and not self._fits(found):
             raise StorageFault(f"{self._log_path} is the log of another database, or of another time", hint=FIX)
+
+    def log_was_exchanged(self) -> bool:
+        """Of the log that is open: whether it does not begin any more as it did."""
+        if self._log is None or self._salt is None:
+            return False
+        found = _salt_of(os.pread(self._log, _HEAD, 0))
+        return found is None or not self._fits(found)
+
+    def _fits(self, salt: int) -> bool:
+        return self._salt is None or (salt - self._salt) % 2**32 <= _RESETS
 
     def missing(self, commits: int) -> int:
         """How many, in a database that has so many."""
@@ -64,6 +79,11 @@ class Mark:
             self._salt = _salt_of(os.pread(self._log, _HEAD, 0))
         self._write()
 
+    def spoil(self) -> None:
+        """Its files were taken away, or written over: whatever stands there at the next start is not to be trusted."""
+        self.is_bad = True
+        self._write()
+
     def close(self) -> None:
         for file in (self._file, self._log):
             if file is not None:
@@ -72,7 +92,10 @@ class Mark:
     def _write(self) -> None:
         assert self._file is not None
         salt = "null" if self._salt is None else self._salt
-        text = f'{{"commits": {self.commits}, "salt": {salt}}}'.ljust(_SIZE - 1)  # at each commit: no encoder for it
+        bad = ', "bad": 1' if self.is_bad else ""
+        text = f'{{"commits": {self.commits}, "salt": {salt}{bad}}}'.ljust(
+            _SIZE - 1
+        )  # at each commit: no encoder for it
         with suppress(OSError):  # without it we only notice less
             os.pwrite(self._file, f"{text}\n".encode(), 0)
 
@@ -93,13 +116,13 @@ def count_commit(connection: apsw.Connection) -> None:
     connection.execute("update progress set commits = commits + 1")
 
 
-def _read(path: Path) -> tuple[int, int | None]:
+def _read(path: Path) -> tuple[int, int | None, bool]:
     """What was noted last; nothing when that cannot be read."""
     with suppress(OSError, ValueError):
         match json.loads(path.read_bytes()[:_SIZE]):
-            case {"commits": int(commits), "salt": int() | None as salt}:
-                return commits, salt
-    return 0, None
+            case {"commits": int(commits), "salt": int() | None as salt, **rest}:
+                return commits, salt, "bad" in rest
+    return 0, None, False
 
 
 def _salt_in(log: Path) -> int | None:

@@ -107,6 +107,7 @@ def look_at(database: Path) -> str:
     mark = Mark(database)  # read first: whoever writes meanwhile is ahead of it
     try:
         check_not_taken_away(database)
+        mark.check()
         if not database.exists():
             mark.check_end(0)
             return ""

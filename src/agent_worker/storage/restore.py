@@ -81,8 +81,8 @@ def saved_copy(database: Path) -> Path | None:
 
 
 def check_not_taken_away(database: Path) -> None:
-    """An empty place where there was a database, and what it held is saved beside it. Raises StorageFault."""
-    if database.exists() and database.stat().st_size:
+    """An empty place where there was a database, or another, and what it held is saved. Raises StorageFault."""
+    if database.exists() and database.stat().st_size and not Mark(database).is_bad:
         return
     if saved := saved_copy(database):
         raise StorageFault(f"{database} was taken away while it was in use; all of it is saved in {saved}", hint=FIX)

@@ -43,6 +43,7 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 _DISK = (apsw.FullError, apsw.IOError, *_DAMAGE)  # the disk's own word
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 EVENTS_OVER = 1000  # and how many more there may be until the oldest go
+LOG_PAGES = 1000  # in the log, after which it is brought into the file though nobody rests
 CALM = 0.2  # seconds without a write after which the log is brought into the file
 WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay when it begins anew; a long reader had made it longer
 
@@ -95,7 +96,8 @@ class SqliteDatabase:
         self._working: set[apsw.Connection] = set()  # at something that takes long
         self._mark = Mark(Path(path)) if self._path != ":memory:" and vfs is None else None
         self._presence: Presence | None = None
-        self._behind = False  # the file lacks something that is in the log
+        self._log_pages = 0  # that are in the log
+        self._behind = False  # the file lacks some of them
 
     @classmethod
     async def open(cls, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> SqliteDatabase:
@@ -259,6 +261,8 @@ class SqliteDatabase:
             try:
                 in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 self._behind = folded < in_log
+                if self._presence:
+                    self._presence.wrote_file()
             except (apsw.FullError, apsw.BusyError):
                 self._behind = True
             except apsw.Error as error:
@@ -270,8 +274,9 @@ class SqliteDatabase:
 
     def _open_writer(self) -> apsw.Connection:
         if self._mark:
-            self._mark.check_log()
             check_not_taken_away(Path(self._path))
+            self._mark.check()
+            self._mark.check_log()
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         try:
             connection = connect(self._path, write=True, vfs=self._vfs)
@@ -290,18 +295,25 @@ class SqliteDatabase:
         if self._mark:
             self._mark.check_end(commits_in(connection))
             self._mark.open()
-            self._presence = Presence(Path(self._path))
+            connection.set_wal_hook(self._hear_log)  # instead of checkpoints that SQLite makes by itself
         self._forget_events(connection)
         self._fold_in(connection)
+        if self._mark:
+            self._presence = Presence(Path(self._path))
+
+    def _hear_log(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
 
     def _forget_events(self, connection: apsw.Connection) -> None:
         connection.execute("delete from event where id <= ?", (self._events - EVENTS_KEPT,))
         self._forgot = self._events
 
     def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
+        connection = transaction.connection
+        self._look_for_strangers()
         if self._fault is not None:
             return _fail(group, self._fault)
-        connection = transaction.connection
         try:
             if not self._try_together(transaction, group):
                 connection.execute("rollback")
@@ -320,17 +332,30 @@ class SqliteDatabase:
             if not connection.get_autocommit():
                 connection.execute("rollback")
 
+    def _look_for_strangers(self) -> None:
+        """Nothing is built on a file that another program has written into: nor can it be saved, as half is theirs."""
+        if self._fault or self._mark is None or self._presence is None or self._presence.gone():
+            return  # what is gone is noticed after the commit, which can be saved
+        path = self._presence.overwritten() or (self._mark.log_was_exchanged() and f"{self._path}-wal")
+        if path:
+            self._mark.spoil()
+            told = f"{path} was written over while it was in use: nothing is accepted any more"
+            self._fault = StorageFault(told, hint=f"agent-worker stop --all, then {FIX}, or agent-worker restore FILE")
+
     def _note(self, connection: apsw.Connection, group: list[_Job]) -> None:
         """It is committed; nobody has been answered yet."""
         if self._mark is None or self._presence is None:
             return
         if gone := self._presence.gone():
+            self._mark.spoil()
             self._fault = self._saved(connection, gone)
             return _fail(group, self._fault)
         self._mark.note(self._mark.commits + 1)
+        self._presence.wrote_log()
         self._behind = True
-        if any(isinstance(event, WorkspaceChanged) for job in group if job.error is None for event in job.told):
-            self._fold_in(connection)  # where a workspace has its files must be known even if the log is lost
+        opened = any(isinstance(event, WorkspaceChanged) for job in group if job.error is None for event in job.told)
+        if opened or self._log_pages >= LOG_PAGES:  # where a workspace has its files is needed if the log is lost
+            self._fold_in(connection)
 
     def _saved(self, connection: apsw.Connection, gone: str) -> StorageFault:
         """All of it is still open here: it is saved before it goes with us."""

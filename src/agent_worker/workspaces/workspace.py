@@ -63,8 +63,7 @@ def _check_directory(tx: Transaction, room: Room) -> None:
         if _overlap(other["directory"], room.directory):
             name = other["workflow"] if other["tag"] == "main" else f"{other['workflow']}:{other['tag']}"
             raise Refused(
-                f"{room.name} would keep its files in {room.directory}"
-                f", and {name}, which is running, has its files there",
+                f"{room.name} would keep its files in {room.directory}, and {name}, which runs, has its files there",
                 hint=f"give it another directory, or end the other one: agent-worker stop @{name}",
             )
 
