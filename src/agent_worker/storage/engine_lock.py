@@ -143,7 +143,8 @@ def refusal(what: str, holder: Holder | None) -> InUse:
         return InUse(f"this program has {what} open already", hint="use that one, or close it first")
     if holder.reach:
         told = f"the daemon, process {holder.pid}, works on {what}, and a second engine would destroy its files"
-        return InUse(told, hint=f"let the daemon do it: {holder.reach} status; or end it: {holder.reach} stop --all")
+        told = f"{told}; use that daemon: {holder.reach} send, ask or run"  # in the message: Python shows no hint
+        return InUse(told, hint=f"{holder.reach} status; or end it: {holder.reach} stop --all")
     told = f"another program ({holder.who}, process {holder.pid}) works on {what}"
     return InUse(told, hint=f"wait until it has ended, or end it: kill {holder.pid}")
 
