@@ -25,6 +25,7 @@ FILES = {
     "tools/beside.sh": '#!/bin/bash\nDIR="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n. "$DIR/lib.sh"\n',
     "tools/lib.sh": "echo lib\n",
     "tools/passes.sh": 'exec "$1"\n',
+    "tools/odd": "#!./sh\necho\n",
     "scripts/one.sh": "echo 1\n",
     "scripts/two.sh": "echo 2\n",
     "x.py": "print(1)\n",
@@ -110,6 +111,20 @@ SEEN = {
     "find . -name '*.md' -exec bash helper \\;": "helper",
     "ls | xargs -n 1 bash helper": "helper",
     "sh a.sh <data.csv; cat notes.md": "a.sh",
+    "(( $(./a.sh) > 0 ))": "a.sh",
+    "echo ${X:-$(./a.sh)}": "a.sh",
+    "cat <<E\n$(./a.sh)\nE": "a.sh",
+    ">out.txt ./a.sh": "a.sh",
+    "cd .. && ./project/a.sh": "a.sh",
+    "bash -c 'bash \"$0\"' helper": "helper",
+    "bash -c 'cd \"$1\" && ./build.sh' _ tools": "tools/build.sh tools/other.sh",
+    "bash 0< helper": "helper",
+    "bash -s <<'E'\n./a.sh\nE": "a.sh",
+    "if true; then bash; fi < helper": "helper",
+    "{ sh; } < helper": "helper",
+    "export X=helper; bash $X": "helper",
+    "env --chdir=tools ./build.sh": "tools/build.sh tools/other.sh",
+    "bash-5.2 helper": "helper",
 }
 
 #: They run nothing of the project, whatever lies in it.
@@ -201,6 +216,33 @@ ANYTHING = {
     "git status": "",
     "sort --compress-program=./a.sh data.csv": "a.sh",
     "some-program-nobody-knows": "",
+    "cat helper > >(sh)": "",
+    "bash -c bash < helper": "",
+    "exec < helper; sh": "",
+    "exec 3< helper; bash <&3": "",
+    "bash /proc/self/cwd/helper": "",
+    "bash /opt/elsewhere.sh": "",
+    ". elsewhere.sh": "",
+    "awk 'BEGIN{system(\"./a.sh\")}'": "a.sh",
+    "awk '{print > \"helper\"}' data.csv; sh helper": "helper",
+    "python -c 'import os; os.system(\"./a.sh\")'": "a.sh",
+    "perl -e 'exec(\"./a.sh\")'": "a.sh",
+    "sed 5p -e '1e ./a.sh' notes.md": "a.sh",
+    "sed --file p notes.md": "",
+    "sed '1e ./a.sh' notes.md": "a.sh",
+    "find . -name x -fprint helper; sh helper": "helper",
+    "find tools -name x -execdir ./other.sh ';'": "",
+    "coverage run -m pkg": "pkg/__main__.py",
+    "cargo test --manifest-path sub/Makefile": "sub/Makefile",
+    "X='5 ./a.sh'; timeout $X": "a.sh",
+    "X='-c ./a.sh'; sh $X": "a.sh",
+    "GCONV_PATH=./tools cat notes.md": "",
+    "./{a,b}.sh": "",
+    "set -- ./a.sh; $1": "",
+    "hash -p ./a.sh ls; ls": "a.sh",
+    "timeout $T bash helper": "helper",
+    'cd() { builtin cd "$@"; }; cd tools && ./build.sh': "tools/build.sh tools/other.sh",
+    "tools/odd": "tools/odd",
     "alias x=./a.sh; x": "a.sh",
     "if then": "",
     "((((": "",
@@ -212,7 +254,7 @@ def laid_out(root: Path) -> Path:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        path.chmod(0o755 if path.suffix == ".sh" else 0o644)
+        path.chmod(0o755 if path.suffix == ".sh" or path.name == "odd" else 0o644)
     return root
 
 

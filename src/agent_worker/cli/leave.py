@@ -94,7 +94,8 @@ def confirm(wishes: Sequence[dict[str, Any]]) -> None:
 def tell_wishes(wishes: Sequence[dict[str, Any]]) -> None:
     for wish in wishes:
         if wish["why"]:
-            click.echo(f"\n  {clean(wish['what'])}\n  {clean(wish['why'])}", err=True)
+            what = "" if wish["shown"].startswith(wish["what"]) else f"\n  {clean(wish['what'])}"
+            click.echo(f"{what}\n  {clean(wish['why'])}", err=True)
         lines = clean(wish["shown"]).splitlines()
         for line in ("", *lines[:SHOWN]):
             click.echo(f"  {line}", err=True)

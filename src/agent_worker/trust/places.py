@@ -17,7 +17,12 @@ from agent_worker.trust.shell import Word
 
 MATCHES = 200  #: of one pattern
 #: Options behind which a file stands that is obeyed.
-_TOLD = frozenset({"-f", "-c", "-r", "-P", "--file", "--config", "--makefile", "--require", "--import"})
+_TOLD = frozenset(
+    """
+    -f -c -r -P --file --config --makefile --require --import --manifest-path --rcfile --settings --build-file
+    --justfile --taskfile --rakefile --gemfile --noxfile
+    """.split()  # noqa: SIM905
+)
 
 
 class Places:

@@ -267,8 +267,7 @@ def _in(agent: AgentDefinition) -> str:
 def _running(kind: Kind, who: str, name: str, what: str, command: str, reach: Reach, root: Path, terms: Any) -> Power:
     """Of something that runs a command: its files are named in the line, and stand in the content in full."""
     files = _contents(reach, root)
-    notes = [f"runs {_listed(files)}"] if files else []
-    notes += [f"{ANY_FILE} ({one_line(', '.join(reach.anything))})"] if reach.anything else []
+    notes = [f"{ANY_FILE}, because of: {one_line(', '.join(reach.anything))}"] if reach.anything else []
     parts = [command, *notes, *(f"== {path}\n{content.text}" for path, content in files.items())]
     covered = tuple((path, content.digest) for path, content in files.items())
     content = Content("\n".join(parts), digest_of(command, bool(reach.anything), covered), covered)

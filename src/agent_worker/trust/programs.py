@@ -67,7 +67,6 @@ PREFIXES: dict[str, tuple[frozenset[str], int]] = {
         ("strace", "-o -e -p", 0),
         ("ltrace", "-o -e", 0),
         ("busybox", "", 0),
-        ("coverage", "--source --rcfile", 1),
     )
 }
 #: These run the command behind them in surroundings that the project's files describe.

@@ -42,14 +42,16 @@ ROUNDS = 4  #: until nothing new is found: a loop may go where a later line lead
 TEXT = 256 * 1024  #: bytes of a script that is read
 CAUSE = 80  #: characters
 
-_SHEBANG = re.compile(rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?(?:\S*/)?([\w.+-]+)")
+_LEADS = re.compile(r"PATH|PRELOAD|OPTIONS|RC$")  # variables that lead a program to more of its own
+_PATHS = re.compile(r"[\w./+@-]{2,200}")  # in a text of another language
+_SHEBANG = re.compile(rb"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+(?:-S[ \t]+)?)?([\w.+-]+)(?=[ \t\r\n]|$)")
 _INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+([^#\n]+)", re.MULTILINE)
 _RECIPE = re.compile(r"^\t[@+-]*(.+(?:\\\n.+)*)", re.MULTILINE)
 _LIFECYCLE = ("preinstall", "install", "postinstall", "prepare", "prepublish", "pretest", "test", "posttest", "start")
 _PLAIN_SED = re.compile(
     r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pdq]|s([/|#,:])(?:\\.|(?!\1|\\).)*\1(?:\\.|(?!\1|\\).)*\1[gpI\d]*"
 )
-_AWK_RUNS = re.compile(r"system|getline|[|@]|-f")
+_AWK_RUNS = re.compile(r"system|getline|[|@]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ class _Search:
 
     def _assigned(self, name: str, value: Word) -> None:
         """PATH, BASH_ENV, GIT_… decide what programs run."""
-        if is_powerful(name) and not (name == "LANG" or name.startswith("LC_") or name in ("TZ", "TERM")):
+        plain = name in ("LANG", "TZ", "TERM") or name.startswith("LC_")
+        if not plain and (is_powerful(name) or _LEADS.search(name)):
             self._can_run_anything(f"{name}=…")
             places = [place for text in value.texts for place in text.split(":") if place]
             self._take(self._places.files(Word(tuple(places))))
@@ -180,15 +183,13 @@ class _Search:
         return os.path.isabs(text) or text.startswith("~")
 
     def _named_program(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
-        if name in self._scope.functions:
-            return
         if name in (".", "source"):
             self._sourced(rest)
         elif name in ("cd", "pushd", "chdir"):
             self._enter(rest)
         elif name in ("eval", "trap"):
             self._evaluated(name, rest)
-        elif name in SHELLS:
+        elif re.sub(r"[-.\d]+$", "", name) in SHELLS:
             self._shell(name, rest, stdin)
         elif name in PREFIXES:
             self._prefixed(name, rest, stdin)
@@ -202,7 +203,7 @@ class _Search:
             self._awk(name, rest)
         elif name in HARMLESS | WRITERS and not _has_option(rest, RUNS_WITH.get(name, ())):
             self._harmless(name, rest)
-        else:
+        elif name not in self._scope.functions:
             self._opaque(name, rest, stdin)
 
     def _harmless(self, name: str, rest: Sequence[Word]) -> None:
@@ -234,10 +235,16 @@ class _Search:
                     self._places.directories |= dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
 
     def _sourced(self, rest: Sequence[Word]) -> None:
-        if rest and rest[0].unknown:
-            self._can_run_anything(f". {_shown(rest)}")
-        for path in self._places.files(rest[0]) if rest else ():
-            self._script(path, rest[1:])
+        if rest:
+            self._script_named(".", rest[0], rest[1:])
+
+    def _script_named(self, name: str, word: Word, arguments: Sequence[Word]) -> None:
+        """One that lies outside of the project, or is found in PATH, is not read, and may come back here."""
+        found = self._places.files(word)
+        if word.unknown or (not found and any("/" not in text or self._is_outside(text) for text in word.texts)):
+            self._can_run_anything(f"{name} {_shown([word])}")
+        for path in found:
+            self._script(path, arguments)
 
     def _evaluated(self, name: str, rest: Sequence[Word]) -> None:
         """A trap's text is as plain as any; what `eval` gets is put together while it runs."""
@@ -268,16 +275,14 @@ class _Search:
                 words = []
         if not words:
             return self._from_input(name, stdin)
+        if not is_text:
+            return self._script_named(name, words[0], words[1:])
         if words[0].unknown:
             self._can_run_anything(_shown((Word((name,)), *rest)))
             self._take(self._places.files(words[0]))
-        elif is_text:
-            self._with_arguments(words[1:2], words[2:])
-            for text in words[0].texts:
-                self._nested(text)
-        else:
-            for path in self._places.files(words[0]):
-                self._script(path, words[1:])
+        self._with_arguments(words[1:2], words[2:])
+        for text in words[0].texts:
+            self._nested(text)
 
     def _from_input(self, name: str, stdin: Input | None) -> None:
         match stdin:
@@ -292,14 +297,23 @@ class _Search:
                 self._can_run_anything(f"{_shown(words)} | {name}")
                 self._take(path for word in words for path in self._places.files(word))
                 self._texts_among(words)
+            case None:
+                self._can_run_anything(f"{name} reads what it is given")
 
     def _prefixed(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
         options, before = PREFIXES[name]
         words = list(rest)
         placed = {"{}"}
-        while words and not words[0].unknown and words[0].texts:
-            text = words[0].texts[0]
-            if name in ("env", "sudo", "doas") and re.match(r"\w+=", text):
+        while words and (words[0].texts or before):
+            text = words[0].texts[0] if words[0].texts else ""
+            if words[0].unknown:
+                self._can_run_anything(_shown((Word((name,)), *rest)))
+                self._take(self._places.files(words[0]))
+                if not before:
+                    break
+                before -= 1
+                words.pop(0)
+            elif name in ("env", "sudo", "doas") and re.match(r"\w+=", text):
                 self._assigned(text.partition("=")[0], Word((text.partition("=")[2],)))
                 words.pop(0)
             elif text.startswith("-") and len(text) > 1:
@@ -331,22 +345,30 @@ class _Search:
         words = list(rest)
         while words:
             text = words.pop(0).texts[:1]
+            if text and text[0] in ("-execdir", "-okdir"):
+                self._can_run_anything(_shown((Word((name,)), *rest)))
+            self._writes_somewhere |= bool(text) and text[0].startswith(("-fp", "-fl"))
             if text and text[0] in ("-exec", "-execdir", "-ok", "-okdir"):
                 end = next((n for n, word in enumerate(words) if word.texts in ((";",), ("+",))), len(words))
                 self._run([UNKNOWN if "{}" in "".join(word.texts) else word for word in words[:end]], None)
                 words = words[end + 1 :]
-            elif not text:
-                self._can_run_anything(_shown((Word((name,)), *rest)))
+        if any(word.unknown for word in rest):
+            self._can_run_anything(_shown((Word((name,)), *rest)))
 
     def _sed(self, name: str, rest: Sequence[Word]) -> None:
-        given = [word for word in rest if not (word.texts and re.fullmatch(r"-[nErs]+|--[a-z-]+", word.texts[0]))]
+        """Harmless with one script of the plainest kind, and none of the options that bring others."""
+        given = [word for word in rest if not (word.texts and re.fullmatch(r"-[nErs]+", word.texts[0]))]
         script = given[0] if given else UNKNOWN
-        if script.unknown or not all(_PLAIN_SED.fullmatch(text) for text in script.texts):
+        others = _has_option(given, ("-",)) or script.unknown
+        if others or not all(_PLAIN_SED.fullmatch(text) for text in script.texts):
             self._opaque(name, rest, None)
 
     def _awk(self, name: str, rest: Sequence[Word]) -> None:
-        if any(word.unknown for word in rest) or _AWK_RUNS.search(_shown(rest)):
+        options = [text for word in rest for text in word.texts if text.startswith("-")]
+        others = any(not option.startswith(("-F", "-v")) for option in options)
+        if others or any(word.unknown for word in rest) or _AWK_RUNS.search(_shown(rest)):
             self._opaque(name, rest, None)
+        self._writes_somewhere |= ">" in _shown(rest)
 
     def _git(self, name: str, rest: Sequence[Word]) -> None:
         """Elsewhere than in the root an agent may have made a repository with settings of its own."""
@@ -375,11 +397,12 @@ class _Search:
         runs = is_interpreter(name)
         named = self._places.named(rest, scripts=not runs)
         if runs:
-            named |= dict.fromkeys(chain(self._places.modules(rest), self._places.entries(rest)))
+            named |= dict.fromkeys(self._places.entries(rest))
             if stdin is not None and not named:
                 named |= self._places.files(stdin.file or Word()) | dict.fromkeys(
                     chain(*map(self._places.files, stdin.said_by))
                 )
+        named |= dict.fromkeys(self._places.modules(rest))
         if self._path_is_set:
             named |= self._places.files(Word((name,)))
         if name in PACKAGES and self._strangers:
@@ -404,8 +427,10 @@ class _Search:
     def _texts_among(self, words: Sequence[Word]) -> None:
         """`su -c 'cd x && ./y'`: a word of several may be for a shell. Whatever it is, the cause is known already."""
         causes = dict(self._anything)
-        for text in (text for word in words for text in word.texts if re.search(r"\s", text)):
+        for text in (text for word in words for text in word.texts if re.search(r"[\s()]", text)):
             self._nested(text)
+            pieces = tuple(dict.fromkeys(_PATHS.findall(text)))[:FILES]
+            self._take(self._places.named([Word((piece,)) for piece in pieces], scripts=True))
         self._anything = causes or self._anything
 
     # --- files ----------------------------------------------------------------------------------------
@@ -546,8 +571,9 @@ def _program_of(path: str) -> str:
             beginning = file.read(256)
     except OSError:
         return ""
-    if found := _SHEBANG.match(beginning):
-        return found[1].decode(errors="replace")
+    if beginning.startswith(b"#!"):
+        found = _SHEBANG.match(beginning)
+        return found[1].decode(errors="replace") if found else ""
     return "" if b"\0" in beginning else "sh"
 
 

@@ -119,6 +119,7 @@ def _parser() -> Parser:
 class _Reader:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
+        self._descriptors: set[int] = set()  # numbers that the grammar takes for arguments: `bash 0< x`
 
     def read(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
         match node.type:
@@ -155,7 +156,7 @@ class _Reader:
                 assigned.append((_name_of(child), self._value_of(child)))
             elif child.type.endswith("_redirect"):
                 stdin = self._input(child) or stdin
-            else:
+            elif child.type != "number" or child.start_byte not in self._descriptors:
                 words.append(self.word(child.named_children[0] if child.type == "command_name" else child))
             yield from self._within(child)
         yield Command(tuple(words), tuple(assigned), stdin)
@@ -165,7 +166,7 @@ class _Reader:
         if node.type.endswith("_redirect"):
             yield from self._redirect(node)
         elif node.type in ("command_substitution", "process_substitution"):
-            yield from self._children(node, None)
+            yield from self._children(node, Input() if node.type == "process_substitution" else None)
         else:
             for child in node.named_children:
                 yield from self._within(child)
@@ -201,6 +202,8 @@ class _Reader:
         redirects = [child for child in node.named_children if child != body]
         for redirect in redirects:
             stdin = self._input(redirect) or stdin
+            if body is not None and body.named_children and body.named_children[-1].end_byte == redirect.start_byte:
+                self._descriptors.add(body.named_children[-1].start_byte)
         if body is not None:
             yield from self.read(body, stdin)
         for redirect in redirects:
@@ -250,11 +253,8 @@ class _Reader:
                 return self._string(node)
             case "concatenation" | "array":
                 return self._joined([self.word(child) for child in node.named_children], _text(node))
-            case "simple_expansion":
-                return self._variable(_text(node)[1:])
-            case "expansion":
-                plain = _PLAIN_VARIABLE.fullmatch(_text(node))
-                return self._variable(plain[1]) if plain else Word(self._pieces(node), unknown=True)
+            case "simple_expansion" | "expansion":
+                return _split(self._expanded(node))
             case "command_substitution":
                 return self._substituted(node)
             case "process_substitution":
@@ -277,8 +277,14 @@ class _Reader:
         joined = self._joined(parts, "")
         return Word(joined.texts, joined.unknown)
 
+    def _expanded(self, node: Node) -> Word:
+        if node.type == "simple_expansion":
+            return self._variable(_text(node)[1:])
+        plain = _PLAIN_VARIABLE.fullmatch(_text(node))
+        return self._variable(plain[1]) if plain else Word(self._pieces(node), unknown=True)
+
     def _kept_whole(self, node: Node) -> Word:
-        found = self.word(node)
+        found = self._expanded(node) if node.type.endswith("expansion") else self.word(node)
         return Word(found.texts, found.unknown)
 
     def _joined(self, parts: list[Word], source: str) -> Word:
@@ -343,6 +349,13 @@ def _first(values: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
         if number > ALTERNATIVES:
             return
         yield value
+
+
+def _split(word: Word) -> Word:
+    """Without quotes a value with blanks becomes several words, and nobody knows which of them stands where."""
+    if not any(re.search(r"\s", text) for text in word.texts):
+        return word
+    return Word(tuple(part for text in word.texts for part in text.split())[:ALTERNATIVES], unknown=True)
 
 
 def _literal(text: str) -> Word:
