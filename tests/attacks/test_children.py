@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,15 @@ def until(name: str) -> str:
     return f"mkfifo {name}.pipe; read end < {name}.pipe"
 
 
-def let_go(pipe: Path) -> None:
-    with suppress(OSError):  # nobody waits at it
+def let_go(pipe: Path) -> bool:
+    """False when nobody waits at it yet."""
+    try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        os.write(descriptor, b"end\n")
-        os.close(descriptor)
+    except OSError:
+        return False
+    os.write(descriptor, b"end\n")
+    os.close(descriptor)
+    return True
 
 
 @contextmanager
@@ -117,7 +122,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
             yield at_work
         finally:
             for name in ("bash", "setup"):
-                let_go(daemon.project / f"{name}.pipe")
+                assert eventually(partial(let_go, daemon.project / f"{name}.pipe"), within=20), name
             starting.result(20)
             done = f"select state from instruction where id = '{asked['id']}'"
             assert eventually(lambda: daemon.rows(done) == [("done",)], within=20), daemon.rows(done)
