@@ -29,6 +29,7 @@ from agent_worker.errors import BadInput, DefinitionError
 from agent_worker.mentions import find_mentions
 from agent_worker.storage.files import Root
 from agent_worker.storage.jsonl import append_records, read_all, read_last
+from agent_worker.trust.reach import reach_of_shell
 from agent_worker.workflows.interpolation import interpolate_marked, shell_command
 
 MEMBERS = ("alice", "bob", "ali", "Carol-2")
@@ -74,6 +75,14 @@ def interpolation(data: bytes) -> None:
         command, variables = shell_command(text, values)
         assert CANARY not in command.replace(text, "")
         assert variables.get("A") == CANARY
+
+
+def shell_reader(data: bytes) -> None:
+    """Whatever follows in a command: the script that it begins with is seen, or it can run any file."""
+    root = _scratch()
+    (root / "a.sh").write_text("echo\n")
+    found = reach_of_shell("./a.sh\n" + data.decode(errors="surrogateescape"), root)
+    assert "a.sh" in found.files or found.anything
 
 
 def mentions(data: bytes) -> None:
@@ -165,6 +174,18 @@ TARGETS = {
             b"$(echo ${{ long-name_1 }} # ${{ a }}\n)",
             b"${{",
             b"\\$${{ ${{ a }}",
+        ),
+    ),
+    "shell": Target(
+        "reader of shell commands",
+        shell_reader,
+        (
+            b"cd x && ./a.sh; for f in *.sh; do sh $f; done | tee log",
+            b'bash <<E\n$(./a.sh)\nE\nF=./a.sh; "$F" < x 0<y',
+            b"case $1 in (a) eval `x`;; esac; f() { . ./a.sh; }; f",
+            b"find . -exec sh {} \\; | xargs -I{} ./a.sh ${X:-$(y)} $((1+$(z)))",
+            b"((((",
+            b"'",
         ),
     ),
     "mentions": Target(

@@ -90,6 +90,7 @@ class _Search:
         self._scope = Scope({"PWD": Word((".",))})
         self._level = 0
         self._inside: list[str] = []
+        self._followed: set[object] = set()  # scripts, with all that was known when they were read
 
     def reach(self) -> Reach:
         changed = self._writes_somewhere or any(
@@ -451,8 +452,10 @@ class _Search:
 
     def _script(self, path: str, arguments: Sequence[Word]) -> None:
         self._take([path])
-        if path in self._inside:
+        seen = (path, tuple(arguments), self._known())
+        if path in self._inside or seen in self._followed:
             return
+        self._followed.add(seen)
         text = _read(path)
         if text is None:
             return self._can_run_anything(f"{self._shown_path(path)} is no text, or too long")
