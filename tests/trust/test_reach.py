@@ -133,6 +133,7 @@ NOTHING = [
     "git -c color.ui=false --no-pager log -5",
     "git diff --ignore-submodules HEAD 2>/dev/null || true",
     "git diff ${{ params.base }}...HEAD 2>/dev/null || cat change.diff",
+    "git -c core.fsmonitor=false diff --no-ext-diff --no-textconv --ignore-submodules HEAD 2>/dev/null || true",
     "git rev-parse HEAD",
     "cat change.diff",
     "cat inbox/*.txt",
