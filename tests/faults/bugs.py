@@ -1794,7 +1794,7 @@ BUGS = (
     bug(
         "a code opens the page twice",
         "C5",
-        "test_C5_a_code_lives_for_a_minute",
+        "test_a_code_that_was_shown_means_nothing_any_more",
         Edit("Codes.redeem", "self._until.pop(_digest(code), None)", "self._until.get(_digest(code))"),
     ),
     bug(
@@ -1810,9 +1810,9 @@ BUGS = (
         Edit("terms_of", "telling or found", "telling"),
     ),
     bug(
-        "a note is read from anywhere",
-        "F11",
-        "test_F11_only_notes_are_read",
+        "a note that is held back is read",
+        "A6",
+        "test_A6_a_note_that_is_held_back_is_not_read_by_the_name_of_its_folder",
         Edit(
             "read",
             'text_of(root, f"{FOLDER}/{name}") if "/" not in name else None',

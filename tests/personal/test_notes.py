@@ -69,6 +69,14 @@ def test_D3_a_note_that_cannot_be_put_away_stays_where_it_is(home: Root) -> None
     assert notes.names(home) == [name]
 
 
+def test_A6_a_note_that_is_held_back_is_not_read_by_the_name_of_its_folder(home: Root) -> None:
+    name = notes.write(home, "Plan", "of others", when=NOW)
+    assert notes.hold_back(home, name)
+    for path in (name, f"{notes.QUARANTINE}/{name}"):
+        with pytest.raises(NotFound):
+            notes.read(home, path)
+
+
 def test_D8_a_note_that_was_changed_meanwhile_is_not_written_over(home: Root) -> None:
     name = notes.write(home, "Plan", "first", when=NOW)
     was = notes.read(home, name)
