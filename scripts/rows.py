@@ -236,6 +236,7 @@ ATTACKS = {
         "X6": "texts that become events",
         "X7": "texts that steer a terminal",
         "X8": "texts that forge log lines",
+        "X9": "texts that take for ever to draw",
     },
     "On the network and secrets (N)": {
         "N1": "endpoints inside the network",

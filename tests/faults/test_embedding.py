@@ -91,6 +91,7 @@ async def whole(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def nothing_is_left() -> bool:
+    """Of ours: another test may have left something in this process that ends by itself."""
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(OURS)]
     for thread in threads:  # one that was told to end may be about to
         thread.join(20)

@@ -32,6 +32,7 @@ from agent_worker.daemon.guardpost import App, Guardpost, Message, Receive, Send
 from agent_worker.daemon.http import Door, arguments, route, unrouted
 from agent_worker.daemon.openapi import describe
 from agent_worker.daemon.process import Identity
+from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.errors import BadInput
 from agent_worker.imports import taking_turns
@@ -69,6 +70,7 @@ async def make_app(identity: Identity) -> App:
         opening.callback(engine.stage.bus.listen(entries.hear))
         mcp = Lazy(lambda: _mcp(office, entries))
         entries.expects = mcp.wake
+        opening.callback(end_rendering)
         opening.push_async_callback(mcp.close)
         await office.open_again()
         Timekeeper(office)

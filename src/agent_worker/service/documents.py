@@ -14,6 +14,7 @@ from agent_worker.workspaces import documents, resources, workspace
 from agent_worker.workspaces.documents import Author, Document, Documents
 
 LONGEST_CHANGE = 5000  #: lines
+COMPARED = 1000  #: lines of which the smallest difference is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,21 @@ async def resource_get(office: Office, at: str, id: str, project: str | None = N
 
 
 def _difference(before: str, after: str) -> list[str]:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3)
-    return list(itertools.islice(lines, 2, LONGEST_CHANGE))  # the first two name files
+    """Of long texts, what is left between the lines that begin and end both: the smallest could take for ever."""
+    old, new = before.splitlines(), after.splitlines()
+    if max(len(old), len(new)) <= COMPARED:
+        lines = difflib.unified_diff(old, new, lineterm="", n=3)
+        return list(itertools.islice(lines, 2, LONGEST_CHANGE))  # the first two name files
+    start = _alike(old, new)
+    end = _alike(old[start:][::-1], new[start:][::-1])
+    gone, come = old[start : len(old) - end], new[start : len(new) - end]
+    changed = (f"@@ line {start + 1} @@", *(f"-{line}" for line in gone), *(f"+{line}" for line in come))
+    return list(itertools.islice(changed, LONGEST_CHANGE))
+
+
+def _alike(old: list[str], new: list[str]) -> int:
+    """How many lines are the same, from the first one on."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 async def _documents(office: Office, at: str, project: str | None) -> Documents:

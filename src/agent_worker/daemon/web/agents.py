@@ -26,7 +26,7 @@ from agent_worker.daemon.web.frame import (
     when,
 )
 from agent_worker.daemon.web.markup import Child, Html, h
-from agent_worker.daemon.web.prose import prose
+from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.errors import NotFound
 from agent_worker.personal.memory import Entry
 from agent_worker.personal.todos import Todo
@@ -51,6 +51,7 @@ async def agent(office: Office, name: str, project: str | None = None) -> View:
     talk = await messages.read(office, name, project, limit=TALK, last=True, held=True)
     done = await runs.runs_list(office, project, name, limit=RUNS)
     timers = [each for each in await schedules.schedules_list(office, project) if each.target == name]
+    await prepared(*(line.text for line in talk))
     return View(
         name,
         h(
@@ -96,6 +97,7 @@ async def agent(office: Office, name: str, project: str | None = None) -> View:
 async def note(office: Office, name: str, note: str, project: str | None = None) -> View:
     """One note, to read and to edit."""
     text = await personal.note_show(office, name, note, project)
+    await prepared(text)
     return View(
         note,
         h(

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, source, when
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.daemon.web.prose import prose
+from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.service import attention, projects
 from agent_worker.service.attention import Item
 from agent_worker.service.office import Office
@@ -35,6 +35,7 @@ async def attention_view(office: Office) -> View:
         for item in await attention.attention_list(office, project.root)
     ]
     found.sort(key=lambda pair: -pair[1].at)
+    await prepared(*(item.text for _, item in found))
     content = h("ul", [_item(root, item) for root, item in found], class_="items") if found else _nothing()
     return View(
         "Attention",

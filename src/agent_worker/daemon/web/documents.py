@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.daemon.web.frame import View, button, form, link, panel, section, shown_name, source, when
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.daemon.web.prose import code, prose
+from agent_worker.daemon.web.prose import code, prepared, prose
 from agent_worker.service import documents
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -20,7 +19,8 @@ async def document(office: Office, at: str, name: str, project: str | None = Non
     """One document with its history."""
     found = await documents.doc_read(office, at, name, project)
     history = await documents.doc_history(office, at, name, project)
-    text = await asyncio.to_thread(_rendered, name, found.text)
+    await prepared(*([found.text] if _is_prose(name) else []), files=[] if _is_prose(name) else [(found.text, name)])
+    text = prose(found.text) if _is_prose(name) else code(found.text, name)
     room_name = at.removeprefix("@")
     back = h("a", f"@{room_name}", href=link("room", room_name, project=project, tab="documents"))
     return View(
@@ -57,12 +57,14 @@ async def resource(office: Office, at: str, id: str, project: str | None = None)
     """A long text, whole."""
     found = await documents.resource_get(office, at, id, project)
     looks = "diff" if found.text.startswith(("diff --git", "--- ", "Index: ")) or "\ndiff --git" in found.text else ""
-    text = await asyncio.to_thread(code, found.text, f"x.{looks}" if looks else "")
+    file = f"x.{looks}" if looks else ""
+    await prepared(files=[(found.text, file)])
+    text = code(found.text, file)
     return View(id[:12], h("div", text, class_="resource-text"))
 
 
-def _rendered(name: str, text: str) -> Html:
-    return prose(text) if name.endswith(".md") else code(text, name)
+def _is_prose(name: str) -> bool:
+    return name.endswith(".md")
 
 
 def _editor(found: Document, at: str, project: str | None) -> Html:

@@ -3,12 +3,15 @@
 Two layers, because either may have a hole: the Markdown parser escapes all HTML it is given, and what it makes is
 cleaned to a short list of tags. No images (a picture is a request that leaves the machine), no ids and names (they
 could stand in for our own), no address but http, https and mailto.
+
+`prose` and `code` never work for long: what may take long they only look up (rendering.py), where a view has let it be
+made before (`await prepared(…)`), and otherwise show as it was written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -18,9 +21,19 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from agent_worker.daemon.web.markup import Html, h
+from agent_worker.daemon.web.rendering import Job, is_light, rendering
 
 LONGEST = 200_000  #: characters that are rendered; more is shown as it is
 LONGEST_CODE = 20_000  #: that are coloured
+#: That are coloured: what people show each other. Others are shown plainly.
+LANGUAGES = frozenset(
+    (
+        *("bash", "c", "cpp", "cs", "css", "diff", "docker", "dockerfile", "go", "graphql", "html", "ini", "java"),
+        *("javascript", "js", "json", "jsx", "kotlin", "kt", "lua", "makefile", "patch", "php", "pl", "proto", "py"),
+        *("python", "rb", "rs", "ruby", "rust", "scala", "sh", "shell", "sql", "swift", "tf", "toml", "ts", "tsx"),
+        *("typescript", "xml", "yaml", "yml", "zsh"),
+    )
+)
 
 _TAGS = {
     *("p", "br", "hr", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6"),
@@ -31,18 +44,63 @@ _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, **_CLASSED}
 _LIVELY = re.compile(r"(?P<url>https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]])|(?<![\w@])@(?P<name>[\w-]+)")
 
 
-@lru_cache(maxsize=4096)
 def prose(text: str, mentions: tuple[str, ...] = ()) -> Html:
     """Markdown. The names in `mentions` are marked where they are called."""
-    if len(text) > LONGEST:
-        return h("pre", text)
-    return clean(_parser().render(text, {"mentions": {name.lower() for name in mentions}}))
+    if is_light(text):
+        return _light_prose(text, mentions)
+    made = rendering().look(Job("prose", text, mentions)) if len(text) <= LONGEST else None
+    return Html(made) if made is not None else h("pre", text)
 
 
 def code(text: str, name: str) -> Html:
     """A file's text, coloured by what its name says it is."""
-    ending = name.rpartition(".")[2] if "." in name else ""
-    return h("pre", h("code", clean(_coloured(text, ending, "") or _plain(text))))
+    ending = _ending(name)
+    if ending == "json" and len(text) <= LONGEST_CODE:  # its lexer goes through it once, character by character
+        return made_code(text, ending)
+    made = rendering().look(Job("code", text, (ending,))) if len(text) <= LONGEST_CODE else None
+    return Html(made) if made is not None else h("pre", h("code", h("span", text)))
+
+
+async def prepared(*proses: str | tuple[str, tuple[str, ...]], files: Sequence[tuple[str, str]] = ()) -> None:
+    """Let what may take long be made, elsewhere: texts, some with whom they call, and files with their names."""
+    pairs = [(each, ()) if isinstance(each, str) else each for each in proses]
+    await rendering().prepare([*_heavy(pairs), *_heavy_files(files)])
+
+
+def prepared_now(proses: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+    """The same, for a program that has nothing else to do."""
+    rendering().make(_heavy(proses))
+
+
+def _heavy(proses: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[Job]:
+    for text, mentions in proses:
+        if len(text) <= LONGEST and not is_light(text):
+            yield Job("prose", text, mentions)
+
+
+def _heavy_files(files: Iterable[tuple[str, str]]) -> Iterator[Job]:
+    for text, name in files:
+        if len(text) <= LONGEST_CODE and _ending(name) in LANGUAGES - {"json"}:
+            yield Job("code", text, (_ending(name),))
+
+
+def _ending(name: str) -> str:
+    return name.rpartition(".")[2] if "." in name else ""
+
+
+@lru_cache(maxsize=1024)
+def _light_prose(text: str, mentions: tuple[str, ...]) -> Html:
+    return made_prose(text, mentions)
+
+
+def made_prose(text: str, mentions: tuple[str, ...]) -> Html:
+    """However long it takes."""
+    return clean(_parser().render(text, {"mentions": {name.lower() for name in mentions}}))
+
+
+def made_code(text: str, language: str) -> Html:
+    """However long it takes."""
+    return h("pre", h("code", clean(_coloured(text, language, "") or str(h("span", text)))))
 
 
 def clean(made: str) -> Html:
@@ -69,10 +127,6 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _plain(text: str) -> str:
-    return str(h("span", text))
-
-
 def _coloured(text: str, language: str, _: str) -> str:
     """'' lets the parser escape it itself."""
     from pygments import highlight  # type: ignore[import-untyped]  # slow to import, and most messages hold no code
@@ -80,7 +134,7 @@ def _coloured(text: str, language: str, _: str) -> str:
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
     from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
-    if not language or len(text) > LONGEST_CODE:
+    if language.lower() not in LANGUAGES or len(text) > LONGEST_CODE:
         return ""
     try:
         lexer = get_lexer_by_name(language, stripnl=False)

@@ -6,13 +6,14 @@ nothing: no script, no request, and a policy in its head that says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from agent_worker.daemon.web.markup import Html, h, join
-from agent_worker.daemon.web.prose import prose
+from agent_worker.daemon.web.prose import prepared_now, prose
+from agent_worker.daemon.web.rendering import end_rendering
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
@@ -49,6 +50,21 @@ class Record:
 
 
 def as_page(record: Record) -> str:
+    """Whoever writes a page to a file does nothing else: what takes long is waited for, and given up in time."""
+    prepared_now(_texts(record))
+    try:
+        return _page(record)
+    finally:
+        end_rendering()
+
+
+def _texts(record: Record) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for line in record.lines:
+        yield line["text"], tuple(line.get("mentions") or ())
+    yield from ((text, ()) for text in (*record.resources.values(), *(doc["text"] for doc in record.documents)))
+
+
+def _page(record: Record) -> str:
     head = h(
         "head",
         h("meta", charset="utf-8"),

@@ -27,7 +27,7 @@ from agent_worker.daemon.web.frame import (
 )
 from agent_worker.daemon.web.markup import Attribute, Child, Html, h, join
 from agent_worker.daemon.web.proposals import Motions, announced, card, motions
-from agent_worker.daemon.web.prose import prose
+from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.service import documents, messages, workflows
 from agent_worker.service.messages import Line
 from agent_worker.service.office import Office
@@ -88,6 +88,7 @@ async def messages_of(
     lines = await messages.read(office, f"@{found.name}", project, since, limit, last, before, held=True)
     voted = any(line.sort == "proposal" for line in lines)
     known = await motions(office, found.name, project) if voted else {}
+    await prepared(*((_text_of(line), line.mentions) for line in lines))
     html = await asyncio.to_thread(_rows, lines, known, found.name, project)
     return Messages(html, lines[0].seq if lines else 0, lines[-1].seq if lines else 0, found.messages)
 

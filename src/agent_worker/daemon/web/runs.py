@@ -24,7 +24,7 @@ from agent_worker.daemon.web.frame import (
     when,
 )
 from agent_worker.daemon.web.markup import Child, Html, h
-from agent_worker.daemon.web.prose import code, prose
+from agent_worker.daemon.web.prose import code, prepared, prose
 from agent_worker.service import runs
 from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
@@ -34,6 +34,7 @@ from agent_worker.service.runs import Explained, Run, Step
 @operation("GET", "/page/run")
 async def run(office: Office, run: str, project: str | None = None) -> View:
     found = await runs.explain(office, run)
+    await prepared(found.instruction, found.text, *(step.text for step in found.steps))
     content = await asyncio.to_thread(_view, found, project, office.now())
     return View(
         f"{found.run.agent}’s run",
