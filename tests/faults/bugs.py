@@ -269,7 +269,7 @@ BUGS = (
         "what Markdown makes is not cleaned behind it",
         "X1",
         "test_X1_what_the_parser_would_let_through_is_cleaned_behind_it",
-        Edit("prose", "clean", "Html"),
+        Edit("made_prose", "clean", "Html"),
     ),
     # --- loops, and the places they share
     bug(
