@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,12 +90,20 @@ async def whole(coroutine: Coroutine[Any, Any, T]) -> T:
     return result
 
 
-def nothing_is_left() -> bool:
-    """Of ours: another test may have left something in this process that ends by itself."""
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith(OURS)]
-    for thread in threads:  # one that was told to end may be about to
-        thread.join(20)
-    return not any(thread.is_alive() for thread in threads) and not psutil.Process().children(recursive=True)
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Callable[[], bool]:
+    """No thread and no process more than there were: other tests may have left theirs to a fixture."""
+    threads_before = set(threading.enumerate())
+    children_before = set(psutil.Process().children(recursive=True))
+
+    def look() -> bool:
+        threads = [each for each in threading.enumerate() if each.name.startswith(OURS) and each not in threads_before]
+        for thread in threads:  # one that was told to end may be about to
+            thread.join(20)
+        children = set(psutil.Process().children(recursive=True)) - children_before
+        return not children and not any(thread.is_alive() for thread in threads)
+
+    return look
 
 
 def waits_of(project: Path, home: Path | None = None) -> int:
@@ -107,7 +115,9 @@ def waits_of(project: Path, home: Path | None = None) -> int:
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "again and again"])
 @pytest.mark.parametrize("kept", [False, True], ids=["in memory", "on disk"])
-def test_R11_a_program_can_be_cancelled_at_every_wait(project: Path, tmp_path: Path, kept: bool, again: bool) -> None:
+def test_R11_a_program_can_be_cancelled_at_every_wait(
+    project: Path, tmp_path: Path, kept: bool, again: bool, nothing_is_left: Callable[[], bool]
+) -> None:
     waits = waits_of(project, tmp_path / "home" if kept else None)
     assert waits > 10
     for number in range(1, waits + 1):
@@ -119,7 +129,9 @@ def test_R11_a_program_can_be_cancelled_at_every_wait(project: Path, tmp_path: P
         report.count("R11 waits at which a program was cancelled")
 
 
-def test_R11_what_was_cancelled_while_it_opened_can_be_opened_again(project: Path, tmp_path: Path) -> None:
+def test_R11_what_was_cancelled_while_it_opened_can_be_opened_again(
+    project: Path, tmp_path: Path, nothing_is_left: Callable[[], bool]
+) -> None:
     home = tmp_path / "home"
     for number in range(1, 12):
         asyncio.run(ends(cancelled_at(program(project, home), number, number + 1)))  # type: ignore[arg-type]
@@ -164,7 +176,7 @@ async def busy(project: Path, begun: asyncio.Event) -> None:
         await asking
 
 
-def test_R11_a_time_limit_around_it_is_kept(project: Path) -> None:
+def test_R11_a_time_limit_around_it_is_kept(project: Path, nothing_is_left: Callable[[], bool]) -> None:
     async def limited() -> None:
         begun = asyncio.Event()
         async with asyncio.timeout(None) as limit:
@@ -183,7 +195,7 @@ async def _when(event: asyncio.Event, then: Any) -> None:
     then()
 
 
-def test_R11_a_sibling_that_fails_takes_it_along(project: Path) -> None:
+def test_R11_a_sibling_that_fails_takes_it_along(project: Path, nothing_is_left: Callable[[], bool]) -> None:
     async def sibling(begun: asyncio.Event) -> None:
         await begun.wait()
         raise ZeroDivisionError
@@ -198,7 +210,7 @@ def test_R11_a_sibling_that_fails_takes_it_along(project: Path) -> None:
     assert nothing_is_left()
 
 
-def test_R11_whoever_cancels_all_tasks_is_obeyed_by_all(project: Path) -> None:
+def test_R11_whoever_cancels_all_tasks_is_obeyed_by_all(project: Path, nothing_is_left: Callable[[], bool]) -> None:
     """As the end of a loop does: each is asked once, and waited for."""
 
     async def cancel_all() -> None:
