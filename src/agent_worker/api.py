@@ -79,7 +79,7 @@ class Project:
         self._admitted = admitted
         self._running: list[Instance] = []
         self.root = admitted.project.root
-        self.problems: tuple[Problem, ...] = admitted.project.problems  #: what is wrong in its files, and where
+        self.problems: tuple[Problem, ...] = admitted.project.wrong  #: what is wrong in its files, and where
 
     async def start(
         self,

@@ -28,7 +28,9 @@ from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.messages import ask
 from agent_worker.service.office import Office
 from agent_worker.service.projects import status
+from agent_worker.service.trust import trust_give
 from agent_worker.service.workflows import workflow_start
+from agent_worker.storage.files import Root
 from agent_worker.tools.python_functions import python_tool
 
 GOOD = "backend: mock\n"
@@ -436,3 +438,34 @@ async def test_I7_mending_what_a_definition_names_is_enough(tmp_path: Path) -> N
         (await status(office, str(root)))
         (admitted,) = office.projects()
         assert admitted.definition("prompt").system == "Be brief.\n"
+
+
+async def test_I7_what_is_wrong_is_told_until_it_is_mended_and_no_longer(tmp_path: Path) -> None:
+    """Also when agents are made ready again for another reason."""
+    root = tmp_path / "p"
+    fresh(root)
+    async with opened(root) as office:
+        assert await answers(office, root, "alice") == "done"
+        written("tools: [fly]")(root)
+        admitted = await office.project(str(root))
+        for _ in range(3):
+            await office.equip_again(admitted)
+            assert len((await status(office, str(root))).project.problems) == 1
+            assert await answers(office, root, "alice") == "done"  # by its last good definition
+        written("")(root)
+        await office.equip_again(await office.project(str(root)))
+        assert not (await status(office, str(root))).project.problems
+
+
+async def test_I7_what_was_approved_and_cannot_be_used_says_why(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    fresh(root)
+    python("import no_such_module\n")(root)
+    home = Root.private(tmp_path / "home")
+    async with open_engine(Settings(trust=home), clock=SystemClock()) as engine:
+        office = Office(engine.stage)
+        assert "have not approved" in await answers(office, root, "alice")
+        await trust_give(office, str(root))
+        assert "no_such_module" in await answers(office, root, "alice")
+        assert await answers(office, root, "bob") == "done"
+        await office.close()

@@ -157,7 +157,7 @@ class Roster:
         except Exception as error:  # boundary: what is wrong with one agent is its own trouble
             worker = _unfit(worker, trouble_with(definition.name, error))
         before = self._registry.own(agent)
-        if worker.trouble and before is not None and before.is_fit:
+        if worker.trouble and before is not None and not isinstance(before.backend, Unfit):
             return replace(before, trouble=worker.trouble)
         return worker
 
@@ -171,7 +171,7 @@ class Roster:
             if worker.trouble
         ]
         in_use = {name: worker.definition for name, worker in workers.items()}
-        return replace(admitted, project=replace(project, agents=in_use, problems=(*project.problems, *wrong)))
+        return replace(admitted, project=replace(project, agents=in_use, unusable=tuple(wrong)))
 
     def _share_limit(self, project: str, usd_per_day: float | None) -> None:
         """What a project may spend is written in its own file, and holds for everyone, also where they work now."""

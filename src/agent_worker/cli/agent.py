@@ -63,6 +63,8 @@ def info(name: str, as_json: bool) -> None:
         return tell_json(found)
     about = found["agent"]
     click.echo(f"{about['name']} {paint_state(about['state'])} {clean(about['reason'])}".rstrip())
+    if not about["backend"]:  # its file cannot be read
+        return
     click.echo(f"  {about['backend']} {about['model']}, {usd(about['usd_today'])} today\n  {clean(found['directory'])}")
     for key, value in found["soul"].items():
         click.echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")

@@ -197,12 +197,17 @@ def _project() -> Check:
     from agent_worker.definitions.project import find_project, load_project
 
     project = load_project(find_project(Path.cwd()))
-    if problems := [str(one) for one in project.problems] or _found_at_work(project.root):
-        more = f" (and {len(problems) - 1} more: agent-worker status)" if len(problems) > 1 else ""
-        return "files", False, f"{problems[0]}{more}", "fix it there: it is read again by itself"
+    if project.problems:
+        return "files", False, _first_of([str(one) for one in project.problems]), "agent-worker validate"
+    if problems := _found_at_work(project.root):
+        return "files", False, _first_of(problems), "agent-worker status"
     if not project.agents and not project.workflows:
         return "files", False, f"no agents in {project.root}", "agent-worker init"
     return "files", True, f"{len(project.agents)} agents, {len(project.workflows)} workflows in {project.root}", ""
+
+
+def _first_of(problems: list[str]) -> str:
+    return problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
 
 
 def _found_at_work(root: Path) -> list[str]:

@@ -86,6 +86,7 @@ class Project:
     agent_files: Mapping[str, Path] = field(default_factory=dict)
     workflow_files: Mapping[str, Path] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()  #: of files that are broken now, also where an older version is kept
+    unusable: tuple[Problem, ...] = ()  #: what was found wrong when its agents were made ready, whatever the files say
     broken: Mapping[str, Path] = field(default_factory=dict)  #: agents that cannot be had, each with its file
     elsewhere: tuple[Path, ...] = ()  #: files that define the project, outside of its two folders
 
@@ -101,10 +102,15 @@ class Project:
         named = {name for agent in (*self.agents.values(), *inline) for name in agent.env}
         return frozenset(named - self.printed_variables - BASE)
 
-    def problems_of(self, agent: str) -> list[Problem]:
-        """Of the file that this agent is written in."""
+    @property
+    def wrong(self) -> tuple[Problem, ...]:
+        """All that a person should mend."""
+        return (*self.problems, *self.unusable)
+
+    def wrong_with(self, agent: str) -> list[Problem]:
+        """In the file that this agent is written in."""
         file = self.broken.get(agent) or self.agent_files.get(agent)
-        return [one for one in self.problems if file and one.file == shown(file, self.root)]
+        return [one for one in self.wrong if file and one.file == shown(file, self.root)]
 
     def no_workflow(self, name: str) -> BadInput:
         """What to say to whoever asks for one that is not there, or cannot be used."""

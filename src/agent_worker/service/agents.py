@@ -300,7 +300,7 @@ def _names(tx: Transaction, project: str) -> list[Row]:
 
 def _broken(admitted: Admitted, name: str) -> Agent:
     """One whose file cannot be used, and never could since we know it."""
-    why = "; ".join(map(str, admitted.project.problems_of(name)))
+    why = "; ".join(map(str, admitted.project.wrong_with(name)))
     file = str(admitted.project.broken[name])
     return Agent(name, "error", why, backend="", model="", queued=0, usd_today=0.0, file=file)
 
@@ -308,7 +308,7 @@ def _broken(admitted: Admitted, name: str) -> Agent:
 def _agent(office: Office, admitted: Admitted, row: Row) -> Agent:
     definition = admitted.definition(row["name"])
     worker = office.stage.registry.own(row["id"])
-    trouble = "; ".join(map(str, admitted.project.problems_of(row["name"])))
+    trouble = "; ".join(map(str, admitted.project.wrong_with(row["name"])))
     return Agent(
         name=row["name"],
         state="paused" if row["paused"] else row["state"] if worker is None or worker.is_fit else "error",

@@ -187,7 +187,7 @@ async def read_channel(stage: Stage, admitted: Admitted, at: str, *, since: int 
 def agent_id(admitted: Admitted, name: str) -> str:
     found = canonical(name, admitted.agents)
     if found is None and (broken := canonical(name, admitted.project.broken)) is not None:
-        raise DefinitionError(admitted.project.problems_of(broken))
+        raise DefinitionError(admitted.project.wrong_with(broken))
     if found is None:
         known = ", ".join(admitted.agents) or "none yet"
         raise NotFound(f"there is no agent {name} in this project", hint=f"agents: {known}")

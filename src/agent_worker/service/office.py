@@ -43,6 +43,7 @@ _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in
 @dataclass(slots=True)
 class _Known:
     admitted: Admitted
+    definitions: Project  #: as they were read, also those that cannot be used
     stamp: _Stamp | None
     watched: tuple[Path, ...] = ()  #: beyond the folders of definitions
 
@@ -116,7 +117,7 @@ class Office:
         definitions = await asyncio.to_thread(load_project, path, previous=previous)
         admitted = await self.stage.roster.admit(definitions, quick)
         # The stamp does not know yet what else is to be watched: whatever of it is there is read once more.
-        return _Known(admitted, stamp, (*definitions.elsewhere, *self._ailing(admitted, definitions)))
+        return _Known(admitted, definitions, stamp, (*definitions.elsewhere, *self._ailing(admitted, definitions)))
 
     def _ailing(self, admitted: Admitted, definitions: Project) -> Iterator[Path]:
         """What agents that cannot be used depend on beside their own file: any of it may be what is mended."""
@@ -132,13 +133,13 @@ class Office:
         async with self._admitting:
             known = self._projects[admitted.project.root]
             quick = {**known.admitted.quick, definition.name: definition}
-            known.admitted = await self.stage.roster.admit(known.admitted.project, quick)
+            known.admitted = await self.stage.roster.admit(known.definitions, quick)
 
     async def equip_again(self, admitted: Admitted) -> None:
         """The user has approved something: what was refused to agents may be theirs now."""
         async with self._admitting:
             known = self._projects[admitted.project.root]
-            known.admitted = await self.stage.roster.admit(known.admitted.project, known.admitted.quick, again=True)
+            known.admitted = await self.stage.roster.admit(known.definitions, known.admitted.quick, again=True)
 
     def projects(self) -> list[Admitted]:
         return [known.admitted for known in self._projects.values()]

@@ -64,5 +64,5 @@ def _summary(project: Project) -> ProjectSummary:
         root=str(project.root),
         agents=len(project.agents),
         workflows=len(project.workflows),
-        problems=[str(problem) for problem in project.problems],
+        problems=[str(problem) for problem in project.wrong],
     )
