@@ -137,6 +137,25 @@ async def test_a_cron_line_ignores_activity(scheduled: Open) -> None:
         assert await fired(team) == ["5:00", "10:00", "15:00"]
 
 
+@pytest.mark.parametrize("spec", ["{}", "not JSON", '{"wakeup": "sometimes"}', '{"at": "0001-01-01T00:00:00+14:00"}'])
+async def test_I7_a_schedule_that_cannot_be_read_any_more_holds_up_no_other(scheduled: Open, spec: str) -> None:
+    async with scheduled("wakeup: '*/5 * * * *'") as team:
+        team.backends["alice"].then(*[says("ok")] * 2)
+        due = team.now() + 60_000_000
+        await team.write(
+            lambda tx: tx.run(
+                """insert into schedule(id, project, agent, workflow, workspace, room, prompt, spec, set_by, due_at)
+                   values ('s_other', :project, :agent, '', '', '', 'x', :spec, 'person', :due)""",
+                project=team.admitted.id,
+                agent=team.id_of("bob"),
+                spec=spec,
+                due=due,
+            )
+        )
+        await team.elapse(10 * 60 + 1)
+        assert await fired(team) == ["5:00", "10:00"]
+
+
 async def test_a_moment_wakes_once(scheduled: Open) -> None:
     async with scheduled("at: 2026-01-05T09:30:00Z") as team:
         team.backends["alice"].then(says("ok"))

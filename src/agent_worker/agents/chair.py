@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from agent_worker.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.decisions.ending import expire
-from agent_worker.errors import AgentWorkerError
 from agent_worker.events import Bus, Decided, Event, Proposed, WorkspaceChanged
 from agent_worker.storage.database import Database
 from agent_worker.workspaces import minutes, proposals
@@ -43,7 +42,7 @@ class Chair:
             self._changed.clear()
             try:
                 due = await self._look()
-            except AgentWorkerError:
+            except Exception:  # boundary: they are looked at again
                 log.exception("proposals could not be looked at")
                 due = self._clock.now() + AGAIN
             await sleep_until(self._clock, due, or_when=self._changed)
@@ -61,5 +60,5 @@ class Chair:
         for proposal in await self._database.read(proposals.due, now=now):
             try:
                 await self._database.write(expire, proposal.id, now=now)
-            except AgentWorkerError:  # the others do not wait for it
+            except Exception:  # boundary: the others do not wait for it
                 log.exception("proposal %s could not be ended", proposal.id)

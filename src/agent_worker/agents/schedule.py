@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from agent_worker import instructions
 from agent_worker.clock import Clock, from_micros, micros, sleep_until
@@ -24,6 +24,8 @@ from agent_worker.instructions import Lane, Order
 from agent_worker.storage.database import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
+
+_UNREADABLE = (ValueError, OverflowError, StopIteration, CronSimError)  # what was stored cannot be made a time of
 
 AGAIN = timedelta(minutes=1)  # after the database could not be asked
 
@@ -152,7 +154,11 @@ def fire_due(tx: Transaction, *, now: datetime) -> int:
     _mend(tx, now)
     due = tx.all("select * from schedule where state = 'active' and due_at <= :now order by due_at", now=micros(now))
     for row in due:
-        _fire(tx, row, now=now)
+        try:
+            _fire(tx, row, now=now)
+        except _UNREADABLE:  # it holds up no other, and does not come again
+            log.exception("the schedule %s cannot be followed", row["id"])
+            tx.run("update schedule set due_at = null where id = :id", id=row["id"])
     failpoint("schedule.tick")
     return len(due)
 
@@ -160,7 +166,10 @@ def fire_due(tx: Transaction, *, now: datetime) -> int:
 def _mend(tx: Transaction, now: datetime) -> None:
     """An interval that is due later than it can be: somebody has set the clock back."""
     for row in tx.all("select * from schedule where state = 'active' and due_at > :now", now=micros(now)):
-        interval = spec_of(row).interval
+        try:
+            interval = spec_of(row).interval
+        except _UNREADABLE:  # told when it is due
+            continue
         if interval is not None and row["due_at"] > (latest := micros(now + timedelta(seconds=interval))):
             tx.run("update schedule set due_at = :due where id = :id", id=row["id"], due=latest)
 

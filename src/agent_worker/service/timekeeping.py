@@ -14,7 +14,7 @@ import logging
 from agent_worker import attention
 from agent_worker.agents import schedule
 from agent_worker.definitions.schedule import WorkflowSchedule
-from agent_worker.errors import AgentWorkerError
+from agent_worker.errors import StorageFault
 from agent_worker.service.office import Office
 from agent_worker.service.workflows import begin
 from agent_worker.storage.database import Row, Transaction
@@ -42,7 +42,9 @@ class Timekeeper:
                 try:
                     await self._start(row)
                     await self._office.stage.database.write(_settled, row["id"])
-                except (AgentWorkerError, OSError) as error:
+                except StorageFault:
+                    raise
+                except Exception as error:  # boundary: one that cannot be started holds up no other
                     log.exception("the workflow %s was not started by its schedule", row["workflow"])
                     await self._office.stage.database.write(_complain, row, str(error), now=self._office.now())
                 await self._office.stage.database.write(schedule.begun, row)
