@@ -30,6 +30,7 @@ from agent_worker.service.office import Office
 from agent_worker.service.projects import status
 from agent_worker.service.trust import trust_give
 from agent_worker.service.workflows import workflow_start
+from agent_worker.storage.engine_lock import Holder, ProjectLocks
 from agent_worker.storage.files import Root
 from agent_worker.tools.python_functions import python_tool
 
@@ -387,12 +388,16 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
     async with open_engine(Settings(), clock=SystemClock()) as engine:
         stage = engine.stage
 
-        def equip(definition: AgentDefinition, *place: Path, **how: Any) -> Equipment:
-            if definition.name == "alice":
-                raise ZeroDivisionError("a bug of ours")
-            return engine.backends.equip(definition, *place, **how)
+        class Outfitter:
+            held_back = engine.backends.held_back
 
-        roster = Roster(stage.database, stage.clock, stage.registry, stage.mirror, equip)
+            def equip(self, definition: AgentDefinition, *place: Path, **how: Any) -> Equipment:
+                if definition.name == "alice":
+                    raise ZeroDivisionError("a bug of ours")
+                return engine.backends.equip(definition, *place, **how)
+
+        locks = ProjectLocks(Holder(reach="", database=""))
+        roster = Roster(stage.database, stage.clock, stage.registry, stage.mirror, Outfitter(), locks)
         office = Office(replace(stage, roster=roster))
         found = await status(office, str(root))
         (problem,) = found.project.problems
@@ -405,6 +410,7 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
         assert "ZeroDivisionError: a bug of ours" in caplog.text
         assert await answers(office, root, "bob") == "done"
         await office.close()
+        locks.close()
 
 
 def test_I7_a_tool_that_never_finishes_loading_holds_up_nobody_for_ever(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_D14_a_project_disk_that_takes_nothing_is_a_sentence_everywhere(
         assert said["hint"]
         report.count(f"D14 writes refused on a {how} disk")
     assert {"memory_set", "memory_release", "todo_put", "todo_tick", "soul_edit", "agent_create"} <= refused
-    assert not refused & {"send", "ask", "memory_revert"}  # these need nothing of that disk
+    assert not refused & {"send", "ask"}  # these need nothing of that disk
     assert all(sentence in said for said in seen["tools"])  # the model is told too
     assert not seen["changed"], "half-written"
     assert not seen["left"]

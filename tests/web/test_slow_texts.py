@@ -186,7 +186,7 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
         await office.project(here)
         team.backends["alice"].then(says(text))
         await documents.doc_write(office, "@review", "plan.md", text, None, here)
-        await documents.doc_write(office, "@review", "plan.py", text[:LONGEST_CODE], None, here)
+        await documents.doc_write(office, "@review", "plan.json", text[:LONGEST_CODE], None, here)
         await team.post("user", f"@alice {text}"[:250_000])
         await team.idle()
         home = team.engine.stage.registry.worker(team.id_of("alice")).home
@@ -196,7 +196,7 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
         (run,) = await team.rows("select id from run")
         yield {
             "document": document_pages.document(office, "@review", "plan.md", here),
-            "file": document_pages.document(office, "@review", "plan.py", here),
+            "file": document_pages.document(office, "@review", "plan.json", here),
             "message": rooms.messages_of(office, "review", here),
             "run": runs.run(office, run["id"], here),
             "note": agent_pages.note(office, "alice", "2026-01-01-long.md", here),

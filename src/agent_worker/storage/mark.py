@@ -79,6 +79,11 @@ class Mark:
             self._salt = _salt_of(os.pread(self._log, _HEAD, 0))
         self._write()
 
+    def forget_log(self) -> None:
+        """The log begins anew: which one there will be is not known yet."""
+        self._salt = None
+        self._write()
+
     def spoil(self) -> None:
         """Its files were taken away, or written over: whatever stands there at the next start is not to be trusted."""
         self.is_bad = True

@@ -39,6 +39,7 @@ T = TypeVar("T")
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
 BUSY = 5000  # milliseconds that we wait for another program that writes
+READER_TIME = 1000  # milliseconds that everybody waits for a reader of ours when the log is to begin anew
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 _DISK = (apsw.FullError, apsw.IOError, *_DAMAGE)  # the disk's own word
 EVENTS_KEPT = 100_000  # how far back a stream can go on
@@ -98,6 +99,7 @@ class SqliteDatabase:
         self._presence: Presence | None = None
         self._log_pages = 0  # that are in the log
         self._behind = False  # the file lacks some of them
+        self._shedding = False  # after the next commit the log is to begin anew
 
     @classmethod
     async def open(cls, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> SqliteDatabase:
@@ -134,19 +136,7 @@ class SqliteDatabase:
 
     async def shed(self) -> None:
         if self._path != ":memory:":
-            await asyncio.to_thread(self._begin_log_anew)
-
-    def _begin_log_anew(self) -> None:
-        """The log still has what pages said before: written over from its beginning, it has not."""
-        connection = connect(self._path, write=True, vfs=self._vfs)
-        try:
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except (apsw.BusyError, apsw.LockedError):
-            pass  # somebody reads all the time: the log begins anew by itself
-        except _DISK as error:
-            raise self._judge(error) from error
-        finally:
-            connection.close()
+            await self._enqueue(lambda _: setattr(self, "_shedding", True))
 
     async def check(self) -> None:
         if self._path != ":memory:":
@@ -356,6 +346,23 @@ class SqliteDatabase:
         opened = any(isinstance(event, WorkspaceChanged) for job in group if job.error is None for event in job.told)
         if opened or self._log_pages >= LOG_PAGES:  # where a workspace has its files is needed if the log is lost
             self._fold_in(connection)
+        if self._shedding:
+            self._begin_log_anew(connection)
+
+    def _begin_log_anew(self, connection: apsw.Connection) -> None:
+        """The log still has what pages said before: written over from its beginning, it has not."""
+        self._shedding = False
+        connection.set_busy_timeout(READER_TIME)
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            pass  # somebody reads all the time: the log begins anew by itself
+        finally:
+            connection.set_busy_timeout(BUSY)
+        if self._mark and self._presence:
+            self._mark.forget_log()
+            self._presence.wrote_file()
+            self._presence.wrote_log()
 
     def _saved(self, connection: apsw.Connection, gone: str) -> StorageFault:
         """All of it is still open here: it is saved before it goes with us."""

@@ -54,6 +54,8 @@ def python_tool(reference: str, *, root: Path, approved: str | None = None, pati
 def _module(relative: str, root: Root, approved: str | None, patience: float) -> ModuleType:
     """Run the text we read, not the path: what was approved and what is run must be the same file."""
     source = root.read_text(relative, limit=SOURCE_CAP)
+    if "\0" in source:  # no text, so nothing that could be shown and approved
+        raise BadInput(f"{relative} cannot be loaded: it holds a NUL byte")
     if approved is not None and source != approved:
         raise Untrusted(f"{relative} is not what you approved any more", hint="agent-worker trust")
     shown = str(root.location(relative))
