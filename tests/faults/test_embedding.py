@@ -245,8 +245,10 @@ async def test_R11_a_tool_that_cancels_itself_ends_its_run_and_not_its_agent(tmp
 
 
 SCRIPT = """
-import asyncio, sys
+import asyncio, signal, sys
 import agent_worker
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
 
 async def main():
     async with agent_worker.open_project(sys.argv[1]) as opened:

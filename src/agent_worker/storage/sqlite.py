@@ -112,6 +112,7 @@ class SqliteDatabase:
             await ready
         except asyncio.CancelledError:
             database._close_later()
+            thread.join()  # some milliseconds: whoever opens it next must not meet a writer that is still ending
             raise
         return database
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -36,7 +37,7 @@ from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.sessions import INTERRUPTED
-from agent_worker.errors import BackendFailure
+from agent_worker.errors import BackendFailure, NotRunning
 
 INSTALLED = [name for name in ("claude", "codex") if is_installed(name)]
 PROGRAMS = [pytest.param(name, marks=needs(name)) for name in ("claude", "codex")]
@@ -57,6 +58,8 @@ def agent(there: World, program: str) -> Iterator[str]:
     name = there.hire(f"{program}-{number}", program)
     there.model.requests.clear()
     yield name
+    with suppress(NotRunning):
+        there.do("DELETE", f"/workflows/{name}")
     there.do("DELETE", f"/agents/{name}")
 
 
