@@ -252,12 +252,13 @@ class SqliteDatabase:
             try:
                 in_log, folded = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 self._behind = folded < in_log
-                if self._presence:
-                    self._presence.wrote_file()
             except (apsw.FullError, apsw.BusyError):
                 self._behind = True
             except apsw.Error as error:
                 self._judge(error)
+            finally:
+                if self._presence:
+                    self._presence.wrote_file()  # a full disk has taken some of it too
 
     def _tell(self, what: Callable[..., None], *about: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -356,14 +357,16 @@ class SqliteDatabase:
         connection.set_busy_timeout(READER_TIME)
         try:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except apsw.BusyError:
-            pass  # somebody reads all the time: the log begins anew by itself
+        except (apsw.BusyError, apsw.FullError):
+            pass  # somebody reads all the time, or there is no room: the log begins anew by itself
+        except apsw.Error as error:
+            self._judge(error)
         finally:
             connection.set_busy_timeout(BUSY)
-        if self._mark and self._presence:
-            self._mark.forget_log()
-            self._presence.wrote_file()
-            self._presence.wrote_log()
+            if self._mark and self._presence:
+                self._mark.forget_log()
+                self._presence.wrote_file()
+                self._presence.wrote_log()
 
     def _saved(self, connection: apsw.Connection, gone: str) -> StorageFault:
         """All of it is still open here: it is saved before it goes with us."""
