@@ -48,6 +48,20 @@ def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(missing, reason=f"{program} is not installed: run scripts/test_needs.py where npm is")
 
 
+def _is_sweeper(process: psutil.Process) -> bool:
+    try:
+        return "agent-worker-sweeper" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+def _all_of(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
 @dataclass
 class World:
     home: Path
@@ -109,9 +123,10 @@ class World:
         return found
 
     def children(self) -> list[psutil.Process]:
-        """The programs that the daemon runs now."""
+        """The programs that the daemon runs now. Not its sweeper."""
         try:
-            return psutil.Process(self.client.found.pid).children(recursive=True)
+            daemon = psutil.Process(self.client.found.pid)
+            return [each for child in daemon.children() if not _is_sweeper(child) for each in (child, *_all_of(child))]
         except psutil.NoSuchProcess:
             return []
 
