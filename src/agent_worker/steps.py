@@ -90,8 +90,5 @@ def put_call(
 
 def forget(tx: Transaction, agent: str) -> None:
     """The agent is gone, and what its work left."""
-    for table in ("step", "call"):
-        tx.run(
-            f"delete from {table} where work in (select work from instruction where agent = :agent)",
-            agent=agent,
-        )
+    tx.run("delete from step where work in (select work from instruction where agent = :agent)", agent=agent)
+    tx.run("delete from call where work in (select work from instruction where agent = :agent)", agent=agent)

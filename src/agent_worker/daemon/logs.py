@@ -61,20 +61,16 @@ class LogFile:
     def _rotate(self) -> None:
         self._give_up_reserve()
         try:
-            # Opened before anything is renamed: if that fails, what we write to is still where people look.
-            fresh = discovery.open_private(self._fresh, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
+            self._move_on()
         except (OSError, Refused):
-            fresh = None
-        try:
-            if fresh is None:
-                os.ftruncate(self.descriptor, 0)  # bounded is worth more than complete
-            else:
-                self._move_on(fresh)
+            os.ftruncate(self.descriptor, 0)  # bounded is worth more than complete
         finally:
             self._reserve = _reserved()
         self._torn = False
 
-    def _move_on(self, fresh: int) -> None:
+    def _move_on(self) -> None:
+        # Opened before anything is renamed: if that fails, what we write to is still where people look.
+        fresh = discovery.open_private(self._fresh, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
         try:
             for number in range(self._keep - 1, 0, -1):
                 with suppress(FileNotFoundError):

@@ -320,7 +320,7 @@ def test_a_question_to_the_person_ends_the_program_until_there_is_an_answer(
     there.send(agent, "choose")
     waiting = eventually(lambda: [each for each in there.do("GET", "/attention") if agent in each["text"]])
     assert waiting
-    assert eventually(lambda: not [each for each in there.children() if program in each.name()], within=15)
+    assert eventually(lambda: not there.program(program), within=15)
     there.client.request("POST", f"/attention/{waiting[0]['id']}", {"action": "answer", "text": "the blue one"})
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
     assert (

@@ -130,11 +130,11 @@ class World:
         except psutil.NoSuchProcess:
             return []
 
-    def child(self, name: str) -> psutil.Process:
-        def find() -> psutil.Process | None:
-            return next((each for each in self.children() if name in _name(each)), None)
+    def program(self, name: str) -> psutil.Process | None:
+        return next((each for each in self.children() if name in _name(each)), None)
 
-        found = eventually(find)
+    def child(self, name: str) -> psutil.Process:
+        found = eventually(lambda: self.program(name))
         assert found, f"{name} does not run"
         return psutil.Process(found.pid)
 
