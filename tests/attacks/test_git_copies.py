@@ -312,6 +312,6 @@ async def test_G13s_a_forged_record_makes_nothing_run(project: Repository, bait:
     (copy.files / "app.py").write_text("new\n")
     assert (await copy.changes()).files == ("app.py",)
     (record / "commit").write_text("--output=/etc/passwd")
-    with pytest.raises(Refused, match="does not say where it began"):
+    with pytest.raises(Refused, match="has lost the commit it began at"):
         await copy.changes()
     assert bait.taken == []

@@ -110,6 +110,7 @@ OUR_WORDS = {
     ("agents/rescue.py", "column"),
     ("service/running.py", "whose"),
     ("service/watching.py", "table"),
+    ("workspaces/workspace.py", "chosen"),
     ("workspaces/workspace.py", "office"),
     ("workspaces/workspace.py", "table"),
 }

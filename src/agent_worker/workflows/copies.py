@@ -154,7 +154,7 @@ class Copy:
     async def _opened(self) -> AsyncIterator[_Began]:
         began = (await asyncio.to_thread(self._root.read_text, f"{self._record}/commit")).strip()
         if not _ID.fullmatch(began):
-            raise Refused(f"{self.files} has lost the commit it began at", hint="stop the workflow and remove the folder")
+            raise Refused(f"{self.files} has lost the commit it began at", hint="stop the workflow, delete the folder")
         if not await asyncio.to_thread(self._root.exists, self.agent):
             raise NotFound(f"{self.files} is gone")
         with scratch("copy") as place:
