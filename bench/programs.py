@@ -31,20 +31,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from tests.backends.programs.world import PROTOCOL, PROVIDER, World, is_installed, say, world
 
+from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
-from agent_worker.backends.programs.door import Entry
 from agent_worker.backends.programs.gemini import Gemini
-from agent_worker.backends.programs.one_shot import Job, Printing
+from agent_worker.backends.programs.one_shot import Job, PrintingProgram
 from agent_worker.backends.programs.opencode import OpenCode
-from agent_worker.backends.programs.program import SERVER, Premises, Program
+from agent_worker.backends.programs.program import SERVER, Program, ProgramHost
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.sessions import Session
-from agent_worker.backends.providers import Approval, Endpoint
+from agent_worker.backends.programs.tool_access import ToolEndpoint
 from measures import plot
 
 SPEAKING = ("opencode", "gemini")  # over the Agent Client Protocol, until they are told to stop
-PROGRAMS: dict[str, Callable[[], Printing | OpenCode | Gemini]]
+PROGRAMS: dict[str, Callable[[], PrintingProgram | OpenCode | Gemini]]
 PROGRAMS = {"claude": Claude, "codex": Codex, "opencode": OpenCode, "gemini": Gemini}
 #: What is called by hand, and whether it is what we start; otherwise what a shell finds, which may be npm's script.
 BY_HAND = {"claude": ("claude", False), "codex": ("codex", False), "codex without npm's script": ("codex", True)}
@@ -193,12 +193,14 @@ def used(there: World) -> float:
 def by_hand(there: World, name: str, *, itself: bool) -> Iterator[Callable[[], object]]:
     """The very command line, started by nobody in particular."""
     daemon = there.client.found
-    entry = Entry(f"http://127.0.0.1:{daemon.port}/mcp", daemon.token)
+    entry = ToolEndpoint(f"http://127.0.0.1:{daemon.port}/mcp", daemon.token)
     state = there.home.parent / "by-hand"
     allowed = Approval(local=True, hosts=frozenset({"127.0.0.1"}))
     endpoint = Endpoint(PROVIDER[name], there.model.url("think", PROTOCOL[name]), "$TEST_KEY")
-    premises = Premises(None, state, os.environ | there.environ, allowed)  # the daemon's own: certificates take time
-    program = Program(name, "hand", there.project, there.project, premises, model="fake-model", endpoint=endpoint)
+    program_host = ProgramHost(
+        None, state, os.environ | there.environ, allowed
+    )  # the daemon's own: certificates take time
+    program = Program(name, "hand", there.project, there.project, program_host, model="fake-model", endpoint=endpoint)
     with tempfile.TemporaryDirectory() as folder:
         job = Job(program, entry, Path(folder), "You are nobody.", "Do it.", Session(name))
         launch = PROGRAMS[name]().launch(job)
@@ -217,7 +219,7 @@ def by_hand(there: World, name: str, *, itself: bool) -> Iterator[Callable[[], o
         yield call if name not in SPEAKING else partial(converse, launch, entry)
 
 
-def converse(launch: Launch, entry: Entry) -> subprocess.Popen[str]:
+def converse(launch: Launch, entry: ToolEndpoint) -> subprocess.Popen[str]:
     """The least that gets an answer of a program that is spoken with. It still runs afterwards."""
     child = subprocess.Popen(
         launch.argv,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.clock import SystemClock, TestClock
+from agent_worker.core.clock import SystemClock, TestClock
 from tests.fakes.model_server import ModelServer
 from tests.teams import Team, open_team
 
@@ -24,7 +24,7 @@ LONG = (
     "tests/shells/test_cli.py",
     "tests/backends/programs/test_runner.py",
     "tests/attacks/test_parser.py",
-    "tests/shells/test_keep.py",
+    "tests/shells/test_backup.py",
     "tests/shells/test_demo.py",
     "tests/tools/test_mcp_servers.py",
     "tests/faults/test_failpoints.py",

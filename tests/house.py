@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.backends.mock import MockModel
-from agent_worker.compose import Engine, Settings, open_engine
-from agent_worker.redaction import Redactor
+from agent_worker.compose import Engine, RuntimeSettings, open_engine
+from agent_worker.core.redaction import Redactor
+from agent_worker.database.database import Row
 from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.service.office import Office
-from agent_worker.storage.database import Row
+from agent_worker.service.service import Service
 from tests.teams import write_project
 
 
@@ -21,7 +21,7 @@ from tests.teams import write_project
 class House:
     root: Path
     engine: Engine
-    office: Office
+    service: Service
 
     @property
     def mocks(self) -> dict[str, MockModel]:
@@ -30,7 +30,7 @@ class House:
     async def do(self, operation: str, **arguments: Any) -> Any:
         wanted = OPERATIONS[operation]
         here = {"project": str(self.root)} if "project" in wanted.arguments.model_fields else {}
-        return await wanted.call(self.office, here | arguments)
+        return await wanted.call(self.service, here | arguments)
 
     async def ask(self, agent: str, message: str) -> str:
         return str((await self.do("serve", agent=agent, message=message))["content"])
@@ -38,9 +38,9 @@ class House:
     async def rows(self, sql: str) -> list[Row]:
         return await self.engine.stage.database.read(lambda tx: tx.all(sql))
 
-    async def room(self, workflow: str) -> Any:
+    async def workspace(self, workflow: str) -> Any:
         """A running one."""
-        return await self.office.instance(await self.office.project(str(self.root)), workflow)
+        return await self.service.instance(await self.service.project(str(self.root)), workflow)
 
 
 @asynccontextmanager
@@ -48,13 +48,13 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
     root = tmp / "project"
     if not root.exists():
         write_project(root, agents or ["alice"])
-    chosen = Settings(database=tmp / "state.db", programs=tmp / "programs", quiet_moment=0.02, **settings)
+    chosen = RuntimeSettings(database=tmp / "state.db", programs=tmp / "programs", quiet_moment=0.02, **settings)
     async with open_engine(chosen, redact=redact) as engine:
-        office = Office(engine.stage)
-        await office.project(str(root))
-        await office.open_again()
-        yield House(root, engine, office)
-        await office.close()
+        service = Service(engine.stage)
+        await service.project(str(root))
+        await service.open_again()
+        yield House(root, engine, service)
+        await service.close()
 
 
 def stored(tmp: Path) -> bytes:

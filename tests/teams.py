@@ -9,19 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_worker import routing
-from agent_worker.agents.roster import Admitted
+from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.backend import Model
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import Clock, TestClock, micros
-from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.compose import Engine, RuntimeSettings, open_engine
+from agent_worker.core.clock import Clock, TestClock, micros
+from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.project import load_project
-from agent_worker.storage.database import Row, Transaction
-from agent_worker.threads import PERSONAL, Talk, recent
+from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
 from agent_worker.workflows import instance as workflows
 from agent_worker.workflows.instance import Instance
-from agent_worker.workspaces import channel
+from agent_worker.workspaces import channel, routing
 
 T = TypeVar("T")
 
@@ -29,8 +28,8 @@ T = TypeVar("T")
 @dataclass
 class Team:
     engine: Engine
-    admitted: Admitted
-    room: Instance
+    loaded: LoadedProject
+    workspace: Instance
     clock: Clock
     stirrings: Stirrings
 
@@ -42,14 +41,14 @@ class Team:
         return micros(self.clock.now())
 
     async def post(self, sender: str, text: str, *, to: str | None = None, key: str | None = None) -> routing.Receipt:
-        speech = routing.Speech(workspace=self.room.id, sender=sender, text=text, to=to)
+        speech = routing.OutgoingMessage(workspace=self.workspace.id, sender=sender, text=text, to=to)
         return await self.write(routing.say, speech, now=self.now(), key=key)
 
     async def dm(self, agent: str, text: str) -> routing.Receipt:
-        return await self.write(routing.tell_agent, self.admitted.agents[agent], text, now=self.now())
+        return await self.write(routing.tell_agent, self.loaded.agents[agent], text, now=self.now())
 
     async def quiet(self) -> str:
-        return await self.room.quiet()
+        return await self.workspace.quiet()
 
     async def idle(self) -> None:
         """Nothing is queued or running anywhere, DMs included."""
@@ -78,7 +77,7 @@ class Team:
             registry.add(replace(worker, **changes), workspace=place)
 
     def id_of(self, agent: str) -> str:
-        return self.room.members.get(agent) or self.admitted.agents[agent]
+        return self.workspace.members.get(agent) or self.loaded.agents[agent]
 
     # --- when time is handed in -----------------------------------------------------------------------
 
@@ -131,9 +130,9 @@ class Team:
         return [m.text for m in await self.messages()]
 
     async def messages(self) -> list[channel.Message]:
-        return await self.read(channel.read, self.room.id, limit=10_000)
+        return await self.read(channel.read, self.workspace.id, limit=10_000)
 
-    async def thread(self, agent: str, context: str = PERSONAL) -> list[Talk]:
+    async def thread(self, agent: str, context: str = PERSONAL) -> list[ThreadEntry]:
         return await self.read(recent, self.id_of(agent), context, 1000)
 
     async def rows(self, sql: str, **values: object) -> list[Row]:
@@ -213,13 +212,13 @@ async def open_team(
 ) -> AsyncIterator[Team]:
     stirrings = Stirrings(asyncio.get_running_loop())
     write_project(root, agents, workflow=workflow, extra=extra)
-    exactly = Settings(database=database, chance=lambda: 0.0, **settings)
+    exactly = RuntimeSettings(database=database, chance=lambda: 0.0, **settings)
     async with open_engine(exactly, clock=clock) as engine:
         project = load_project(root)
         assert not project.problems, project.problems
-        admitted = await engine.stage.roster.admit(project)
-        room = await workflows.start(engine.stage, admitted, workflows.Start(project.workflows["review"], tag=tag))
-        yield Team(engine, admitted, room, clock, stirrings)
+        loaded = await engine.stage.loader.load(project)
+        workspace = await workflows.start(engine.stage, loaded, workflows.Start(project.workflows["review"], tag=tag))
+        yield Team(engine, loaded, workspace, clock, stirrings)
 
 
 __all__ = ["Team", "Transaction", "open_team", "write_project"]

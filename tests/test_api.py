@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import agent_worker
-from agent_worker.errors import BadInput, DefinitionError, NotFound, NotRunning, Refused
-from agent_worker.events import Ended, Event, Posted
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning, Refused
+from agent_worker.core.events import Ended, Event, Posted
 from tests.teams import write_project
 
 SCRIPT = {"alice": "script: [{ say: the parser is left }, { say: hello to you }]\n"}

@@ -15,28 +15,13 @@ SOURCE = Path(__file__).parent.parent / "src" / "agent_worker"
 
 #: From the ground up. A module imports from rows above it in this list, or from its own folder.
 ROWS: tuple[tuple[str, ...], ...] = (
-    (
-        "errors",
-        "failpoints",
-        "ids",
-        "clock",
-        "address",
-        "mentions",
-        "events",
-        "processes",
-        "redaction",
-        "key_families",
-        "outbound",
-        "imports",
-        "control_files",
-        "demo",
-    ),
-    ("definitions", "storage"),
-    ("identities",),
-    ("instructions", "steps", "limits", "threads", "attention", "personal", "workspaces"),
-    ("routing", "guard", "mirror", "trust"),
-    ("decisions",),
-    ("tools", "prompt"),
+    ("core", "demo"),
+    ("files", "processes", "client"),
+    ("definitions", "database"),
+    ("work",),
+    ("trust", "workspaces", "memory", "schedules"),
+    ("proposals",),
+    ("tools",),
     ("backends",),
     ("agents",),
     ("workflows",),
@@ -48,24 +33,13 @@ ROWS: tuple[tuple[str, ...], ...] = (
 )
 RANK = {name: number for number, row in enumerate(ROWS) for name in row}
 
-#: Parts of one row that may know each other, each with its reason.
-KNOWN_NEIGHBOURS = {
-    ("address", "errors"),
-    ("redaction", "key_families"),
-    ("clock", "errors"),
-    ("processes", "errors"),
-    ("outbound", "errors"),
-    ("definitions", "storage"),  # whether a path can be opened is said when the file that names it is read
-    ("workspaces", "attention"),  # a conflict between a person and an agent is put before the person
-}
-
 #: Each third-party library is imported in one to three places.
 LIBRARIES = {
-    "apsw": {"storage", "guard"},
-    "yaml": {"definitions", "personal", "tools"},
+    "apsw": {"database", "memory"},
+    "yaml": {"definitions", "memory", "tools"},
     "pydantic": {"definitions", "tools", "backends", "service"},
     "pydantic_core": {"definitions", "backends"},
-    "cronsim": {"definitions", "agents"},
+    "cronsim": {"definitions", "schedules"},
     "click": {"cli"},
     "psutil": {"processes"},
     "acp": {"backends"},
@@ -84,8 +58,8 @@ LIBRARIES = {
     "tree_sitter": {"trust"},
     "tree_sitter_bash": {"trust"},
     "ruamel": {"definitions"},
-    "numpy": {"guard"},
-    "wordllama": {"guard"},
+    "numpy": {"memory"},
+    "wordllama": {"memory"},
 }
 
 
@@ -122,7 +96,7 @@ def test_imports_point_down(path: Path) -> None:
         if pieces[0] != "agent_worker" or len(pieces) < 2 or pieces[1] not in RANK:
             continue
         other = pieces[1]
-        allowed = RANK[other] < RANK[me] or other == me or (me, other) in KNOWN_NEIGHBOURS
+        allowed = RANK[other] < RANK[me] or other == me
         assert allowed, f"{path.relative_to(SOURCE)} imports {name}: {other} is not below {me}"
 
 
@@ -155,12 +129,12 @@ def test_importing_the_package_is_cheap() -> None:
 HEAVY = {
     f"agent_worker.{name}"
     for name in (
-        "backends.model_request",
-        "backends.model_anthropic",
-        "backends.model_openai",
+        "backends.models.library",
+        "backends.models.anthropic_model",
+        "backends.models.openai_model",
         "backends.programs.acp_talk",
         "tools.mcp_client",
-        "daemon.mcp",
+        "daemon.mcp.server",
     )
 }
 
@@ -203,7 +177,7 @@ def test_a_git_repository_is_only_used_where_it_is_made() -> None:
     users = {str(p.relative_to(SOURCE)) for p in modules() if "agent_worker.processes.git" in set(imports_of(p))}
     assert users == {
         "cli/setup.py",
-        *(f"workflows/{name}.py" for name in ("copies", "remote", "repositories", "trees", "walk")),
+        *(f"workflows/{name}.py" for name in ("working_copy", "remote", "repositories", "trees", "walk")),
     }
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import agent_worker
 from agent_worker import InUse
-from agent_worker.storage.engine_lock import Holder, ProjectLocks, holder_of
+from agent_worker.database.engine_lock import Holder, ProjectLocks, holder_of
 from tests.teams import write_project
 
 HOLD = """

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from agent_worker import routing
-from agent_worker.backends.providers import NOTHING_APPROVED, Approval
-from agent_worker.clock import micros
-from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
+from agent_worker.compose import Engine, RuntimeSettings, open_engine
+from agent_worker.core.clock import micros
+from agent_worker.core.events import Ended, Event
 from agent_worker.definitions.project import load_project
-from agent_worker.events import Ended, Event
 from agent_worker.workflows import instance
 from agent_worker.workflows.instance import Instance
+from agent_worker.workspaces import routing
 
 IN_DATABASE = "workspace: { provider: sqlite }\n"
 
@@ -36,20 +36,20 @@ async def open_team(
 ) -> AsyncIterator[tuple[Engine, Instance]]:
     project = load_project(write_project(root, agents, workflow=workflow))
     assert not project.problems, project.problems
-    async with open_engine(Settings(database=root / "state.db", approval=approval)) as engine:
-        admitted = await engine.stage.roster.admit(project)
-        yield engine, await instance.start(engine.stage, admitted, instance.Start(project.workflows["review"]))
+    async with open_engine(RuntimeSettings(database=root / "state.db", approval=approval)) as engine:
+        loaded = await engine.stage.loader.load(project)
+        yield engine, await instance.start(engine.stage, loaded, instance.Start(project.workflows["review"]))
 
 
-async def say(engine: Engine, room: str, text: str) -> None:
-    speech = routing.Speech(room, "user", text)
+async def say(engine: Engine, workspace: str, text: str) -> None:
+    speech = routing.OutgoingMessage(workspace, "user", text)
     await engine.stage.database.write(routing.say, speech, now=micros(engine.stage.clock.now()))
 
 
-async def ask(engine: Engine, room: str, text: str) -> None:
+async def ask(engine: Engine, workspace: str, text: str) -> None:
     """Until the run that it causes has ended."""
     with engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-        await say(engine, room, text)
+        await say(engine, workspace, text)
         await anext(ended)
 
 

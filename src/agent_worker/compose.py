@@ -11,48 +11,47 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent_worker.agents import leaving
-from agent_worker.agents.chair import Chair
-from agent_worker.agents.hands import Pen
+from agent_worker.agents import deletion
 from agent_worker.agents.limiter import Limiter
-from agent_worker.agents.loop import Floor, Slots
+from agent_worker.agents.loader import AgentKit, Held, Loader
+from agent_worker.agents.loop import LoopContext, Slots
+from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import MoreTools, Registry
-from agent_worker.agents.roster import Equipment, Held, Roster
-from agent_worker.agents.schedule import Ticker
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.backend import Backend, Model
 from agent_worker.backends.characters import CHARACTERS
 from agent_worker.backends.guarded import Guarded
 from agent_worker.backends.mock import MockModel
-from agent_worker.backends.model_api import Catalogue, ModelApi
-from agent_worker.backends.programs.acp import Acp, Plain
+from agent_worker.backends.models.model_api import Catalogue, ModelApi
+from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval, Endpoint
+from agent_worker.backends.programs.acp import Acp, PlainAcp
 from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
 from agent_worker.backends.programs.cursor import Cursor
-from agent_worker.backends.programs.door import ToolDoor
 from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.opencode import OpenCode
-from agent_worker.backends.programs.program import Premises, Program, owner_of
+from agent_worker.backends.programs.program import Program, ProgramHost, owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
-from agent_worker.backends.providers import NOTHING_APPROVED, Approval, Endpoint
+from agent_worker.backends.programs.tool_access import ToolAccess
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import Clock, SystemClock, micros
+from agent_worker.core.clock import Clock, SystemClock, micros
+from agent_worker.core.errors import BadInput, StorageFault
+from agent_worker.core.events import Bus
+from agent_worker.core.late_imports import soon
+from agent_worker.core.outbound import host_of
+from agent_worker.core.redaction import Redactor, secrets_in
+from agent_worker.database.database import Database
+from agent_worker.database.engine_lock import Holder, ProjectLocks, hold_database
+from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import Project
+from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.errors import BadInput, StorageFault
-from agent_worker.events import Bus
-from agent_worker.imports import soon
-from agent_worker.mirror import Mirror
-from agent_worker.outbound import host_of
+from agent_worker.files.root import Root
+from agent_worker.files.space import Space
 from agent_worker.processes.environment import BASE
-from agent_worker.redaction import Redactor, secrets_in
-from agent_worker.storage.database import Database
-from agent_worker.storage.engine_lock import Holder, ProjectLocks, hold_database
-from agent_worker.storage.files import Root
-from agent_worker.storage.space import Space
-from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.proposals.timer import ProposalTimer
+from agent_worker.schedules.schedule import Ticker
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.toolbox import Approved, tools_of
@@ -61,10 +60,11 @@ from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of_agent
 from agent_worker.workflows.instance import Stage
 from agent_worker.workflows.remote import Remotes
+from agent_worker.workspaces.log_files import LogFiles
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RuntimeSettings:
     database: Path | str = ":memory:"
     runs_at_once: int = 8
     programs_at_once: int = 4
@@ -82,22 +82,22 @@ class Engine:
     """Everything one process needs to run agents."""
 
     stage: Stage
-    backends: Workshop
+    backends: BackendFactory
 
 
 @dataclass(slots=True)
-class Workshop:
+class BackendFactory:
     """Makes backends and tools by definition, and keeps the mock models it made for whoever scripts them."""
 
     clock: Clock
     catalogue: Catalogue
     servers: McpPool
     gate: Gate
-    premises: Premises
+    program_host: ProgramHost
     redact: Redactor = field(default_factory=Redactor)
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
-    def equip(
+    def make_kit(
         self,
         definition: AgentDefinition,
         root: Path,
@@ -106,7 +106,7 @@ class Workshop:
         has_home: bool,
         who: str = "",
         printed: Collection[str] = (),
-    ) -> Equipment:
+    ) -> AgentKit:
         """Blocks: it reads files and imports tools. Raises whatever is wrong with the definition."""
         # What an agent is given by name is a secret, whatever the name. Known before anybody can say it.
         self.redact.register(secrets_in(os.environ, named=set(definition.env) - set(printed) - BASE))
@@ -118,9 +118,9 @@ class Workshop:
         tools = tools_of(definition, root, has_home=has_home, approved=approved)
         learner = self._learner(definition) if has_home else None
         backend = self._guarded(definition, root, cwd, who or definition.name, partial(again, "program", "settings"))
-        return Equipment(backend, tools, learner, self._more_tools(definition, root, partial(again, "mcp")))
+        return AgentKit(backend, tools, learner, self._more_tools(definition, root, partial(again, "mcp")))
 
-    def held_back(self, project: Project, workflow: WorkflowDefinition | None) -> Held:
+    def held_back(self, project: ProjectFiles, workflow: WorkflowDefinition | None) -> Held:
         """Limits above their default wait for the user."""
         allowances = tuple(allowances_of(project, workflow))
         self.gate.settle(project.root, allowances)
@@ -164,7 +164,7 @@ class Workshop:
             case "gemini":
                 return OneShot(Acp(Gemini()), self._program(definition, root, cwd, who))
             case "acp":
-                return OneShot(Acp(Plain()), self._program(definition, root, cwd, who))
+                return OneShot(Acp(PlainAcp()), self._program(definition, root, cwd, who))
             case "cursor":
                 return OneShot(Cursor(), self._program(definition, root, cwd, who))
             case other:
@@ -176,7 +176,7 @@ class Workshop:
             owner=owner_of(definition.name, root, who),
             root=root,
             cwd=cwd,
-            premises=self.premises,
+            program_host=self.program_host,
             model=definition.model or "",
             command=definition.command or (),
             access=definition.access,
@@ -225,7 +225,7 @@ def _close_libraries(registry: Registry) -> None:
 async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
     """Agents without a file, and what programs kept for them, end with the process that knew them."""
     with suppress(StorageFault):  # then the next start does it
-        gone = await database.write(leaving.erase_quick, now=micros(clock.now()))
+        gone = await database.write(deletion.erase_quick, now=micros(clock.now()))
         if gone:
             await database.shed()
         for me in gone:
@@ -235,10 +235,10 @@ async def _end_quick(database: Database, clock: Clock, programs: Path | None) ->
 
 @asynccontextmanager
 async def open_engine(
-    settings: Settings | None = None,
+    settings: RuntimeSettings | None = None,
     *,
     clock: Clock | None = None,
-    door: ToolDoor | None = None,
+    tool_access: ToolAccess | None = None,
     redact: Redactor | None = None,
 ) -> AsyncIterator[Engine]:
     """`door` is how coding programs reach our tools: without one there are none. `redact` knows more secrets.
@@ -247,7 +247,9 @@ async def open_engine(
     """
     closing = AsyncExitStack()
     try:
-        engine = await _wired(settings or Settings(), clock or SystemClock(), door, redact or Redactor(), closing)
+        engine = await _wired(
+            settings or RuntimeSettings(), clock or SystemClock(), tool_access, redact or Redactor(), closing
+        )
         try:
             yield engine
         except BaseException:  # whoever leaves like this does not wait for steps: they are done again later
@@ -258,7 +260,7 @@ async def open_engine(
 
 
 async def _wired(
-    settings: Settings, clock: Clock, door: ToolDoor | None, redact: Redactor, closing: AsyncExitStack
+    settings: RuntimeSettings, clock: Clock, tool_access: ToolAccess | None, redact: Redactor, closing: AsyncExitStack
 ) -> Engine:
     """What was opened last is closed first."""
     bus = Bus()
@@ -271,33 +273,35 @@ async def _wired(
     database = await SqliteDatabase.open(settings.database, bus, redact=redact)
     closing.push_async_callback(database.close)
     gate = Gate(settings.trust, clock)
-    premises = Premises(door, settings.programs, os.environ, settings.approval)
-    workshop = Workshop(
-        clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate, premises, redact
+    program_host = ProgramHost(tool_access, settings.programs, os.environ, settings.approval)
+    factory = BackendFactory(
+        clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate, program_host, redact
     )
-    closing.push_async_callback(workshop.catalogue.close)
-    closing.push_async_callback(workshop.servers.close)
-    registry, mirror = Registry(), Mirror(database, bus)
+    closing.push_async_callback(factory.catalogue.close)
+    closing.push_async_callback(factory.servers.close)
+    registry, log_files = Registry(), LogFiles(database, bus)
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
-    closing.push_async_callback(mirror.close)
+    closing.push_async_callback(log_files.close)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
-    pen = Pen(database, bus, clock, redact)
-    supervisor = Supervisor(Floor(pen, registry, Limiter(clock, settings.chance), slots, space=settings.space))
+    recording = RecorderContext(database, bus, clock, redact)
+    supervisor = Supervisor(
+        LoopContext(recording, registry, Limiter(clock, settings.chance), slots, space=settings.space)
+    )
     closing.push_async_callback(_end_quick, database, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
-    roster = Roster(database, clock, registry, mirror, workshop, locks)
-    roster.ticker = Ticker(database, clock)
-    closing.push_async_callback(roster.ticker.close)
+    loader = Loader(database, clock, registry, log_files, factory, locks)
+    loader.ticker = Ticker(database, clock)
+    closing.push_async_callback(loader.ticker.close)
     await supervisor.start()
     await _end_quick(database, clock, settings.programs)
-    chair = Chair(database, clock, bus)
-    closing.push_async_callback(chair.close)
+    proposal_timer = ProposalTimer(database, clock, bus)
+    closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
-    stage = Stage(database, bus, clock, registry, roster, supervisor, mirror, gate, settings.quiet_moment)
-    stage = replace(stage, remotes=remotes, testbench=workshop.testbench, programs=settings.programs)
+    stage = Stage(database, bus, clock, registry, loader, supervisor, log_files, gate, settings.quiet_moment)
+    stage = replace(stage, remotes=remotes, testbench=factory.testbench, programs=settings.programs)
     stage = replace(stage, home=settings.trust, space=settings.space)
     closing.callback(bus.close)
-    return Engine(stage, workshop)
+    return Engine(stage, factory)
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

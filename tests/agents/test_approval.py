@@ -14,10 +14,10 @@ from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue
 from agent_worker.backends.mock import calls, says
-from agent_worker.backends.providers import Approval
-from agent_worker.clock import TestClock
+from agent_worker.backends.models.providers import Approval
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import NotFound
 from agent_worker.definitions.script import ScriptEntry
-from agent_worker.errors import NotFound
 
 PRESS = """
 from pathlib import Path
@@ -184,7 +184,7 @@ async def test_work_that_is_cancelled_asks_no_longer(project: Path, clock: TestC
         team.backends["alice"].then(pressing)
         await team.post("user", "@alice press the red one")
         await waiting(team)
-        await team.room.stop()
+        await team.workspace.stop()
         assert await team.states() == ["cancelled"]
         assert await team.attention() == []
     assert pressed(project) == []

@@ -11,8 +11,8 @@ from tests.models import FAMILIES, results_in, sdk, sent
 from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue
-from agent_worker.backends.providers import Approval
-from agent_worker.clock import SystemClock
+from agent_worker.backends.models.providers import Approval
+from agent_worker.core.clock import SystemClock
 
 LOCAL = Approval(local=True)
 MARK = """

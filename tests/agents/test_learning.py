@@ -16,9 +16,9 @@ from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue
 from agent_worker.backends.mock import calls, fails, says
-from agent_worker.clock import TestClock
-from agent_worker.personal import memory
-from agent_worker.storage.files import Root
+from agent_worker.core.clock import TestClock
+from agent_worker.files.root import Root
+from agent_worker.memory import memory
 
 ON = "auto_memory: { model: fake/learner }\n"
 CHOICE = {"kind": "decision", "key": "database", "value": "We use SQLite."}
@@ -178,7 +178,7 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
         assert "SQLite" not in json.dumps(results)
     root = Root(tmp_path / ".agents" / "alice")
     memory.release(root, "database")
-    assert memory.find(root, "database") == memory.Entry(
+    assert memory.find(root, "database") == memory.MemoryEntry(
         "database", "We use SQLite.", "working", source=held["database"]["source"], updated="2026-01-05"
     )
 

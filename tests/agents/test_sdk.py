@@ -11,11 +11,11 @@ from tests.fakes.model_server import Fault, ModelServer
 from tests.models import FAMILIES, MODELS, sdk, sent, waits_pass
 from tests.teams import Team, open_team
 
-from agent_worker.backends.model_api import Catalogue, ModelApi
-from agent_worker.backends.providers import Approval, Endpoint
-from agent_worker.clock import SystemClock, TestClock
-from agent_worker.events import Called, Delta, Event, Returned
-from agent_worker.outbound import NOT_TOO_LONG
+from agent_worker.backends.models.model_api import Catalogue, ModelApi
+from agent_worker.backends.models.providers import Approval, Endpoint
+from agent_worker.core.clock import SystemClock, TestClock
+from agent_worker.core.events import Called, Delta, Event, Returned
+from agent_worker.core.outbound import NOT_TOO_LONG
 from agent_worker.tools.sandbox import NoSandbox, find_sandbox
 
 LOCAL = Approval(local=True)

@@ -12,9 +12,9 @@ import pytest
 from tests.teams import Team, open_team
 
 from agent_worker.agents.loop import Slots
-from agent_worker.agents.registry import Worker
+from agent_worker.agents.registry import AgentRuntime
 from agent_worker.backends.mock import says
-from agent_worker.clock import TestClock, settle
+from agent_worker.core.clock import TestClock, settle
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 class Visitor:
     """Wants a place, and keeps it until it is told to go."""
 
-    def __init__(self, slots: Slots, worker: Worker | None) -> None:
+    def __init__(self, slots: Slots, worker: AgentRuntime | None) -> None:
         self._slots, self._worker = slots, worker
         self.inside = asyncio.Event()
         self._go = asyncio.Event()

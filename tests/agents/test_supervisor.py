@@ -11,14 +11,14 @@ import pytest
 from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue
-from agent_worker.agents.failure import restart_wait, too_many
+from agent_worker.agents.retries import restart_wait, too_many
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says
-from agent_worker.clock import TestClock
-from agent_worker.errors import Permanent
-from agent_worker.events import AgentChanged, Ended, Event
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Permanent
+from agent_worker.core.events import AgentChanged, Ended, Event
 from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.service.office import Office
+from agent_worker.service.service import Service
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ async def test_Q3_a_message_that_crashes_the_loop_is_dead_after_three_times_and_
     caplog.set_level(logging.CRITICAL)  # what cannot be written down cannot be reported by pytest either
 
     class Nasty:
-        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
             if "poison" in turn.prompt.rpartition("asks you")[2]:
                 raise Permanent("\ud800")  # cannot be written down, so even giving up fails
             return Reply("fine")
@@ -253,12 +253,12 @@ async def test_an_agent_that_is_deleted_leaves_quietly(tmp_path: Path) -> None:
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents" / "carol.yaml").write_text("backend: mock\n")  # in no workspace
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        changes, office = Changes(team, "carol"), Office(team.engine.stage)
-        await office.project(str(tmp_path))
+        changes, service = Changes(team, "carol"), Service(team.engine.stage)
+        await service.project(str(tmp_path))
         team.backends["carol"].then(fails("transient"))
         await team.dm("carol", "hello")
         await team.until(bool, "select 1 from run where state = 'failed'")
-        await OPERATIONS["agent_delete"].call(office, {"name": "carol", "project": str(tmp_path)})
+        await OPERATIONS["agent_delete"].call(service, {"name": "carol", "project": str(tmp_path)})
         await team.elapse(30)
         assert not changes.crashes
-        await office.close()
+        await service.close()

@@ -10,8 +10,8 @@ import pytest
 from tests.teams import open_team
 from tests.test_limits import Chatter
 
-from agent_worker.clock import TestClock
-from agent_worker.limits import Limits
+from agent_worker.core.clock import TestClock
+from agent_worker.work.limits import Limits
 
 NO_HOPS = Limits(hops_per_root=None)
 

@@ -15,7 +15,7 @@ from tests.repositories import Repository
 from tests.shells.served import Served, eventually, served
 from tests.shells.terminal import Terminal
 
-from agent_worker.errors import AgentWorkerError, Untrusted
+from agent_worker.core.errors import AgentWorkerError, Untrusted
 
 EVIL = "touch evil\n"
 FAKES = Path(__file__).parent.parent / "fakes"
@@ -188,10 +188,10 @@ def test_Y23_what_can_run_any_file_is_asked_again_once_an_agent_who_writes_has_w
     assert ask(daemon, "carl") == "done"
     with pytest.raises(Untrusted, match="since you approved it, carl has worked here and may"):
         run(daemon)
-    (wish,) = daemon.do("GET", "/trust", workflow="w")
-    assert "carl has worked here" in wish["why"]
-    assert "== Makefile" in wish["shown"]
-    daemon.do("POST", "/trust", workflow="w", digests=[wish["digest"]])
+    (pending,) = daemon.do("GET", "/trust", workflow="w")
+    assert "carl has worked here" in pending["why"]
+    assert "== Makefile" in pending["shown"]
+    daemon.do("POST", "/trust", workflow="w", digests=[pending["digest"]])
     run(daemon)
 
 

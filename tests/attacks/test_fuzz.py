@@ -58,8 +58,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp, environ_with_insider(tmp), alice=AGENT + tools) as made:
         (made.project / "work").mkdir()
         (made.project / "work" / "notes.md").write_text(TEXT)
-        room = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
-        (made.project / ".workflows" / "review.yaml").write_text(room)
+        workspace = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
+        (made.project / ".workflows" / "review.yaml").write_text(workspace)
         made.do("POST", "/trust")
         made.do("POST", "/workflows", workflow="review")
         yield made

@@ -50,8 +50,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (made.project / "kept/bob").mkdir(parents=True, exist_ok=True)
         (made.project / "kept/bob/notes.md").write_text("canary")
         (made.project / ".agents/alice.yaml").write_text(alice)
-        room = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
-        (made.project / ".workflows/review.yaml").write_text(room)
+        workspace = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
+        (made.project / ".workflows/review.yaml").write_text(workspace)
         made.do("POST", "/trust")
         asked = made.do("POST", "/send", to="alice", message="go")
         done = f"select state from instruction where id = '{asked['id']}'"

@@ -108,11 +108,11 @@ OF_THE_SCHEMA = {SOURCE / "storage" / "recovery.py"}
 #: What a statement is put together from besides constants: in each place, one of two or three words beside it.
 OUR_WORDS = {
     ("agents/rescue.py", "column"),
-    ("service/running.py", "whose"),
-    ("service/watching.py", "table"),
-    ("workspaces/workspace.py", "chosen"),
-    ("workspaces/workspace.py", "office"),
-    ("workspaces/workspace.py", "table"),
+    ("service/run.py", "whose"),
+    ("service/events.py", "table"),
+    ("workspaces/workspace_rows.py", "chosen"),
+    ("workspaces/workspace_rows.py", "office"),
+    ("workspaces/workspace_rows.py", "table"),
 }
 
 

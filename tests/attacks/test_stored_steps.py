@@ -14,8 +14,8 @@ from tests.teams import open_team
 from agent_worker.backends.backend import PastStep, Reply
 from agent_worker.backends.mock import says
 from agent_worker.backends.programs.sessions import Session, session_of
-from agent_worker.clock import TestClock
-from agent_worker.errors import BadInput
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import BadInput
 
 CANARY = "touched-by-a-stored-step"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_worker.core.errors import DefinitionError
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import load_workflow
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
-from agent_worker.errors import DefinitionError
 
 AGENTS = {
     "alice": AgentDefinition(name="alice", backend="mock"),

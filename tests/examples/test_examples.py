@@ -46,8 +46,8 @@ def ran(terminal: Terminal, *words: str) -> dict[str, Any]:
     return last
 
 
-def said(terminal: Terminal, room: str) -> list[str]:
-    return [json.loads(line)["text"] for line in terminal.says("peek", f"@{room}", "--json").splitlines()]
+def said(terminal: Terminal, workspace: str) -> list[str]:
+    return [json.loads(line)["text"] for line in terminal.says("peek", f"@{workspace}", "--json").splitlines()]
 
 
 def test_there_are_examples_of_the_field_and_each_has_its_line() -> None:

@@ -32,7 +32,7 @@ def test_D8_an_edit_made_while_the_process_was_dead_stands_and_does_not_keep_it_
     nursery: Nursery, tmp_path: Path
 ) -> None:
     scene = Scene(nursery, tmp_path, ("alice",))
-    document = scene.room / "documents" / "notes.md"
+    document = scene.workspace / "documents" / "notes.md"
     scene.intend("first", "@review", "@alice work:first")
     scene.settle()
     with scene.life(failpoints="document.before_file=kill") as life:

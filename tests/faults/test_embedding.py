@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 import agent_worker
-from agent_worker.clock import TestClock
-from agent_worker.errors import NotRunning
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import NotRunning
 from tests.faults.report import report
 from tests.teams import write_project
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.clock import TestClock
-from agent_worker.limits import Limits
+from agent_worker.core.clock import TestClock
+from agent_worker.work.limits import Limits
 from tests.faults.report import LONG, SEED, report
 from tests.teams import open_team
 from tests.test_limits import Chatter

@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agent_worker.events import Bus
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.sqlite import WAL_KEPT, SqliteDatabase
+from agent_worker.core.events import Bus
+from agent_worker.database.database import Transaction
+from agent_worker.database.sqlite import WAL_KEPT, SqliteDatabase
 from tests.faults.report import LONG, report
 from tests.shells.served import Served, eventually, served
 

@@ -18,10 +18,10 @@ import apsw
 import psutil
 import pytest
 
-from agent_worker.compose import Settings
-from agent_worker.daemon.client import Client, connect
-from agent_worker.daemon.discovery import is_running, signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import is_running, signal_daemon
+from agent_worker.client.start import COMMAND
+from agent_worker.compose import RuntimeSettings
 from tests.faults.report import LONG, report
 from tests.shells.served import eventually
 from tests.teams import write_project
@@ -29,7 +29,7 @@ from tests.teams import write_project
 QUEUED = 10_000
 HISTORY = 1_000 if LONG else 20  # MB
 AGENTS = [f"agent{n}" for n in range(20)]
-AT_ONCE = Settings().runs_at_once
+AT_ONCE = RuntimeSettings().runs_at_once
 LONG_WORK = "script:\n- { say: at last, slow: 1h }\n"
 SECOND = 1_000_000  # microseconds
 

@@ -23,18 +23,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_worker import attention, failpoints
 from agent_worker.agents import rescue
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import micros
-from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.compose import Engine, RuntimeSettings, open_engine
+from agent_worker.core import failpoints
+from agent_worker.core.clock import micros
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.events import Event
+from agent_worker.database.database import Transaction
+from agent_worker.database.migrations import migrate, versions
+from agent_worker.database.sqlite import connect
 from agent_worker.definitions.project import load_project
-from agent_worker.errors import AgentWorkerError
-from agent_worker.events import Event
 from agent_worker.service.messages import deliver
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.migrations import migrate, versions
-from agent_worker.storage.sqlite import connect
+from agent_worker.work import inbox
 from agent_worker.workflows import instance as workflows
 from tests.faults.puppet import Puppet, outside, outside_again
 
@@ -74,24 +75,24 @@ class Life:
         home = Path(self.order.home)
         if self.order.gate_open:
             self.gate.set()
-        async with open_engine(Settings(database=home / "state.db", quiet_moment=0.01)) as engine:
+        async with open_engine(RuntimeSettings(database=home / "state.db", quiet_moment=0.01)) as engine:
             engine.stage.bus.listen(self._hear)
-            admitted = await engine.stage.roster.admit(load_project(home / "project"))
+            loaded = await engine.stage.loader.load(load_project(home / "project"))
             self._animate(engine, home)
             await engine.stage.supervisor.wake_all()
-            wanted = workflows.Start(admitted.project.workflows["review"])
-            room = await workflows.start(engine.stage, admitted, wanted)
-            self.report(ready=room.id)
+            wanted = workflows.Start(loaded.project.workflows["review"])
+            workspace = await workflows.start(engine.stage, loaded, wanted)
+            self.report(ready=workspace.id)
             while line := await requests.readline():
                 match json.loads(line):
                     case {"send": {"key": key, "to": to, "text": text}}:
-                        self._spawn(self._send(deliver(engine.stage, admitted, to, text, key=key), key))
+                        self._spawn(self._send(deliver(engine.stage, loaded, to, text, key=key), key))
                     case {"quiet": _}:
                         self._spawn(self._quiet(engine))
                     case {"open": _}:
                         self.gate.set()
                     case {"attention": _}:
-                        items = await engine.stage.database.read(attention.open_items, admitted.id)
+                        items = await engine.stage.database.read(inbox.open_items, loaded.id)
                         self.report(attention=[[i["sort"], i["text"]] for i in items])
                     case {"keys": _}:
                         known = await engine.stage.database.read(_keys)
@@ -102,7 +103,7 @@ class Life:
                         now = micros(engine.stage.clock.now())
                         self.report(retried=await engine.stage.database.write(rescue.continue_work, id, now=now))
                     case {"end": _}:
-                        self.report(summary=(await room.stop()).outcome)
+                        self.report(summary=(await workspace.stop()).outcome)
                     case {"stop": _}:
                         # Whoever is held comes to the end of its step, as a real model would.
                         asyncio.get_running_loop().call_later(0.05, self.gate.set)
@@ -145,7 +146,7 @@ class Life:
                 if not await engine.stage.database.read(_is_open):
                     break
                 await stirred.wait()
-            await engine.stage.mirror.flush()
+            await engine.stage.log_files.flush()
         finally:
             unlisten()
         self.report(quiet=True)
@@ -210,15 +211,15 @@ def migrate_until_killed(path: Path, at: int) -> None:
     migrate(connection, path, upgraded())
 
 
-def nursery(door: socket.socket) -> None:
+def nursery(tool_access: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies; whoever holds the other end sees it close
     while True:
-        request, descriptors, _, _ = socket.recv_fds(door, 16, 1)
+        request, descriptors, _, _ = socket.recv_fds(tool_access, 16, 1)
         if not request:
             return
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            door.close()
+            tool_access.close()
             try:
                 asyncio.run(_lead(descriptors[0], os.dup(descriptors[0])))
             finally:

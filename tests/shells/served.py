@@ -18,9 +18,9 @@ import apsw
 import psutil
 from tests.teams import write_project
 
-from agent_worker.daemon.client import Client, connect
-from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import LOG_FILE, signal_daemon
+from agent_worker.client.start import COMMAND
 from agent_worker.daemon.web.site import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 

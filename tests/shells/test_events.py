@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from tests.shells.served import Served, eventually, follow, frames, served
 
-from agent_worker.daemon.http import STREAMS, EventResponse
-from agent_worker.service.stream import Happening
+from agent_worker.daemon.http.routes import STREAMS, EventResponse
+from agent_worker.service.stream import StreamItem
 
 
 @pytest.fixture(scope="module")
@@ -299,9 +299,9 @@ async def test_a_silent_stream_shows_that_it_is_alive() -> None:
     class Silent:
         closed = False
 
-        async def __aiter__(self) -> AsyncIterator[Sequence[Happening]]:
+        async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
             await pinged_twice.wait()
-            yield [Happening("late", "{}", 7)]
+            yield [StreamItem("late", "{}", 7)]
 
         async def close(self) -> None:
             self.closed = True

@@ -16,9 +16,9 @@ from starlette.responses import Response
 from tests.faults import report
 from tests.shells.served import Served, served
 
-from agent_worker import errors
-from agent_worker.daemon.http import STATUS, explained, status_of
-from agent_worker.daemon.openapi import describe
+from agent_worker.core import errors
+from agent_worker.daemon.http.openapi import describe
+from agent_worker.daemon.http.routes import STATUS, explained, status_of
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.trust.store import Untrusted
 
@@ -245,8 +245,8 @@ def test_an_edit_that_would_break_the_file_is_refused(
 
 def test_what_an_edit_adds_is_approved_and_what_was_there_is_not(daemon: Served, alice_file: Path) -> None:
     daemon.do("PATCH", "/agents/ann", changes={"tools": ["bash"], "mcp_servers": {"x": {"command": ["true"]}}})
-    (wish,) = daemon.client.request("GET", daemon.query("/trust"))[1]
-    assert "GITHUB_TOKEN" in wish["what"]
+    (pending,) = daemon.client.request("GET", daemon.query("/trust"))[1]
+    assert "GITHUB_TOKEN" in pending["what"]
 
 
 def test_an_agent_of_the_project_file_is_edited_and_deleted_there(daemon: Served) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.shells.served import Answer, Served, eventually, frames, kinds, served
 
-from agent_worker.daemon.client import connect
-from agent_worker.daemon.starting import COMMAND
-from agent_worker.errors import Permanent
+from agent_worker.client.connection import connect
+from agent_worker.client.start import COMMAND
+from agent_worker.core.errors import Permanent
 
 SLOW = "backend: mock\nscript: [" + "{ say: at last, slow: 30s }, " * 5 + "]\n"
 
@@ -37,8 +37,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def run(daemon: Served, **wish: Any) -> list[dict[str, Any]]:
-    events = daemon.client.stream("POST", "/run", {"project": str(daemon.project)} | wish)
+def run(daemon: Served, **pending: Any) -> list[dict[str, Any]]:
+    events = daemon.client.stream("POST", "/run", {"project": str(daemon.project)} | pending)
     return [json.loads(event.data) for event in events]
 
 
@@ -134,19 +134,19 @@ def test_agents_defined_in_the_request_work_together_and_leave_nothing(daemon: S
     ],
 )
 def test_a_wish_that_cannot_be_granted_is_refused_before_anything_happens(
-    daemon: Served, wish: dict[str, Any], status: int
+    daemon: Served, pending: dict[str, Any], status: int
 ) -> None:
     before = daemon.state()
     for path in ("/run", "/serve"):
-        answer: Answer = daemon.ask("POST", path, body=wish | {"project": str(daemon.project)})
+        answer: Answer = daemon.ask("POST", path, body=pending | {"project": str(daemon.project)})
         assert answer.status == status, answer
     assert daemon.state() == before
 
 
-def begin(daemon: Served, **wish: Any) -> Any:
+def begin(daemon: Served, **pending: Any) -> Any:
     """Asked for, and seen to have begun."""
     connection = daemon.connect()
-    body = json.dumps({"project": str(daemon.project)} | wish).encode()
+    body = json.dumps({"project": str(daemon.project)} | pending).encode()
     connection.sendall(daemon.head("POST", "/run", f"Content-Length: {len(body)}") + b"\r\n" + body)
     events = frames(connection)
     while next(events)["event"] != "started":

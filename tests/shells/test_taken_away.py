@@ -16,7 +16,7 @@ from tests.shells.served import Served, eventually, served
 from tests.shells.terminal import Terminal
 from tests.teams import write_project
 
-from agent_worker.daemon.discovery import signal_daemon
+from agent_worker.client.discovery import signal_daemon
 
 FILES = "workspace: { provider: file }\n"
 

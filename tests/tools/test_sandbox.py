@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from agent_worker.control_files import CONTROL_NAMES, GROUPS, OURS, is_stand_in
-from agent_worker.definitions.places import OwnPlaces
+from agent_worker.core.control_files import CONTROL_NAMES, GROUPS, OURS, is_stand_in
+from agent_worker.core.errors import Refused
+from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.definitions.project import find_project, load_project
-from agent_worker.errors import Refused
+from agent_worker.files.paths import is_control
+from agent_worker.files.root import Root
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
-from agent_worker.storage.files import Root
-from agent_worker.storage.paths import is_control
 from agent_worker.tools import sandbox as module
 from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.control_files import CONTROL_NAMES
+from agent_worker.core.control_files import CONTROL_NAMES
+from agent_worker.processes.cgroups import PROCESSES, usable_places
 from agent_worker.processes.child import Completed, run_command
 from agent_worker.processes.environment import safe_environment
-from agent_worker.processes.groups import PROCESSES, usable_places
 from agent_worker.tools.sandbox import Ceilings, NoSandbox, Sandbox, find_sandbox, limits_that_hold
 
 FOUND = find_sandbox()

@@ -65,7 +65,7 @@ class Visit:
         wait(self.page, "() => document.getElementById('main').dataset.place === location.hash")
         return self.page
 
-    def room(self, name: str = "review", **more: str) -> str:
+    def workspace(self, name: str = "review", **more: str) -> str:
         return self.place(f"room/{name}", **more)
 
     def place(self, kind: str, **more: str) -> str:
@@ -107,7 +107,7 @@ def start(daemon: Served, tag: str = "main", workflow: str = "review") -> dict[s
     return made
 
 
-def room_of_one(daemon: Served, workflow: str, agent: str, *entries: Any) -> None:
+def workspace_of_one(daemon: Served, workflow: str, agent: str, *entries: Any) -> None:
     """A workflow of its own, running, with one mock agent that plays this."""
     text = (
         f"agents: {{ {agent}: {{ backend: mock, {script(*entries).strip()} }} }}\nworkspace: {{ provider: sqlite }}\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import apsw
 import pytest
 from tests.shells.served import Served, served
-from tests.web.browser import Browser, Visit, needs_chromium, room_of_one, say, start, visit, wait
+from tests.web.browser import Browser, Visit, needs_chromium, say, start, visit, wait, workspace_of_one
 
 pytestmark = needs_chromium
 
@@ -21,8 +21,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_a_message_comes_by_itself_with_its_sender_and_its_markdown(guest: Visit) -> None:
     said = "```python\nprint('hi')\n```\nand **done**, see https://example.org/x"
-    room_of_one(guest.daemon, "talk", "ann", {"say": said})
-    page = guest.open(guest.room("talk"))
+    workspace_of_one(guest.daemon, "talk", "ann", {"say": said})
+    page = guest.open(guest.workspace("talk"))
     say(guest.daemon, "@ann hello", to="@talk")
     page.get_by_text("and done, see").wait_for()
     answer = page.locator(".msg", has_text="and done").last
@@ -35,8 +35,8 @@ def test_a_message_comes_by_itself_with_its_sender_and_its_markdown(guest: Visit
 
 
 def test_what_an_agent_is_writing_is_shown_until_its_message_comes(guest: Visit) -> None:
-    room_of_one(guest.daemon, "slow", "ann", {"say": "writing this slowly enough", "slow": "0.3s"})
-    page = guest.open(guest.room("slow"))
+    workspace_of_one(guest.daemon, "slow", "ann", {"say": "writing this slowly enough", "slow": "0.3s"})
+    page = guest.open(guest.workspace("slow"))
     page.evaluate(
         """() => { window.seen = []; window.shifted = 0;
              new MutationObserver(() => seen.push(document.querySelector('.working').textContent))
@@ -54,7 +54,7 @@ def test_what_an_agent_is_writing_is_shown_until_its_message_comes(guest: Visit)
 
 
 def test_the_box_completes_names_and_says_who_would_wake(guest: Visit) -> None:
-    page = guest.open(guest.room())
+    page = guest.open(guest.workspace())
     box = page.get_by_role("textbox", name="Message to @review")
     box.press_sequentially("look @bo")
     page.get_by_role("option", name="bob").wait_for()
@@ -71,7 +71,7 @@ def test_the_box_completes_names_and_says_who_would_wake(guest: Visit) -> None:
 
 
 def test_what_cannot_be_sent_is_said_and_stays_in_the_box(guest: Visit) -> None:
-    page = guest.open(guest.room())
+    page = guest.open(guest.workspace())
     box = page.get_by_role("textbox", name="Message to @review")
     box.fill("x" * 300_000)
     page.get_by_role("button", name="Send").click()
@@ -81,7 +81,7 @@ def test_what_cannot_be_sent_is_said_and_stays_in_the_box(guest: Visit) -> None:
 
 def test_a_long_text_is_folded_and_fetched_when_it_is_opened(guest: Visit) -> None:
     say(guest.daemon, "the beginning\n" + "line of a long text\n" * 500 + "the very end")
-    page = guest.open(guest.room())
+    page = guest.open(guest.workspace())
     row = page.locator(".msg", has_text="the beginning").last
     assert "the very end" not in row.inner_text()
     row.locator("summary").click()
@@ -89,8 +89,8 @@ def test_a_long_text_is_folded_and_fetched_when_it_is_opened(guest: Visit) -> No
 
 
 def test_votes_are_cast_in_place_and_counted_on_every_page(browser: Browser, guest: Visit) -> None:
-    room_of_one(guest.daemon, "votes", "ann", {"say": "I must think about it"}, {"say": "still"})
-    page = guest.open(guest.room("votes"))
+    workspace_of_one(guest.daemon, "votes", "ann", {"say": "I must think about it"}, {"say": "still"})
+    page = guest.open(guest.workspace("votes"))
     guest.daemon.do(
         "POST",
         "/proposals",
@@ -102,7 +102,7 @@ def test_votes_are_cast_in_place_and_counted_on_every_page(browser: Browser, gue
     card = page.get_by_role("region", name="Proposal 1")
     card.wait_for()
     with visit(browser, guest.daemon) as other:
-        watching = other.open(other.room("votes", tab="decisions"))
+        watching = other.open(other.workspace("votes", tab="decisions"))
         watching.get_by_text("Not voted: you, ann.").wait_for()
         card.get_by_role("form", name="Vote for spaces").get_by_role("button").click()
         watching.get_by_text("Not voted: ann.").wait_for()
@@ -111,9 +111,9 @@ def test_votes_are_cast_in_place_and_counted_on_every_page(browser: Browser, gue
 
 
 def test_a_channel_of_ten_thousand_messages_stays_light(guest: Visit) -> None:
-    room = start(guest.daemon, "long")["id"]
-    fill(guest.daemon, room, 10_000)
-    page = guest.open(guest.room("review:long"))
+    workspace = start(guest.daemon, "long")["id"]
+    fill(guest.daemon, workspace, 10_000)
+    page = guest.open(guest.workspace("review:long"))
     page.locator(".msg", has_text="number 10000").wait_for()
     for _ in range(8):
         first = page.evaluate("Number(document.querySelector('.rows > li').dataset.seq)")
@@ -129,7 +129,7 @@ def test_a_channel_of_ten_thousand_messages_stays_light(guest: Visit) -> None:
     assert page.evaluate("document.querySelectorAll('.rows > li').length") <= 240
 
 
-def fill(daemon: Served, room: str, count: int) -> None:
+def fill(daemon: Served, workspace: str, count: int) -> None:
     """A long past, written where it is stored."""
     connection = apsw.Connection(str(daemon.home / "state.db"))
     connection.set_busy_timeout(5000)
@@ -137,16 +137,16 @@ def fill(daemon: Served, room: str, count: int) -> None:
         connection.executemany(
             """insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
                values (?, ?, ?, ?, 'message', ?, '[]', '', 0, ?)""",
-            [(room, n, f"m_{room}_{n}", "bob", f"number {n}", n * 1_000_000) for n in range(1, count + 1)],
+            [(workspace, n, f"m_{workspace}_{n}", "bob", f"number {n}", n * 1_000_000) for n in range(1, count + 1)],
         )
-        connection.execute("update workspace set seq = ? where id = ?", (count, room))
+        connection.execute("update workspace set seq = ? where id = ?", (count, workspace))
     connection.close()
 
 
 def test_the_keys_move_and_open(guest: Visit) -> None:
     for text in ("one", "two", "three"):
         say(guest.daemon, text)
-    page = guest.open(guest.room())
+    page = guest.open(guest.workspace())
     page.keyboard.press("k")
     page.keyboard.press("k")
     focused = "document.activeElement.dataset.seq"
@@ -174,7 +174,7 @@ def test_the_keys_move_and_open(guest: Visit) -> None:
 
 def test_the_map_shows_who_wakes_whom(guest: Visit) -> None:
     say(guest.daemon, "@alice for the map")
-    page = guest.open(guest.room(tab="map"))
+    page = guest.open(guest.workspace(tab="map"))
     assert "user wakes alice" in (page.locator("svg.graph").get_attribute("aria-label") or "")
     calls = page.locator("tbody tr", has_text="you").locator(".number").inner_text()
     say(guest.daemon, "@bob for the map")

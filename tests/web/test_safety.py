@@ -122,7 +122,7 @@ def test_X1_X3_X4_no_script_runs_no_request_leaves_and_nothing_is_clobbered(gues
     daemon.do("POST", "/proposals", at="@review", question=EVIL, options=[PIECES[5], "no"], voters=["user"])
     assert eventually(lambda: len(daemon.ask("GET", daemon.query("/attention")).json) >= 2)
     run = daemon.ask("GET", daemon.query("/runs?agent=alice")).json[-1]["id"]
-    page = guest.open(guest.room())
+    page = guest.open(guest.workspace())
     seen = 0
     while page.evaluate("document.querySelector('.rows > li').dataset.seq") != "1":  # all of the channel
         first = page.evaluate("document.querySelector('.rows > li').dataset.seq")
@@ -132,9 +132,9 @@ def test_X1_X3_X4_no_script_runs_no_request_leaves_and_nothing_is_clobbered(gues
         clean(guest)
     assert seen
     for place in (
-        guest.room(tab="team"),
-        guest.room(tab="decisions"),
-        guest.room(tab="map"),
+        guest.workspace(tab="team"),
+        guest.workspace(tab="decisions"),
+        guest.workspace(tab="map"),
         guest.place("doc/review", name="evil.md"),
         guest.place("doc/review", name="evil.html"),
         guest.place("agent/bob"),

@@ -18,19 +18,19 @@ from tests.faults.report import report
 from tests.teams import open_team
 
 from agent_worker.backends.mock import says
-from agent_worker.clock import SystemClock
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.mentions import find_mentions
+from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.web import agents as agent_pages
 from agent_worker.daemon.web import documents as document_pages
-from agent_worker.daemon.web import rooms, runs
-from agent_worker.daemon.web.attention import attention_view
+from agent_worker.daemon.web import runs, workspaces
+from agent_worker.daemon.web.inbox import attention_view
 from agent_worker.daemon.web.proposals import motions
 from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, prepared, prose
 from agent_worker.daemon.web.rendering import FEW, LIGHT, Job, Rendering, end_rendering, is_light
-from agent_worker.mentions import find_mentions
-from agent_worker.redaction import Redactor
-from agent_worker.service import documents, personal
+from agent_worker.service import documents, memory
 from agent_worker.service.documents import COMPARED, LONGEST_CHANGE, _difference
-from agent_worker.service.office import Office
+from agent_worker.service.service import Service
 
 #: Ways to keep a parser busy, each for a number of characters.
 PATTERNS: dict[str, Callable[[int], str]] = {
@@ -182,11 +182,11 @@ def wait_for(file: Path) -> str:
 async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
     """The same text in every place that a page shows: what each page makes of it, when it is asked for."""
     async with open_team(tmp_path / "p", "alice", "bob", clock=SystemClock()) as team:
-        office, here = Office(team.engine.stage), str(tmp_path / "p")
-        await office.project(here)
+        service, here = Service(team.engine.stage), str(tmp_path / "p")
+        await service.project(here)
         team.backends["alice"].then(says(text))
-        await documents.doc_write(office, "@review", "plan.md", text, None, here)
-        await documents.doc_write(office, "@review", "plan.json", text[:LONGEST_CODE], None, here)
+        await documents.doc_write(service, "@review", "plan.md", text, None, here)
+        await documents.doc_write(service, "@review", "plan.json", text[:LONGEST_CODE], None, here)
         await team.post("user", f"@alice {text}"[:250_000])
         await team.idle()
         home = team.engine.stage.registry.worker(team.id_of("alice")).home
@@ -195,17 +195,17 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
         home.replace("memory/core.yaml", f"fact: {{ value: {json.dumps(text[:2000])} }}\n")
         (run,) = await team.rows("select id from run")
         yield {
-            "document": document_pages.document(office, "@review", "plan.md", here),
-            "file": document_pages.document(office, "@review", "plan.json", here),
-            "message": rooms.messages_of(office, "review", here),
-            "run": runs.run(office, run["id"], here),
-            "note": agent_pages.note(office, "alice", "2026-01-01-long.md", here),
-            "memory": agent_pages.agent(office, "alice", here),
-            "what is remembered": personal.memory_show(office, "alice", here),
-            "attention": attention_view(office),
-            "proposals": motions(office, "review", here),
+            "document": document_pages.document(service, "@review", "plan.md", here),
+            "file": document_pages.document(service, "@review", "plan.json", here),
+            "message": workspaces.messages_of(service, "review", here),
+            "run": runs.run(service, run["id"], here),
+            "note": agent_pages.note(service, "alice", "2026-01-01-long.md", here),
+            "memory": agent_pages.agent(service, "alice", here),
+            "what is remembered": memory.memory_show(service, "alice", here),
+            "attention": attention_view(service),
+            "proposals": motions(service, "review", here),
         }
-        await office.close()
+        await service.close()
     end_rendering()
 
 

@@ -14,12 +14,12 @@ from tests.web.browser import (
     Browser,
     Visit,
     needs_chromium,
-    room_of_one,
     say,
     script,
     start,
     visit,
     wait,
+    workspace_of_one,
 )
 
 pytestmark = needs_chromium
@@ -260,13 +260,13 @@ def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) 
     question.get_by_label("Your answer").fill("tea")
     question.get_by_role("button", name="Answer").click()
     question.wait_for(state="detached")
-    guest.go(guest.room())
+    guest.go(guest.workspace())
     page.get_by_text("I will bring it").wait_for()
 
 
 def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
     page = guest.open("#/attention")
-    room_of_one(guest.daemon, "failing", "fred", {"fail": "permanent"})
+    workspace_of_one(guest.daemon, "failing", "fred", {"fail": "permanent"})
     say(guest.daemon, "@fred go", to="@failing")
     item = page.locator(".item", has_text="fred")
     item.wait_for()
@@ -280,9 +280,9 @@ def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
 def places(guest: Visit) -> dict[str, str]:
     return {
         "home": "#/home",
-        "workspace": guest.room(),
-        "team": guest.room(tab="team"),
-        "map": guest.room(tab="map"),
+        "workspace": guest.workspace(),
+        "team": guest.workspace(tab="team"),
+        "map": guest.workspace(tab="map"),
         "document": guest.place("doc/review", name="plan.md"),
         "agent": guest.place("agent/alice"),
         "run": guest.place(f"run/{run_of(guest.daemon, 'alice')}"),

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.teams import open_team
 
 from agent_worker.backends.mock import says
-from agent_worker.clock import SystemClock
-from agent_worker.storage.restore import put_back
+from agent_worker.core.clock import SystemClock
+from agent_worker.database.restore import put_back
 
 FILES = "workspace: { provider: file, bind: ./data }\n"
 

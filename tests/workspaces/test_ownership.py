@@ -11,11 +11,12 @@ from tests.teams import Team, open_team
 from tests.tools.test_team_tools import results
 
 from agent_worker.agents import rescue
-from agent_worker.clock import TestClock
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Refused
 from agent_worker.definitions.project import load_project
-from agent_worker.errors import Refused
+from agent_worker.proposals import store
 from agent_worker.workflows import instance as workflows
-from agent_worker.workspaces import proposals, workspace
+from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.documents import Author, Documents
 
 OWNED = "workspace: { provider: sqlite, document_owner: Bob }\n"
@@ -30,12 +31,12 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 async def owner(team: Team) -> str:
-    return str((await team.read(workspace.get, team.room.id))["document_owner"])
+    return str((await team.read(workspace_rows.get, team.workspace.id))["document_owner"])
 
 
 async def documents_of(team: Team) -> Documents:
-    room = await team.read(workspace.get, team.room.id)
-    return Documents(team.engine.stage.database, team.clock, room)
+    workspace = await team.read(workspace_rows.get, team.workspace.id)
+    return Documents(team.engine.stage.database, team.clock, workspace)
 
 
 async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(team: Team) -> None:
@@ -64,7 +65,7 @@ async def test_M13_an_owner_that_changes_while_one_writes_counts(team: Team) -> 
 
     class Slow:
         async def write(self, change, *args, **kwargs):  # type: ignore[no-untyped-def]
-            await database.write(workspace.set_document_owner, team.room.id, "alice")
+            await database.write(workspace_rows.set_document_owner, team.workspace.id, "alice")
             return await database.write(change, *args, **kwargs)
 
         async def read(self, query, *args, **kwargs):  # type: ignore[no-untyped-def]
@@ -75,9 +76,9 @@ async def test_M13_an_owner_that_changes_while_one_writes_counts(team: Team) -> 
 
         async def close(self) -> None: ...
 
-    room = await team.read(workspace.get, team.room.id)
+    workspace = await team.read(workspace_rows.get, team.workspace.id)
     with pytest.raises(Refused, match="alice owns the documents"):
-        await Documents(Slow(), team.clock, room).append("notes.md", "x", by=Author("bob"))
+        await Documents(Slow(), team.clock, workspace).append("notes.md", "x", by=Author("bob"))
     assert await documents.names() == []
 
 
@@ -144,7 +145,7 @@ async def test_one_agent_alone_has_no_owner(tmp_path: Path) -> None:
     for workflow in (OWNED.replace("Bob", "alice"), ELECTED):
         async with open_team(tmp_path, "alice", clock=TestClock(), workflow=workflow) as team:
             assert await owner(team) == ""
-            assert await team.read(proposals.of_room, team.room.id) == []
+            assert await team.read(store.of_workspace, team.workspace.id) == []
 
 
 # --- election before the kickoff ---------------------------------------------------------------------------
@@ -188,8 +189,8 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
     async def begin(team: Team) -> None:
         project = load_project(tmp_path)
         await team.write(lambda tx: tx.run("update workspace set state = 'left'"))
-        room = await team.read(workspace.get, team.room.id)
-        await workflows.reopen(team.engine.stage, team.admitted, project.workflows["review"], room)
+        workspace = await team.read(workspace_rows.get, team.workspace.id)
+        await workflows.reopen(team.engine.stage, team.loaded, project.workflows["review"], workspace)
 
     workflow = ELECTED + "limits: { turns: 'off' }\n"
     async with open_team(
@@ -208,7 +209,7 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
 
 async def test_a_run_does_not_end_before_the_election_has(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=ELECTED) as team:
-        summary = await team.meanwhile(team.room.run())
+        summary = await team.meanwhile(team.workspace.run())
         assert summary.outcome == "done"
         assert len(summary.decisions) == 1
         assert summary.decisions[0].endswith("→ alice")

@@ -1,7 +1,7 @@
 """What does a step, and how it talks to whoever asked. Knows no queue, no channel, no agent, no database.
 
 `work` is an async generator: every value it yields ends one step, and between two values the loop may stop
-asking; what is kept then is what `Hands.keep` and `Hands.call` were told. A `Model` is the smaller interface
+asking; what is kept then is what `StepSink.keep` and `StepSink.call` were told. A `Model` is the smaller interface
 under the backends whose tools run in our process (tool_loop.py): it answers once.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from agent_worker.errors import BadInput
+from agent_worker.core.errors import BadInput
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -106,7 +106,7 @@ class Turn:
     max_tokens: int | None = None
 
 
-class Hands(Protocol):
+class StepSink(Protocol):
     """What a backend may do while it works. All of it is stored by whoever gave the hands."""
 
     def say(self, text: str) -> None:
@@ -152,7 +152,7 @@ class Suspended(Exception):
 
 
 class Backend(Protocol):
-    def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+    def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
         """Go on from where `turn.past` ends. Raises BackendFailure; never retries."""
         ...
 
@@ -164,4 +164,4 @@ class Backend(Protocol):
 class Model(Protocol):
     """Answers once. Holds no conversation: it is handed all of it."""
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply: ...
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply: ...

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from agent_worker.backends.backend import Backend, Hands, Outcome, Turn
-from agent_worker.errors import AgentWorkerError, Permanent
+from agent_worker.backends.backend import Backend, Outcome, StepSink, Turn
+from agent_worker.core.errors import AgentWorkerError, Permanent
 
 
 class Guarded:
@@ -21,14 +21,14 @@ class Guarded:
         self._check = check
         self._worked = worked
 
-    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
         try:
             await asyncio.to_thread(self._check)
         except AgentWorkerError as error:
             raise Permanent(error.message, hint=error.hint) from None
         await asyncio.to_thread(self._worked)
         try:
-            async with aclosing(self._backend.work(turn, hands)) as outcomes:
+            async with aclosing(self._backend.work(turn, sink)) as outcomes:
                 async for outcome in outcomes:
                     # Again: it may have been approved anew while it worked.
                     await asyncio.to_thread(self._worked)

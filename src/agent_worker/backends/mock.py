@@ -12,11 +12,11 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
-from agent_worker.clock import Clock
-from agent_worker.definitions.script import Call as ScriptCall
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.definitions.script import ScriptedCall as ScriptCall
 from agent_worker.definitions.script import ScriptEntry
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.tools.tool import Call
 
 _FAILURES: dict[str, type[BackendFailure]] = {
@@ -74,7 +74,7 @@ class MockModel:
         """What was not played."""
         return list(self._script or ())
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
         if self._script is None:
             return _sensible(turn, steps)
         if not self._begun:  # a new process goes on with work that an old one began
@@ -85,9 +85,9 @@ class MockModel:
             self._script = deque(self._whole)
         if not self._script:
             raise Permanent("the mock's script has no entry left", hint="add an entry to script:")
-        return await self._play(self._script.popleft(), hands)
+        return await self._play(self._script.popleft(), sink)
 
-    async def _play(self, entry: ScriptEntry, hands: Hands) -> Reply:
+    async def _play(self, entry: ScriptEntry, sink: StepSink) -> Reply:
         if entry.slow:
             await self._clock.sleep(entry.slow)
         if entry.fail:
@@ -96,7 +96,7 @@ class MockModel:
             return Reply(calls=tuple(Call(f"c{next(self._ids)}", c.tool, dict(c.arguments)) for c in entry.call))
         if entry.steps:
             return Reply(more=True)
-        hands.say(entry.say or "")
+        sink.say(entry.say or "")
         return Reply(text=entry.say or "", usage=Usage(usd=0.0))
 
 

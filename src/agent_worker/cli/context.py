@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import clean
-from agent_worker.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 
 TOKEN = "AGENT_WORKER_RUN_TOKEN"
 #: A text may begin with a dash, so there are no options of one letter.
@@ -80,7 +80,7 @@ def _call(tool: str, **arguments: Any) -> None:
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     token = os.environ.get(TOKEN)
     if not token:

@@ -27,7 +27,7 @@ def run() -> None:
 @as_json_option
 def status(as_json: bool) -> None:
     """Whether it runs, and where."""
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     client = find()
     if client is None:
@@ -45,7 +45,7 @@ def status(as_json: bool) -> None:
 @click.option("-n", "--count", default=40, show_default=True, help="How many of the last lines.")
 def logs(count: int) -> None:
     """The end of its log."""
-    from agent_worker.daemon.discovery import LOG_FILE, home_directory
+    from agent_worker.client.discovery import LOG_FILE, home_directory
 
     file = home_directory() / LOG_FILE
     if not file.exists():

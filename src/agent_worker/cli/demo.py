@@ -15,7 +15,7 @@ from agent_worker.cli.live import LiveView, decision_lines, summary_line
 from agent_worker.demo.bundle import lay_out
 
 if TYPE_CHECKING:
-    from agent_worker.events import Subscription
+    from agent_worker.core.events import Subscription
     from agent_worker.workflows.summary import Summary
 
 

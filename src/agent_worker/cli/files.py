@@ -13,8 +13,8 @@ import click
 
 from agent_worker.cli.call import call, here
 from agent_worker.cli.output import clean, paint
+from agent_worker.core.errors import DefinitionError, Problem
 from agent_worker.definitions.remote import is_remote
-from agent_worker.errors import DefinitionError, Problem
 
 
 @click.command()
@@ -60,10 +60,10 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
 
 def _limits_that_wait(path: Path) -> list[str]:
     """Of a file that is right and yet does not hold as it is written."""
-    from agent_worker.clock import SystemClock
-    from agent_worker.daemon.discovery import home_directory
+    from agent_worker.client.discovery import home_directory
+    from agent_worker.core.clock import SystemClock
     from agent_worker.definitions.project import find_project, load_project
-    from agent_worker.storage.files import Root
+    from agent_worker.files.root import Root
     from agent_worker.trust.allowances import allowances_of
     from agent_worker.trust.store import TrustStore
 
@@ -82,7 +82,7 @@ def _limits_that_wait(path: Path) -> list[str]:
 
 def _too_short(variables: Iterable[str]) -> list[str]:
     """Values that are given to agents and cannot be told from honest words."""
-    from agent_worker.redaction import SHORTEST
+    from agent_worker.core.redaction import SHORTEST
 
     short = [name for name in sorted(variables) if 0 < len(os.environ.get(name, "").strip()) < SHORTEST]
     return [

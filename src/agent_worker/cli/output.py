@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from agent_worker.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

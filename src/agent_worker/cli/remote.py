@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from agent_worker.cli.approval import can_ask, confirm, show_pending
 from agent_worker.cli.call import call, here
-from agent_worker.cli.leave import can_ask, confirm, tell_wishes
 from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
-from agent_worker.errors import Untrusted
+from agent_worker.core.errors import Untrusted
 
 
 @click.group()
@@ -36,12 +36,12 @@ def update(source: str, trust: bool, as_json: bool) -> None:
     if newer["commit"] == newer["locked"] and not newer["wishes"]:
         return tell_json(newer) if as_json else click.echo(f"{clean(source)} has not changed")
     if trust:
-        tell_wishes(newer["wishes"])
+        show_pending(newer["wishes"])
     elif can_ask():
         confirm(newer["wishes"])
     else:
-        what = "\n".join(f"  {wish['what']}" for wish in newer["wishes"])
+        what = "\n".join(f"  {pending['what']}" for pending in newer["wishes"])
         raise Untrusted(f"{source} has changed:\n{what}", hint=f"agent-worker remote update {source} --trust")
-    digests = [wish["digest"] for wish in newer["wishes"]]
+    digests = [pending["digest"] for pending in newer["wishes"]]
     lock = call("POST", "/remotes/update", source=source, commit=newer["commit"], digests=digests, project=here())
     tell_json(lock) if as_json else click.echo(f"{clean(lock['source'])} is now {lock['commit']}")

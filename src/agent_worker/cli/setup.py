@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
-from agent_worker.errors import AgentWorkerError, Refused
+from agent_worker.core.errors import AgentWorkerError, Refused
 
 TEMPLATES = ("review", "triage", "research", "debate")
 PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
@@ -70,7 +70,7 @@ def _settings(backend: str, model: str | None) -> str:
 
 
 def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:
-    from agent_worker.storage.files import Root
+    from agent_worker.files.root import Root
 
     written, kept, files = [], [], Root(root)
     with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
@@ -86,10 +86,10 @@ def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[st
 
 def _approve(root: Path) -> None:
     """What we wrote for the user need not be approved by them again."""
-    from agent_worker.clock import SystemClock
-    from agent_worker.daemon.discovery import home_directory, make_home
+    from agent_worker.client.discovery import home_directory, make_home
+    from agent_worker.core.clock import SystemClock
     from agent_worker.definitions.project import load_project
-    from agent_worker.storage.files import Root
+    from agent_worker.files.root import Root
     from agent_worker.trust.gate import Gate
     from agent_worker.trust.powers import powers_of
 
@@ -131,7 +131,7 @@ SAFE_GIT = (2, 43, 7)
 
 
 def _home() -> Check:
-    from agent_worker.daemon.discovery import check_home, home_directory
+    from agent_worker.client.discovery import check_home, home_directory
 
     home = home_directory()
     if not home.exists():
@@ -144,24 +144,29 @@ def _home() -> Check:
 
 
 def _disk() -> Check:
-    from agent_worker.daemon.discovery import home_directory
-    from agent_worker.storage.space import Space, amount
+    from agent_worker.client.discovery import home_directory
+    from agent_worker.files.space import Space, amount
 
     home = home_directory()
     try:
-        room = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
+        workspace = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
     except AgentWorkerError as error:
         return "disk", False, error.message, error.hint
-    if told := room.told():
+    if told := workspace.told():
         return "disk", False, told, "agent-worker gc"
-    return "disk", True, "nobody knows how much is free" if room.free is None else f"{amount(room.free)} are free", ""
+    return (
+        "disk",
+        True,
+        "nobody knows how much is free" if workspace.free is None else f"{amount(workspace.free)} are free",
+        "",
+    )
 
 
 def _database(fix: bool) -> Check:
     """Every page of it; and with `fix`, what can be read of a damaged one is put in its place."""
-    from agent_worker.daemon.discovery import DATABASE, home_directory
-    from agent_worker.storage.recovery import look_at
-    from agent_worker.storage.space import amount
+    from agent_worker.client.discovery import DATABASE, home_directory
+    from agent_worker.database.recovery import look_at
+    from agent_worker.files.space import amount
 
     path = home_directory() / DATABASE
     if not (wrong := look_at(path)):
@@ -171,7 +176,7 @@ def _database(fix: bool) -> Check:
     if not fix:
         cure = "agent-worker stop --all, then agent-worker doctor --fix, or agent-worker restore FILE"
         return "database", False, f"damaged: {wrong}", cure
-    from agent_worker.cli.keep import recovered
+    from agent_worker.cli.backup import recovered
 
     try:
         complete, told = recovered()
@@ -182,7 +187,7 @@ def _database(fix: bool) -> Check:
 
 
 def _daemon(fix: bool) -> Check:
-    from agent_worker.daemon.client import connect, find
+    from agent_worker.client.connection import connect, find
 
     try:
         client = connect() if fix else find()
@@ -213,7 +218,7 @@ def _first_of(problems: list[str]) -> str:
 def _found_at_work(root: Path) -> list[str]:
     """What the daemon found when it made the agents ready: some things are not seen in the files. It is not started."""
     from agent_worker.cli.call import call
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     if find() is None:
         return []
@@ -226,9 +231,9 @@ def _found_at_work(root: Path) -> list[str]:
 
 def _engine() -> list[Check]:
     """Who works on this project, when that is not the daemon of this home."""
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
+    from agent_worker.database.engine_lock import holder_of, refusal
     from agent_worker.definitions.project import find_project
-    from agent_worker.storage.engine_lock import holder_of, refusal
 
     root = find_project(Path.cwd())
     holder, client = holder_of(root), find()
@@ -276,7 +281,7 @@ def _git() -> Check:
 def _programs() -> list[Check]:
     """The coding programs that are installed, and what came of their last test. The daemon knows; it is not started."""
     from agent_worker.cli.call import call
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     if find() is None:
         return []

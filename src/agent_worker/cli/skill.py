@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import call, here
-from agent_worker.cli.leave import can_ask
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
-from agent_worker.errors import Untrusted
+from agent_worker.core.errors import Untrusted
 
 
 @click.group()

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_worker.address import canonical
-from agent_worker.control_files import CONTROL_NAMES
+from agent_worker.core.address import canonical
+from agent_worker.core.control_files import CONTROL_NAMES
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed_in, names_in
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
-from agent_worker.errors import BadInput
-from agent_worker.storage import paths as storage_paths
+from agent_worker.files import paths as storage_paths
 
 #: Where nobody works and nothing is kept but what belongs there.
 _NO_CWD = CONTROL_NAMES
 _NO_HOME = tuple(name for name in CONTROL_NAMES if name != ".agents")
-_NO_ROOM = tuple(name for name in CONTROL_NAMES if name != ".workspace")
+_NO_WORKSPACE = tuple(name for name in CONTROL_NAMES if name != ".workspace")
 
 
 def check_members(
@@ -157,7 +157,7 @@ def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterato
 
 def check_own_path(path: Where, text: str, root: Path) -> Iterator[Broken]:
     """A directory that we will fill, and that is no agent's, no definition's and not git's."""
-    yield from _check_path(path, text, root, forbidden=_NO_ROOM, own=True)
+    yield from _check_path(path, text, root, forbidden=_NO_WORKSPACE, own=True)
 
 
 def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> dict[str, Broken]:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_worker.definitions.agent import AgentDefinition, AgentSettings, Prompt
+from agent_worker.core.errors import DefinitionError, Problem
+from agent_worker.definitions.agent import AgentDefinition, AgentSettings, PromptSettings
 from agent_worker.definitions.block import Broken, Where
 from agent_worker.definitions.checks import (
     check_checkouts,
@@ -25,7 +26,6 @@ from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import Source, read_source, read_text
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
-from agent_worker.errors import DefinitionError, Problem
 
 A = TypeVar("A", bound=AgentSettings)
 
@@ -96,7 +96,7 @@ def with_prompt_read(settings: A, *, named_in: Path, root: Path) -> tuple[A, lis
         text = _prompt_text(settings.prompt.system_file, named_in, root)
     except DefinitionError as error:
         return settings, [Broken(("prompt", "system_file"), problem.message) for problem in error.problems]
-    prompt = Prompt.model_construct(system=text, system_file=settings.prompt.system_file)
+    prompt = PromptSettings.model_construct(system=text, system_file=settings.prompt.system_file)
     return settings.model_copy(update={"prompt": prompt}), []
 
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent_worker.errors import BadInput
+from agent_worker.core.errors import BadInput
 
 
 def rewritten(text: str, changes: Mapping[str, Any], *, keys: Iterable[str], file: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, AliasChoices, Discriminator, Field, Tag
 
-from agent_worker.address import canonical
+from agent_worker.core.address import canonical
 from agent_worker.definitions.agent import (
     AgentDefinition,
     AgentLimits,
@@ -173,7 +173,7 @@ class GuardSettings(Block):
     soul_evolution: Literal["propose", "auto", "disabled"] = "propose"
 
 
-class Limits(Block):
+class WorkflowLimits(Block):
     """Of one instance. None leaves the default, "off" lifts the limit."""
 
     turns: Count | None = None
@@ -202,7 +202,7 @@ class WorkflowDefinition(Block):
     schedule: WorkflowSchedule | None = None  #: when it is run by itself
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}
     guard: GuardSettings = GuardSettings()
-    limits: Limits = Limits()
+    limits: WorkflowLimits = WorkflowLimits()
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 
-from agent_worker.processes import census
+from agent_worker.processes import descendants
 
 _ROUNDS = 50
 _PATH = "/usr/bin:/bin:/run/current-system/sw/bin"
@@ -33,7 +33,7 @@ def be_swept_after() -> None:
     """Once for each process of ours that starts children."""
     if sys.platform == "linux":
         with suppress(OSError):  # no process to be had: then the next start sweeps
-            census.held.add(_start(os.getpid()))
+            descendants.held.add(_start(os.getpid()))
 
 
 @cache
@@ -41,7 +41,7 @@ def _start(_: int) -> int:
     reading, _writing = os.pipe()  # the other end is open as long as we live
     try:
         sweeper = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "agent-worker-sweeper", census.owner()],
+            ["/bin/sh", "-c", _SCRIPT, "agent-worker-sweeper", descendants.owner()],
             stdin=reading,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -19,9 +19,9 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
-from agent_worker.errors import BadInput
+from agent_worker.core.errors import BadInput
+from agent_worker.files.disk import disk_explained
 from agent_worker.service.stream import Stream
-from agent_worker.storage.disk import disk_explained
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 _MARK = "operation"
@@ -51,17 +51,17 @@ class Operation:
                 raise BadInput(f"{name}: this number is too large")
         return values
 
-    async def call(self, office: object, given: dict[str, Any]) -> Any:
+    async def call(self, service: object, given: dict[str, Any]) -> Any:
         """Plain data, ready for JSON."""
         assert self.result is not None
         with disk_explained():
-            value = await self.function(office, **self.check(given))
+            value = await self.function(service, **self.check(given))
         return self.result.dump_python(value, mode="json")
 
-    async def stream(self, office: object, given: dict[str, Any]) -> Stream:
+    async def stream(self, service: object, given: dict[str, Any]) -> Stream:
         assert self.result is None
         with disk_explained():
-            begun: Stream = await self.function(office, **self.check(given))
+            begun: Stream = await self.function(service, **self.check(given))
         return begun
 
     def _takes(self) -> list[str]:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_worker.address import parse_address
 from agent_worker.backends.backend import Reply
-from agent_worker.errors import BadInput, NotFound
-from agent_worker.service.office import Office
+from agent_worker.core.address import parse_address
+from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Row, Transaction
-from agent_worker.workspaces import workspace
+from agent_worker.service.service import Service
+from agent_worker.workspaces import workspace_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Stats:
 
 @operation("GET", "/runs")
 async def runs_list(
-    office: Office,
+    service: Service,
     project: str | None = None,
     agent: str | None = None,
     state: str | None = None,
@@ -79,26 +79,26 @@ async def runs_list(
     limit: int = 50,
 ) -> list[Run]:
     """The newest runs of a project, of one agent, in one state, or `at` a workspace."""
-    admitted = await office.project(project)
+    loaded = await service.project(project)
     wanted = {"agent": agent, "state": state, "room": None}
     if at is not None:
         place = parse_address(at)
-        room = {"project": admitted.id, "workflow": place.workflow or "", "tag": place.tag}
-        wanted["room"] = (await office.stage.database.read(workspace.find, **room))["id"]
-    return await office.stage.database.read(_runs, admitted.id, wanted, max(1, min(limit, 500)))
+        workspace = {"project": loaded.id, "workflow": place.workflow or "", "tag": place.tag}
+        wanted["room"] = (await service.stage.database.read(workspace_rows.find, **workspace))["id"]
+    return await service.stage.database.read(_runs, loaded.id, wanted, max(1, min(limit, 500)))
 
 
 @operation("GET", "/runs/{run}")
-async def explain(office: Office, run: str) -> Explained:
+async def explain(service: Service, run: str) -> Explained:
     """What a run saw and did."""
-    return await office.stage.database.read(_explain, run)
+    return await service.stage.database.read(_explain, run)
 
 
 @operation("GET", "/stats")
-async def stats(office: Office, project: str | None = None) -> Stats:
+async def stats(service: Service, project: str | None = None) -> Stats:
     """What a project has done and spent."""
-    admitted = await office.project(project)
-    return await office.stage.database.read(_stats, admitted.id)
+    loaded = await service.project(project)
+    return await service.stage.database.read(_stats, loaded.id)
 
 
 RUN = """

@@ -39,12 +39,12 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 from pydantic import ValidationError
 
-from agent_worker.errors import AgentWorkerError, Refused, Transient
-from agent_worker.outbound import IPAddress, check_address, proxy_for, resolve
+from agent_worker.core.errors import AgentWorkerError, Refused, Transient
+from agent_worker.core.outbound import IPAddress, check_address, proxy_for, resolve
 from agent_worker.processes.child import Child, start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
-from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, Offer, Program, Remote, Server
+from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, McpProgram, McpRemote, Offer, Server
 from agent_worker.tools.tool import Result
 
 DESCRIBED = 4096  #: characters of a description that the model gets to read
@@ -95,9 +95,9 @@ class Link:
 
 def _transport(server: Server, lost: Lost) -> Transport:
     match server:
-        case Remote(url):
+        case McpRemote(url):
             return _over_http(url, lost)
-        case Program():
+        case McpProgram():
             return _over_pipes(server, lost)
 
 
@@ -110,7 +110,9 @@ async def _over_http(url: str, lost: Lost) -> AsyncIterator[Any]:
     if proxy is None:
         await _addresses(httpx2.URL(url))  # what can never be reached is the definition's fault, so said here
     certificates = await asyncio.to_thread(_certificates)
-    wire = _Wire(httpx2.AsyncHTTPTransport(verify=certificates, proxy=proxy), pinned=proxy is None, lost=lost)
+    wire = _GuardedTransport(
+        httpx2.AsyncHTTPTransport(verify=certificates, proxy=proxy), pinned=proxy is None, lost=lost
+    )
     # How long an answer may take is for whoever asks to say.
     timeout = httpx2.Timeout(None, connect=10, write=30)
     async with (
@@ -120,7 +122,7 @@ async def _over_http(url: str, lost: Lost) -> AsyncIterator[Any]:
         yield streams
 
 
-class _Wire(httpx2.AsyncBaseTransport):
+class _GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends only to addresses we looked at. What fails comes back as an answer that says so: the library ends the
     whole connection, and everybody's calls with it, when a single request raises."""
 
@@ -218,7 +220,7 @@ def _certificates() -> Any:
 
 
 @asynccontextmanager
-async def _over_pipes(program: Program, lost: Lost) -> AsyncIterator[MessageStream]:
+async def _over_pipes(program: McpProgram, lost: Lost) -> AsyncIterator[MessageStream]:
     said = Ends(4096)
     async with (
         create_client_server_memory_streams() as (ours, theirs),

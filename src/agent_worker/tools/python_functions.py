@@ -18,10 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from agent_worker.errors import AgentWorkerError, BadInput, Refused, Untrusted
-from agent_worker.storage.files import Root
-from agent_worker.storage.swap import content_hash
-from agent_worker.tools.tool import Desk, Tool, tool
+from agent_worker.core.errors import AgentWorkerError, BadInput, Refused, Untrusted
+from agent_worker.files.root import Root
+from agent_worker.files.swap import content_hash
+from agent_worker.tools.tool import Tool, ToolContext, tool
 
 SOURCE_CAP = 1024 * 1024
 SHOWN = 32 * 1024  #: characters of an answer
@@ -99,7 +99,7 @@ def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
     hints = _hints(function, reference)
 
     @wraps(function)
-    async def call(desk: Desk, /, **arguments: Any) -> str:
+    async def call(context: ToolContext, /, **arguments: Any) -> str:
         limit = asyncio.timeout(LIMIT)
         try:
             async with limit:
@@ -111,11 +111,11 @@ def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
                 raise Refused(f"{function.__name__} did not finish within {LIMIT:.0f} s") from None
             raise Refused(f"{function.__name__} failed: {_described(error)}") from None
 
-    desk = inspect.Parameter("desk", inspect.Parameter.POSITIONAL_ONLY, annotation=Desk)
+    context = inspect.Parameter("desk", inspect.Parameter.POSITIONAL_ONLY, annotation=ToolContext)
     own = inspect.signature(function).parameters.values()
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
-    call.__signature__ = inspect.Signature([desk, *parameters])  # type: ignore[attr-defined]
-    call.__annotations__ = {"desk": Desk, **hints, "return": str}
+    call.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    call.__annotations__ = {"desk": ToolContext, **hints, "return": str}
     return call
 
 

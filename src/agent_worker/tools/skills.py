@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_worker.core.errors import AgentWorkerError, DefinitionError, NotFound, Refused
 from agent_worker.definitions.source import parse_source
-from agent_worker.errors import AgentWorkerError, DefinitionError, NotFound, Refused
-from agent_worker.storage.files import Root
-from agent_worker.tools.tool import Desk, Tool, tool
+from agent_worker.files.root import Root
+from agent_worker.tools.tool import Tool, ToolContext, tool
 
 MAIN = "SKILL.md"
 FILE_CAP = 64 * 1024
@@ -46,14 +46,14 @@ def skill_tools(directories: Sequence[Path], check: Callable[[], None] = lambda:
     """
 
     @tool(repeatable=True, personal=True, foreign=True)
-    async def skill_list(desk: Desk) -> str:
+    async def skill_list(context: ToolContext) -> str:
         """The skills you can use: instructions for special tasks, each with a line that says when it helps."""
         await asyncio.to_thread(check)
         skills = await asyncio.to_thread(find_skills, directories)
         return "\n".join(f"- {skill.name}: {skill.description}" for skill in skills) or "(no skills)"
 
     @tool(repeatable=True, personal=True, foreign=True)
-    async def skill_read(desk: Desk, name: str, file: str = MAIN) -> str:
+    async def skill_read(context: ToolContext, name: str, file: str = MAIN) -> str:
         """Read a skill before you do what it is for; later also the files that it mentions, one by one."""
         await asyncio.to_thread(check)
         return await asyncio.to_thread(_read, directories, name, file)

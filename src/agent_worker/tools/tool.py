@@ -20,12 +20,12 @@ from typing import Any, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from agent_worker.clock import Clock
-from agent_worker.definitions.places import OwnPlaces
-from agent_worker.errors import BadInput
-from agent_worker.guard.library import Library
-from agent_worker.storage.database import Database
-from agent_worker.storage.files import Root
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import BadInput
+from agent_worker.database.database import Database
+from agent_worker.definitions.layout import OwnPlaces
+from agent_worker.files.root import Root
+from agent_worker.memory.library import Library
 
 _LARGEST = 2**63
 
@@ -65,7 +65,7 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RunIdentity:
     """Who works, where, and on whose behalf. Set by us, never by an argument of a call."""
 
     agent: str  #: id
@@ -78,10 +78,10 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ToolContext:
     """What a tool may use when it is called."""
 
-    seat: Seat
+    identity: RunIdentity
     database: Database
     clock: Clock
     key: str = ""  #: names this one call among all there ever were; the same when it is made again

@@ -2,7 +2,7 @@
 
 The hash covers every byte, and where the path really leads: a link that is turned elsewhere changes it. Links are
 named, not followed, inside a folder. What is not there has a content too, so that its appearing is a change.
-Raises Refused for what cannot be read or is too much. Above: powers.py. Below: storage/folder.py opens.
+Raises Refused for what cannot be read or is too much. Above: powers.py. Below: files/folder.py opens.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_worker.core.errors import Refused
 from agent_worker.definitions.paths import Outside, beneath
-from agent_worker.errors import Refused
-from agent_worker.storage.folder import Folder, walked
+from agent_worker.files.folder import Folder, walked
 
 FILES = 2000  #: in one folder
 BYTES = 64 * 1024 * 1024  #: of one file

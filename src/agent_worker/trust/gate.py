@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agent_worker.clock import Clock
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import Untrusted
 from agent_worker.definitions.workflow import SetupStep
-from agent_worker.errors import Untrusted
-from agent_worker.storage.files import Root
+from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance
 from agent_worker.trust.powers import Power, changed_files
-from agent_worker.trust.shown import one_line
+from agent_worker.trust.preview import one_line
 from agent_worker.trust.store import TrustStore, Unapproved
 
 

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from agent_worker.address import canonical
-from agent_worker.definitions.agent import AgentDefinition, McpServer, Provider, Tool
-from agent_worker.definitions.project import Project
+from agent_worker.core.address import canonical
+from agent_worker.definitions.agent import AgentDefinition, McpServer, ProviderSettings, ToolSettings
+from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
+from agent_worker.trust.preview import in_ascii, one_line, revealed
 from agent_worker.trust.reach import Reach, reach_of_program, reach_of_shell
-from agent_worker.trust.shown import in_ascii, one_line, revealed
 
 Kind = Literal[
     "source",
@@ -88,7 +88,7 @@ class Power:
 
 
 def powers_of(
-    project: Project, workflow: WorkflowDefinition | None = None, fetched: Fetched | None = None
+    project: ProjectFiles, workflow: WorkflowDefinition | None = None, fetched: Fetched | None = None
 ) -> tuple[Power, ...]:
     """Of one workflow and its members; without one, of everything in the project.
 
@@ -119,7 +119,7 @@ def _raised(allowances: Iterable[Allowance]) -> Iterator[Power]:
             yield Power("limits", each.of, each.name, revealed(what), what, digest, allowance=each)
 
 
-def _of_workflow(workflow: WorkflowDefinition, project: Project) -> Iterator[Power]:
+def _of_workflow(workflow: WorkflowDefinition, project: ProjectFiles) -> Iterator[Power]:
     yield from _raised(of_workflow(workflow))
     if workflow.setup:
         yield _setup(workflow, project.root)
@@ -178,7 +178,7 @@ def _of_agent(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
         yield from _settings(agent, who, root)
 
 
-def _endpoint(provider: Provider, who: str) -> Power:
+def _endpoint(provider: ProviderSettings, who: str) -> Power:
     where = in_ascii(provider.base_url) if provider.base_url else f"the provider {provider.name}"
     carried = f"${provider.key_variable}" if provider.api_key else "what it is told, without a key,"
     plain = ", unencrypted" if (provider.base_url or "").lower().startswith("http:") else ""
@@ -186,7 +186,7 @@ def _endpoint(provider: Provider, who: str) -> Power:
     return _power("endpoint", who, "provider", what, what, provider.model_dump())
 
 
-def _python(tool: Tool, who: str, root: Path) -> Power:
+def _python(tool: ToolSettings, who: str, root: Path) -> Power:
     source = file_content(root, tool.name.rpartition(":")[0])
     what = f"{who} may run {one_line(tool.name)} in our own process{_asking(tool)}"
     loads = _loads_others(source.text)
@@ -218,13 +218,13 @@ def _loads_others(source: str) -> bool:
     )
 
 
-def _shell(tool: Tool, who: str) -> Power:
+def _shell(tool: ToolSettings, who: str) -> Power:
     how = "without any sandbox, with all your rights" if tool.unsafe else "that reach the network"
     what = f"{who} may run shell commands {how}{_asking(tool)}"
     return _power("shell", who, "bash", what, what, tool.model_dump())
 
 
-def _asking(tool: Tool) -> str:
+def _asking(tool: ToolSettings) -> str:
     return ", asking you each time" if tool.approve else ", without asking"
 
 

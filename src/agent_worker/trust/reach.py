@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, variable_of
-from agent_worker.trust.places import Places
+from agent_worker.trust.command_files import Places
 from agent_worker.trust.programs import (
     BUILD,
     GIT_LOOKS,

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from agent_worker.clock import Clock
-from agent_worker.errors import NotFound, Refused, Untrusted
-from agent_worker.storage.files import Root
-from agent_worker.storage.swap import Conflict, content_hash
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import NotFound, Refused, Untrusted
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict, content_hash
 from agent_worker.trust.allowances import Allowance, settled
 from agent_worker.trust.powers import Power
-from agent_worker.trust.shown import difference, masked, revealed
+from agent_worker.trust.preview import difference, masked, revealed
 
 FILE = "trust.json"
 KEPT = 64 * 1024  #: characters of an approved text

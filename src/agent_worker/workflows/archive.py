@@ -6,9 +6,9 @@ import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.files import Root
-from agent_worker.workspaces import workspace
+from agent_worker.database.database import Transaction
+from agent_worker.files.root import Root
+from agent_worker.workspaces import workspace_rows
 
 FOLDER = ".archive"
 CHANNEL = "channel.jsonl"
@@ -42,5 +42,5 @@ def _remove_old(shelf: Path, *, now: datetime) -> None:
 def forget_old(tx: Transaction, *, now: int) -> None:
     """The rows of instances that were replaced more than a day ago."""
     before = now - round(KEPT.total_seconds() * 1e6)
-    for row in workspace.archived_before(tx, before):
-        workspace.erase(tx, row["id"])
+    for row in workspace_rows.archived_before(tx, before):
+        workspace_rows.erase(tx, row["id"])

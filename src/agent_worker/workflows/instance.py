@@ -11,43 +11,44 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent_worker import attention, routing, threads
-from agent_worker.address import canonical, check_tag
-from agent_worker.agents import rescue, schedule
+from agent_worker.agents import rescue
+from agent_worker.agents.loader import LoadedProject, Loader
 from agent_worker.agents.registry import Registry
-from agent_worker.agents.roster import Admitted, Roster
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.backend import Backend
-from agent_worker.clock import Clock, from_micros, micros
-from agent_worker.decisions import deciding
-from agent_worker.decisions.ending import SYSTEM, cancel_all
-from agent_worker.decisions.wish import Said, Voter, Wish
+from agent_worker.core.address import canonical, check_tag
+from agent_worker.core.clock import Clock, from_micros, micros
+from agent_worker.core.errors import Refused, StorageFault
+from agent_worker.core.events import Bus
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.database import Database, Row, Transaction
 from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
 from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
-from agent_worker.errors import Refused, StorageFault
-from agent_worker.events import Bus
-from agent_worker.failpoints import failpoint
-from agent_worker.mirror import HISTORY, Mirror, Target, last_seq
-from agent_worker.storage.database import Database, Row, Transaction
-from agent_worker.storage.disk import trouble_of
-from agent_worker.storage.files import Root
-from agent_worker.storage.space import Space
+from agent_worker.files.disk import trouble_of
+from agent_worker.files.root import Root
+from agent_worker.files.space import Space
+from agent_worker.proposals import lifecycle, minutes
+from agent_worker.proposals.ending import SYSTEM, cancel_all
+from agent_worker.proposals.request import ProposalRequest, Said, Voter
+from agent_worker.schedules import schedule
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
+from agent_worker.work import inbox, threads
 from agent_worker.workflows import archive
-from agent_worker.workflows.checkouts import Checkouts
-from agent_worker.workflows.copies import FOLDER, Copy
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
 from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.setup import run_setup
 from agent_worker.workflows.summary import Summary, summarise
 from agent_worker.workflows.values import values_of
-from agent_worker.workspaces import minutes, workspace
+from agent_worker.workflows.working_copies import WorkingCopies
+from agent_worker.workflows.working_copy import FOLDER, WorkingCopy
+from agent_worker.workspaces import routing, workspace_rows
 from agent_worker.workspaces.documents import Documents
-from agent_worker.workspaces.workspace import Room
+from agent_worker.workspaces.log_files import HISTORY, LogFiles, Target, last_seq
+from agent_worker.workspaces.workspace_rows import NewWorkspace
 
 Testbench = Callable[[str, str, Path], Backend]  #: backend, model, where it works
 ELECT = "elect"  # instead of the name of a document owner
@@ -61,9 +62,9 @@ class Stage:
     bus: Bus
     clock: Clock
     registry: Registry
-    roster: Roster
+    loader: Loader
     supervisor: Supervisor
-    mirror: Mirror
+    log_files: LogFiles
     gate: Gate
     moment: float = MOMENT  #: how long a team must have been idle to be quiet
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
@@ -80,7 +81,7 @@ class Instance:
 
     id: str
     name: str  #: workflow or workflow:tag
-    admitted: Admitted
+    loaded: LoadedProject
     members: Mapping[str, str]  #: name → agent id
     directory: Path | None
     started_at: int
@@ -88,7 +89,7 @@ class Instance:
     watch: QuietWatch = field(repr=False)
     inline: tuple[str, ...] = ()  #: agent ids that end with it
     alarm: asyncio.Task[None] | None = field(default=None, repr=False)  #: pauses it when its time is up
-    checkouts: Checkouts | None = field(default=None, repr=False)  #: of members that work in a copy
+    working_copies: WorkingCopies | None = field(default=None, repr=False)  #: of members that work in a copy
 
     async def quiet(self) -> str:
         """Wait until nobody has anything to do. Empty, or why work that is left does not go on."""
@@ -98,16 +99,16 @@ class Instance:
         """Work until quiet, then end. Nothing that came in the last moment is left behind."""
         while True:
             await self.quiet()
-            if self.checkouts:
-                await self.checkouts.settle()
+            if self.working_copies:
+                await self.working_copies.settle()
             now = micros(self.stage.clock.now())
             if await self.stage.database.write(close_if_quiet, self.id, now=now):
                 return await self._wind_up("")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
         """End now: what is queued or running here is cancelled."""
-        if self.checkouts:
-            await self.checkouts.settle()
+        if self.working_copies:
+            await self.working_copies.settle()
         await self.stage.database.write(_cancel_all, self.id, reason, now=micros(self.stage.clock.now()))
         return await self._wind_up(reason)
 
@@ -116,8 +117,8 @@ class Instance:
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
-        if self.checkouts:
-            self.checkouts.leave()
+        if self.working_copies:
+            self.working_copies.leave()
 
     async def _wind_up(self, reason: str) -> Summary:
         await minutes.file_pending(self.stage.database, self.stage.clock, self.id)
@@ -125,18 +126,18 @@ class Instance:
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
-        await self.stage.mirror.flush()
+        await self.stage.log_files.flush()
         failpoint("detach")
         for agent in self.inline:
             await self.stage.supervisor.dismiss(agent)
-        if self.checkouts:
-            room = await self.stage.database.read(workspace.get, self.id)
-            await self.checkouts.close(remove=not room["bound"])
+        if self.working_copies:
+            workspace = await self.stage.database.read(workspace_rows.get, self.id)
+            await self.working_copies.close(remove=not workspace["bound"])
         self.stage.registry.detach(self.id)
         for target in (Target(self.id, None), *(Target(self.id, agent) for agent in self.members.values())):
-            self.stage.mirror.forget(target)
+            self.stage.log_files.forget(target)
         await self.stage.database.write(_leave_no_trace, self.id)
-        await self.stage.database.write(schedule.clear_room, self.id)
+        await self.stage.database.write(schedule.clear_workspace, self.id)
         return summary
 
 
@@ -154,29 +155,29 @@ class Start:
     model: str = ""  #: that its members were given in place of theirs
 
 
-async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
+async def start(stage: Stage, loaded: LoadedProject, wanted: Start) -> Instance:
     """Set up, open the workspace, seat the members, post the kickoff."""
     check_tag(wanted.tag)
-    root = admitted.project.root
-    powers = await asyncio.to_thread(powers_of, admitted.project, wanted.workflow, wanted.fetched)
+    root = loaded.project.root
+    powers = await asyncio.to_thread(powers_of, loaded.project, wanted.workflow, wanted.fetched)
     await asyncio.to_thread(stage.gate.require, root, powers)
     source = wanted.fetched.root if wanted.fetched else root
     values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
     for setup in (power for power in powers if power.kind == "setup"):
         check = partial(stage.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
-    async with _undone_on_failure(stage, workspace.close_room, now=micros(stage.clock.now())) as opening:
-        instance = await _open(stage, admitted, wanted, values, opening)
+    async with _undone_on_failure(stage, workspace_rows.close_workspace, now=micros(stage.clock.now())) as opening:
+        instance = await _open(stage, loaded, wanted, values, opening)
         await _kick_off(instance, wanted.workflow, values, wanted.message)
     return instance
 
 
-async def reopen(stage: Stage, admitted: Admitted, workflow: WorkflowDefinition, room: Row) -> Instance:
+async def reopen(stage: Stage, loaded: LoadedProject, workflow: WorkflowDefinition, workspace: Row) -> Instance:
     """Go on with an instance whose host died: set-up and kickoff are not done again."""
-    wanted = Start(workflow, tag=room["tag"], file=room["file"], ends=room["ends"])
-    values = json.loads(room["given"])
-    async with _undone_on_failure(stage, workspace.leave) as opening:
-        instance = await _open(stage, admitted, wanted, values, opening)
+    wanted = Start(workflow, tag=workspace["tag"], file=workspace["file"], ends=workspace["ends"])
+    values = json.loads(workspace["given"])
+    async with _undone_on_failure(stage, workspace_rows.leave) as opening:
+        instance = await _open(stage, loaded, wanted, values, opening)
         await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
     return instance
 
@@ -185,7 +186,7 @@ async def reopen(stage: Stage, admitted: Admitted, workflow: WorkflowDefinition,
 class _Opening:
     """How far it came."""
 
-    rooms: list[str] = field(default_factory=list)
+    workspaces: list[str] = field(default_factory=list)
     instance: Instance | None = None
 
 
@@ -199,8 +200,8 @@ async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int
         if opening.instance:
             opening.instance.leave()
         with suppress(StorageFault):  # then it is left open, and whoever starts it next goes on with it
-            await stage.database.write(_undo_rooms, opening, undo, **how)
-        for id in opening.rooms:
+            await stage.database.write(_undo_workspaces, opening, undo, **how)
+        for id in opening.workspaces:
             stage.registry.detach(id)
         if isinstance(error, OSError) and trouble_of(error) is None:
             raise Refused(f"{error.filename or 'the workspace'} cannot be used: {error.strerror or error}") from error
@@ -208,56 +209,56 @@ async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int
 
 
 async def _open(
-    stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str], opening: _Opening
+    stage: Stage, loaded: LoadedProject, wanted: Start, values: Mapping[str, str], opening: _Opening
 ) -> Instance:
     """Files in order, everybody seated, and only then is anybody let in: nothing is tidied under those who work."""
-    room = replace(_room(admitted, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
-    room = replace(room, given=json.dumps(values))
+    workspace = replace(_workspace(loaded, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
+    workspace = replace(workspace, given=json.dumps(values))
     async with stage.opening:
-        instance = opening.instance = await _prepare(stage, admitted, wanted.workflow, room, values, opening)
-        await stage.database.write(workspace.let_in, instance.id)
+        instance = opening.instance = await _prepare(stage, loaded, wanted.workflow, workspace, values, opening)
+        await stage.database.write(workspace_rows.let_in, instance.id)
     await stage.supervisor.wake_all()  # what was queued before everybody was seated
     return instance
 
 
 async def _prepare(
     stage: Stage,
-    admitted: Admitted,
+    loaded: LoadedProject,
     workflow: WorkflowDefinition,
-    room: Room,
+    workspace: NewWorkspace,
     values: Mapping[str, str],
     opening: _Opening,
 ) -> Instance:
-    directory = Path(room.directory) if room.directory else None
-    copies = _copies(admitted, workflow, room)
+    directory = Path(workspace.directory) if workspace.directory else None
+    copies = _copies(loaded, workflow, workspace)
     # Before anything is stored: a link on the way to its files is refused, and none of ours.
-    await asyncio.to_thread(_make_places, admitted.project.root, room, copies)
-    known = await stage.database.read(workspace.kept, room)
-    used_before = directory if known is None and not room.bound else None
+    await asyncio.to_thread(_make_places, loaded.project.root, workspace, copies)
+    known = await stage.database.read(workspace_rows.kept, workspace)
+    used_before = directory if known is None and not workspace.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
         await asyncio.to_thread(archive.set_aside, used_before, now=stage.clock.now())
-    id = await stage.database.write(_open_room, room, opening, now=micros(stage.clock.now()))
+    id = await stage.database.write(_open_workspace, workspace, opening, now=micros(stage.clock.now()))
     failpoint("attach")
     if used_before:
         await stage.database.write(archive.forget_old, now=micros(stage.clock.now()))
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
-    checkouts = {name: copy.files for name, copy in copies.items()}
-    members = await stage.roster.seat(admitted, workflow, id, room.name, notes, checkouts)
-    await stage.database.write(workspace.seat_members, id, members)
-    opened = await stage.database.read(workspace.get, id)
+    working_copies = {name: copy.files for name, copy in copies.items()}
+    members = await stage.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
+    await stage.database.write(workspace_rows.add_members, id, members)
+    opened = await stage.database.read(workspace_rows.get, id)
     began = opened["started_at"]  # earlier, if its host died since
     if directory is not None:
-        files = workspace.files_of(opened)
+        files = workspace_rows.files_of(opened)
         await _go_on_after(stage, id, files, members)
         await _tidy(stage, id, files)
-        if room.provider == "file":
+        if workspace.provider == "file":
             _keep_logs(stage, id, files, members)
-    own = Checkouts(stage.database, stage.bus, stage.clock, stage.supervisor.leaves)
-    await own.open(id, room.name, {members[name]: copy for name, copy in copies.items()}, began=began)
+    own = WorkingCopies(stage.database, stage.bus, stage.clock, stage.supervisor.leaves)
+    await own.open(id, workspace.name, {members[name]: copy for name, copy in copies.items()}, began=began)
     return Instance(
         id=id,
-        name=room.name,
-        admitted=admitted,
+        name=workspace.name,
+        loaded=loaded,
         members=members,
         directory=directory,
         started_at=began,
@@ -265,7 +266,7 @@ async def _prepare(
         watch=QuietWatch(stage.database, stage.bus, stage.clock, id, moment=stage.moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
         alarm=_set_alarm(stage, id, began, workflow),
-        checkouts=own,
+        working_copies=own,
     )
 
 
@@ -278,7 +279,7 @@ def _set_alarm(stage: Stage, id: str, began: int, workflow: WorkflowDefinition) 
         used = (stage.clock.now() - from_micros(began)).total_seconds()
         await stage.clock.sleep(max(0.0, minutes * 60 - used))
         reason = f"limit reached: it has been running for {minutes:g} minutes"
-        await stage.database.write(rescue.pause_room, id, reason, now=micros(stage.clock.now()))
+        await stage.database.write(rescue.pause_workspace, id, reason, now=micros(stage.clock.now()))
 
     return asyncio.create_task(ring(), name=f"alarm of {id}")
 
@@ -304,16 +305,16 @@ async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str
     """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
     stage = instance.stage
     if text is None:
-        given = json.loads((await stage.database.read(workspace.get, instance.id))["given"])
+        given = json.loads((await stage.database.read(workspace_rows.get, instance.id))["given"])
         filled = interpolate_marked(workflow.kickoff or "", given)
-        speech = routing.Speech(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
+        speech = routing.OutgoingMessage(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
     else:
-        speech = routing.Speech(instance.id, "user", text)
+        speech = routing.OutgoingMessage(instance.id, "user", text)
     await stage.database.write(routing.say, speech, now=micros(stage.clock.now()), key=key)
 
 
-def _make_places(root: Path, room: Room, copies: Mapping[str, Copy]) -> None:
-    for place in filter(None, (room.directory, *(str(copy.place) for copy in copies.values()))):
+def _make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, WorkingCopy]) -> None:
+    for place in filter(None, (workspace.directory, *(str(copy.place) for copy in copies.values()))):
         Root(root).make_dirs(os.path.relpath(place, root))
 
 
@@ -322,15 +323,15 @@ async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, 
     if not root.is_there:
         return
     said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
-    room = await stage.database.read(workspace.get, id)
-    if room["seq"] < said:
-        await stage.database.write(workspace.begin_at, id, said)
-        if room["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
+    workspace = await stage.database.read(workspace_rows.get, id)
+    if workspace["seq"] < said:
+        await stage.database.write(workspace_rows.begin_at, id, said)
+        if workspace["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
             text = (
-                f"{room['workflow']}: the database knows its messages up to {room['seq']}, and its channel file up to "
-                f"{said}. What is missing can be read in {root.location(archive.CHANNEL)}"
+                f"{workspace['workflow']}: the database knows its messages up to {workspace['seq']}, and its "
+                f"channel file up to {said}. What is missing can be read in {root.location(archive.CHANNEL)}"
             )
-            await _tell_person(stage, room, "failure", f"{id}/{room['seq']}-{said}", text)
+            await _tell_person(stage, workspace, "failure", f"{id}/{workspace['seq']}-{said}", text)
     for name, agent in members.items():
         talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
         if await stage.database.read(threads.last_seq, agent, id) < talked:
@@ -341,37 +342,39 @@ async def _tidy(stage: Stage, id: str, files: Root) -> None:
     """Make good what a crash left in the files, before anybody writes there."""
     await asyncio.to_thread(files.make_dirs)
     conflicts = await asyncio.to_thread(files.sweep)
-    room = await stage.database.read(workspace.get, id)
+    workspace = await stage.database.read(workspace_rows.get, id)
     for kept in conflicts:
         text = f"a file was edited while we wrote it; the other version is {kept}"
-        await _tell_person(stage, room, "conflict", kept, text)
-    await Documents(stage.database, stage.clock, room).file_pending()
+        await _tell_person(stage, workspace, "conflict", kept, text)
+    await Documents(stage.database, stage.clock, workspace).file_pending()
     await minutes.file_pending(stage.database, stage.clock, id)
 
 
-async def _tell_person(stage: Stage, room: Row, sort: attention.Sort, ref: str, text: str) -> None:
+async def _tell_person(stage: Stage, workspace: Row, sort: inbox.Sort, ref: str, text: str) -> None:
     now = micros(stage.clock.now())
     await stage.database.write(
-        attention.ask, sort, project=room["project"], workspace=room["id"], ref=ref, text=text, now=now
+        inbox.ask, sort, project=workspace["project"], workspace=workspace["id"], ref=ref, text=text, now=now
     )
 
 
 def _keep_logs(stage: Stage, id: str, files: Root, members: Mapping[str, str]) -> None:
-    stage.mirror.watch(Target(id, None), files, archive.CHANNEL)
+    stage.log_files.watch(Target(id, None), files, archive.CHANNEL)
     for name, agent in members.items():
-        stage.mirror.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
+        stage.log_files.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
 
 
-def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]) -> Room:
+def _workspace(
+    loaded: LoadedProject, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]
+) -> NewWorkspace:
     settings = workflow.workspace or WorkspaceSettings(provider="memory")
-    root = admitted.project.root
+    root = loaded.project.root
     directory = ""
     if settings.provider == "file" or settings.document_store == "file":
         chosen = settings.bind or settings.dir
-        base = f"{admitted.project.definition.workspace.base}/{workflow.name}/{tag}"
+        base = f"{loaded.project.definition.workspace.base}/{workflow.name}/{tag}"
         directory = str(Root(root).location(plain(interpolate(chosen, values)) if chosen else base))
-    return Room(
-        project=admitted.id,
+    return NewWorkspace(
+        project=loaded.id,
         workflow=workflow.name,
         tag=tag,
         provider=settings.provider,
@@ -382,20 +385,24 @@ def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Ma
     )
 
 
-def _copies(admitted: Admitted, workflow: WorkflowDefinition, room: Room) -> dict[str, Copy]:
+def _copies(loaded: LoadedProject, workflow: WorkflowDefinition, workspace: NewWorkspace) -> dict[str, WorkingCopy]:
     """Of the members that are to have a checkout of their own, by name."""
-    root, base = admitted.project.root, admitted.project.definition.workspace.base
-    place = Path(room.directory) if room.directory else Root(root).location(f"{base}/{room.workflow}/{room.tag}")
+    root, base = loaded.project.root, loaded.project.definition.workspace.base
+    place = (
+        Path(workspace.directory)
+        if workspace.directory
+        else Root(root).location(f"{base}/{workspace.workflow}/{workspace.tag}")
+    )
     return {
-        name: Copy(name, root, place / FOLDER)
+        name: WorkingCopy(name, root, place / FOLDER)
         for name, member in workflow.agents.items()
-        if _isolation(admitted, member) == "worktree"
+        if _isolation(loaded, member) == "worktree"
     }
 
 
-def _isolation(admitted: Admitted, member: RefMember | InlineMember) -> Isolation | None:
+def _isolation(loaded: LoadedProject, member: RefMember | InlineMember) -> Isolation | None:
     if isinstance(member, RefMember):
-        return member.applied_to(admitted.definition(admitted.named(member.ref))).isolate
+        return member.applied_to(loaded.definition(loaded.named(member.ref))).isolate
     return member.isolate
 
 
@@ -409,43 +416,48 @@ def _named_owner(workflow: WorkflowDefinition, settings: WorkspaceSettings) -> s
 # --- transactions -------------------------------------------------------------------------------------
 
 
-def _open_room(tx: Transaction, room: Room, opening: _Opening, *, now: int) -> str:
-    id = workspace.open_room(tx, room, now=now)
-    opening.rooms.append(id)  # here: it is stored even if whoever asked for it does not wait for the answer
+def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening, *, now: int) -> str:
+    id = workspace_rows.open_workspace(tx, workspace, now=now)
+    opening.workspaces.append(id)  # here: it is stored even if whoever asked for it does not wait for the answer
     return id
 
 
-def _undo_rooms(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:
+def _undo_workspaces(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:
     """After everything that was written before: only now is it sure what was opened."""
-    for id in opening.rooms:
+    for id in opening.workspaces:
         undo(tx, id, **how)
 
 
-def _begin(tx: Transaction, room: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
+def _begin(tx: Transaction, workspace: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
     """Say how it starts; where an owner of the documents is to be elected, that comes first."""
     if routing.accepted(tx, key):
         return
-    row = workspace.get(tx, room)
+    row = workspace_rows.get(tx, workspace)
     if candidates and not row["document_owner"]:
         question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
-        wish = Wish(question, type="election", options=candidates, role="document_owner", fallback=candidates[0])
-        deciding.propose(tx, row, wish, by=Voter(SYSTEM), then=said, now=now)
+        request = ProposalRequest(
+            question, type="election", options=candidates, role="document_owner", fallback=candidates[0]
+        )
+        lifecycle.propose(tx, row, request, by=Voter(SYSTEM), then=said, now=now)
     else:
         for text, quoted in said:
-            routing.say(tx, routing.Speech(workspace=room, sender="user", text=text, quoted=quoted), now=now)
-    routing.accept(tx, key, room, now=now)
+            routing.say(
+                tx, routing.OutgoingMessage(workspace=workspace, sender="user", text=text, quoted=quoted), now=now
+            )
+    routing.accept(tx, key, workspace, now=now)
 
 
-def _cancel_all(tx: Transaction, room: str, reason: str, *, now: int) -> None:
+def _cancel_all(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
     for row in tx.all(
-        "select id from instruction where workspace = :room and state in ('queued', 'running', 'waiting')", room=room
+        "select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')",
+        workspace=workspace,
     ):
         rescue.cancel(tx, row["id"], reason=reason, now=now)
-    cancel_all(tx, room, reason, now=now)
-    workspace.close_room(tx, room, reason=reason, now=now)
+    cancel_all(tx, workspace, reason, now=now)
+    workspace_rows.close_workspace(tx, workspace, reason=reason, now=now)
 
 
-def _leave_no_trace(tx: Transaction, room: str) -> None:
+def _leave_no_trace(tx: Transaction, workspace: str) -> None:
     """Inline agents end with the instance; provider `memory` keeps nothing at all."""
-    if workspace.get(tx, room)["provider"] == "memory":
-        workspace.erase(tx, room)
+    if workspace_rows.get(tx, workspace)["provider"] == "memory":
+        workspace_rows.erase(tx, workspace)

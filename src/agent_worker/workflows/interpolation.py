@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, malformed_in, names_in, variable_of
-from agent_worker.errors import BadInput
 
 __all__ = ["Interpolated", "interpolate", "interpolate_marked", "names_in", "shell_command"]
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from agent_worker.control_files import OURS
+from agent_worker.core.control_files import OURS
+from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.definitions.remote import Fetched, Remote
-from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.files.paths import acceptable, is_control
+from agent_worker.files.root import Root
+from agent_worker.files.scratch import scratch
 from agent_worker.processes.git import Limits, Repository
-from agent_worker.storage.files import Root
-from agent_worker.storage.paths import acceptable, is_control
-from agent_worker.storage.scratch import scratch
-from agent_worker.trust.shown import one_line
+from agent_worker.trust.preview import one_line
 from agent_worker.workflows.repositories import find, find_bare, opened
 
 TRANSFER = 128 * 1024 * 1024  #: bytes of a repository's objects

@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_worker.errors import Refused
+from agent_worker.core.errors import Refused
 from agent_worker.processes.git import Repository
-from agent_worker.trust.shown import one_line
+from agent_worker.trust.preview import one_line
 from agent_worker.workflows.walk import Beneath
 
 _HASHES = ("sha1", "sha256")

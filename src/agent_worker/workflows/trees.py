@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from agent_worker.errors import Refused
+from agent_worker.core.errors import Refused
 from agent_worker.processes.git import Repository, quoted
 from agent_worker.workflows.walk import LINK, Beneath, Known, Rules, Seen, walk
 
@@ -112,7 +112,7 @@ def _lies_in(path: bytes, folders: Mapping[bytes, str]) -> bool:
 def _changed(
     folder: Path, files: Iterable[Seen], is_as_before: Callable[[Beneath, Seen], bool], left_out: dict[bytes, str]
 ) -> list[Seen]:
-    changed, room = [], LARGEST
+    changed, workspace = [], LARGEST
     with Beneath(folder) as beneath:
         for seen in sorted(files, key=lambda each: each.path.rpartition(b"/")[::2]):
             try:
@@ -121,10 +121,10 @@ def _changed(
             except OSError as error:
                 left_out[seen.path] = f"cannot be read: {error.strerror}"
                 continue
-            if seen.size > room:
+            if seen.size > workspace:
                 left_out[seen.path] = f"too large: more than {LARGEST // 1024**2} MiB with the others"
                 continue
-            room -= seen.size
+            workspace -= seen.size
             changed.append(seen)
     return changed
 
@@ -179,14 +179,14 @@ def _write_stream(stream: Path, folder: Path, what: Difference, base: str, messa
 
 def _write_data(out: BinaryIO, beneath: Beneath, seen: Seen) -> None:
     out.write(b"data %d\n" % seen.size)
-    room = seen.size
+    workspace = seen.size
     try:
         for piece in _content(beneath, seen):
-            room -= out.write(piece)
-            if room < 0:
+            workspace -= out.write(piece)
+            if workspace < 0:
                 break
     except OSError:
-        room = -1
-    if room:
+        workspace = -1
+    if workspace:
         raise Refused(f"{os.fsdecode(seen.path)!r} was changed while it was read")
     out.write(b"\n")

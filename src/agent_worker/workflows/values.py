@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.workflow import Param, WorkflowDefinition
-from agent_worker.errors import BadInput
 from agent_worker.workspaces import documents
 
 MODEL = "workflow.model"  #: among the values of an instance: the model its members were given

@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_worker.errors import NotRunning
-from agent_worker.events import Posted
-from agent_worker.ids import new_id
-from agent_worker.storage.database import Row, Transaction
+from agent_worker.core.errors import NotRunning
+from agent_worker.core.events import Posted
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Row, Transaction
 
 Sort = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
-from agent_worker import attention
-from agent_worker.clock import Clock, micros
-from agent_worker.errors import BadInput, NotFound, Refused, Stale
-from agent_worker.events import DocumentChanged
-from agent_worker.failpoints import failpoint
-from agent_worker.storage.database import Database, Row, Transaction
-from agent_worker.storage.files import Root
-from agent_worker.storage.paths import is_text, same_document, text_names
-from agent_worker.storage.swap import Conflict, content_hash, kept_as
-from agent_worker.workspaces.workspace import files_of
+from agent_worker.core.clock import Clock, micros
+from agent_worker.core.errors import BadInput, NotFound, Refused, Stale
+from agent_worker.core.events import DocumentChanged
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.database import Database, Row, Transaction
+from agent_worker.files.paths import is_text, same_document, text_names
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict, content_hash, kept_as
+from agent_worker.work import inbox
+from agent_worker.workspaces.workspace_rows import files_of
 
 log = logging.getLogger(__name__)
 
@@ -84,9 +84,9 @@ class Undone:
     stands: list[str]  #: others have written on what was to be taken back
 
 
-def is_filed(room: Row) -> bool:
+def is_filed(workspace: Row) -> bool:
     """Are its documents files?"""
-    return bool(room["documents"] == "file" and room["directory"])
+    return bool(workspace["documents"] == "file" and workspace["directory"])
 
 
 class Documents:
@@ -94,11 +94,11 @@ class Documents:
 
     _writing: ClassVar[WeakValueDictionary[tuple[int, str, str], asyncio.Lock]] = WeakValueDictionary()
 
-    def __init__(self, database: Database, clock: Clock, room: Row) -> None:
+    def __init__(self, database: Database, clock: Clock, workspace: Row) -> None:
         self._database = database
         self._clock = clock
-        self._room = room
-        self._root = files_of(room).beneath(FOLDER) if is_filed(room) else None
+        self._workspace = workspace
+        self._root = files_of(workspace).beneath(FOLDER) if is_filed(workspace) else None
 
     async def read(self, name: str = DEFAULT) -> Document:
         name = checked_name(name)
@@ -114,7 +114,7 @@ class Documents:
     async def names(self) -> list[str]:
         if self._root is not None:
             return await asyncio.to_thread(_names_beneath, self._root)
-        rows = await self._database.read(_latest, self._room["id"])
+        rows = await self._database.read(_latest, self._workspace["id"])
         return [row["name"] for row in rows]
 
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
@@ -148,7 +148,7 @@ class Documents:
     async def undo(self, keys: Collection[str]) -> Undone:
         """Take back what these tool calls wrote. Where others have gone on from it, it stands, and is named."""
         undone = Undone([], [])
-        for name in await self._database.read(_written_by, self._room["id"], keys):
+        for name in await self._database.read(_written_by, self._workspace["id"], keys):
             async with self._alone(name):
                 match await self._undo(name, keys):
                     case True:
@@ -163,7 +163,7 @@ class Documents:
             now = await self._current(name, Author("user"))
             if now.document is None:
                 return None
-            text = await self._database.read(_without, self._room["id"], now.document, keys)
+            text = await self._database.read(_without, self._workspace["id"], now.document, keys)
             if text is None:
                 return False
             try:
@@ -175,20 +175,22 @@ class Documents:
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
-        for row in await self._database.read(_unfiled, self._room["id"]):
+        for row in await self._database.read(_unfiled, self._workspace["id"]):
             async with self._alone(row["name"]):
                 await self._catch_up_if_possible(row["name"])
 
     def _alone(self, name: str) -> asyncio.Lock:
         """Writers of one engine take turns, which spares them trying again. What guards the text is in `_revise`."""
-        return self._writing.setdefault((id(self._database), self._room["id"], same_document(name)), asyncio.Lock())
+        return self._writing.setdefault(
+            (id(self._database), self._workspace["id"], same_document(name)), asyncio.Lock()
+        )
 
     async def _called(self, name: str) -> str:
-        return await self._database.read(_spelling, self._room["id"], name)
+        return await self._database.read(_spelling, self._workspace["id"], name)
 
     async def _look(self, name: str) -> Document | None:
         if self._root is None:
-            row = await self._database.read(_last, self._room["id"], name)
+            row = await self._database.read(_last, self._workspace["id"], name)
             return Document(name, row["text"], row["revision"]) if row else None
         try:
             text = await asyncio.to_thread(self._root.read_text, name, limit=LIMIT)
@@ -197,7 +199,7 @@ class Documents:
         return Document(name, text, content_hash(text))
 
     async def _made_before(self, by: Author) -> Document | None:
-        row = await self._database.read(_by_key, self._room["id"], by.key) if by.key else None
+        row = await self._database.read(_by_key, self._workspace["id"], by.key) if by.key else None
         if row is None:
             return None
         await self._file(row)
@@ -208,8 +210,8 @@ class Documents:
         name = await self._called(name)
         if self._database.redact(name) != name:
             raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
-        await self._database.read(_let_write, self._room["id"], name, by)
-        last = await self._database.read(_last, self._room["id"], name)
+        await self._database.read(_let_write, self._workspace["id"], name, by)
+        last = await self._database.read(_last, self._workspace["id"], name)
         if last is not None:
             await self._catch_up(last)
         return _Current(name, await self._look(name), last["n"] if last else 0)
@@ -227,7 +229,7 @@ class Documents:
         new = Document(now.name, text, content_hash(text))
         if now.document is not None and now.document.revision == new.revision:
             return now.document
-        row = await self._database.write(_revise, self._room, new, now, by, at=micros(self._clock.now()))
+        row = await self._database.write(_revise, self._workspace, new, now, by, at=micros(self._clock.now()))
         failpoint("document.before_file")
         try:
             await self._file(row | {"text": text})  # which may hold what a person wrote, and the row may not
@@ -249,7 +251,7 @@ class Documents:
             await self._file(row)
 
     async def _catch_up_if_possible(self, name: str) -> None:
-        row = await self._database.read(_last, self._room["id"], name)
+        row = await self._database.read(_last, self._workspace["id"], name)
         try:
             if row is not None:
                 await self._catch_up(row)
@@ -265,7 +267,7 @@ class Documents:
             outcome = await asyncio.to_thread(self._root.swap, row["name"], row["text"], expected=row["base"] or None)
             failpoint("document.after_file")
             kept = outcome.kept if isinstance(outcome, Conflict) else ""
-            state = await self._database.write(_filed, self._room, row, kept, now=micros(self._clock.now()))
+            state = await self._database.write(_filed, self._workspace, row, kept, now=micros(self._clock.now()))
             if kept and state == FILED:
                 # Another engine brought it there, and it was rightly written over since: nobody's text is in danger.
                 with suppress(NotFound):
@@ -281,9 +283,9 @@ class Documents:
 # --- transactions -------------------------------------------------------------------------------------
 
 
-def _let_write(tx: Transaction, room: str, name: str, by: Author) -> None:
+def _let_write(tx: Transaction, workspace: str, name: str, by: Author) -> None:
     """Refuses an agent that does not own the documents."""
-    row = tx.one("select document_owner from workspace where id = :room", room=room)
+    row = tx.one("select document_owner from workspace where id = :workspace", workspace=workspace)
     owner = row["document_owner"] if row else ""
     if owner and by.is_agent and by.name != owner:
         raise Refused(
@@ -292,31 +294,38 @@ def _let_write(tx: Transaction, room: str, name: str, by: Author) -> None:
         )
 
 
-def append_stored(tx: Transaction, room: Row, name: str, text: str, by: Author, *, at: int) -> None:
+def append_stored(tx: Transaction, workspace: Row, name: str, text: str, by: Author, *, at: int) -> None:
     """Add to a document that is kept in the database, as part of a larger change."""
-    last = _last(tx, room["id"], name)
+    last = _last(tx, workspace["id"], name)
     now = Document(name, last["text"], last["revision"]) if last else None
     whole = tx.redact(_joined(now, text))
     seen = _Current(name, now, last["n"] if last else 0)
-    _revise(tx, room, Document(name, whole, content_hash(whole)), seen, by, at=at)
+    _revise(tx, workspace, Document(name, whole, content_hash(whole)), seen, by, at=at)
 
 
-def _revise(tx: Transaction, room: Row, new: Document, seen: _Current, by: Author, *, at: int) -> Row:
+def _revise(tx: Transaction, workspace: Row, new: Document, seen: _Current, by: Author, *, at: int) -> Row:
     """Raises _Overtaken when somebody has committed since `seen`: their text would be gone with ours."""
-    _let_write(tx, room["id"], new.name, by)  # looked at before; it may have changed since
-    last, now = _last(tx, room["id"], new.name), seen.document
-    if (last["n"] if last else 0) != seen.n or _spelling(tx, room["id"], new.name) != new.name:
+    _let_write(tx, workspace["id"], new.name, by)  # looked at before; it may have changed since
+    last, now = _last(tx, workspace["id"], new.name), seen.document
+    if (last["n"] if last else 0) != seen.n or _spelling(tx, workspace["id"], new.name) != new.name:
         raise _Overtaken
     number = seen.n + 1
     if now is not None and (last is None or last["revision"] != now.revision):
-        _insert(tx, room["id"], now, number, last["revision"] if last else "", Author("user"), at, filed=1)
+        _insert(tx, workspace["id"], now, number, last["revision"] if last else "", Author("user"), at, filed=1)
         number += 1  # a person's edit is a revision too
     row = _insert(
-        tx, room["id"], new, number, now.revision if now else "", by, at, filed=int(room["documents"] != "file")
+        tx,
+        workspace["id"],
+        new,
+        number,
+        now.revision if now else "",
+        by,
+        at,
+        filed=int(workspace["documents"] != "file"),
     )
     if last and last["filed"] and last["n"] == row["n"] - 1:
         _fold(tx, last, row["text"])
-    tx.tell(DocumentChanged(workspace=room["id"], name=new.name, revision=new.revision, author=by.name))
+    tx.tell(DocumentChanged(workspace=workspace["id"], name=new.name, revision=new.revision, author=by.name))
     return row
 
 
@@ -349,12 +358,12 @@ def _unfolded(tx: Transaction, row: Row) -> Row:
 
 
 def _insert(
-    tx: Transaction, room: str, document: Document, n: int, base: str, by: Author, at: int, *, filed: int
+    tx: Transaction, workspace: str, document: Document, n: int, base: str, by: Author, at: int, *, filed: int
 ) -> Row:
     row = tx.one(
         """insert into document(workspace, name, n, revision, base, author, text, key, filed, at)
            values (:workspace, :name, :n, :revision, :base, :author, :body, :key, :filed, :at) returning *""",
-        workspace=room,
+        workspace=workspace,
         name=document.name,
         n=n,
         revision=document.revision,
@@ -369,24 +378,24 @@ def _insert(
     return row
 
 
-def _filed(tx: Transaction, room: Row, row: Row, kept: str, *, now: int) -> int:
+def _filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> int:
     """Note where it is, unless another engine has: then that stands. What is noted now."""
     if (state := _state(tx, row)) != UNFILED:
         return state
     tx.run(
         "update document set filed = :state where workspace = :workspace and name = :name and n = :n",
         state=BESIDE if kept else FILED,
-        workspace=room["id"],
+        workspace=workspace["id"],
         name=row["name"],
         n=row["n"],
     )
     if not kept:
         return FILED
-    attention.ask(
+    inbox.ask(
         tx,
         "conflict",
-        project=room["project"],
-        workspace=room["id"],
+        project=workspace["project"],
+        workspace=workspace["id"],
         ref=f"{row['name']}@{row['revision'][:12]}",
         text=f"{row['name']} was edited while {row['author']} wrote it; the other version is {kept}",
         now=now,
@@ -404,61 +413,70 @@ def _state(tx: Transaction, row: Row) -> int:
     return int(found["filed"]) if found else FILED
 
 
-def _spelling(tx: Transaction, room: str, name: str) -> str:
+def _spelling(tx: Transaction, workspace: str, name: str) -> str:
     """What it is called already, however its letters are cased."""
-    if _last(tx, room, name):
+    if _last(tx, workspace, name):
         return name
     wanted = same_document(name)
-    return next((row["name"] for row in _latest(tx, room) if same_document(row["name"]) == wanted), name)
+    return next((row["name"] for row in _latest(tx, workspace) if same_document(row["name"]) == wanted), name)
 
 
-def _last(tx: Transaction, room: str, name: str) -> Row | None:
+def _last(tx: Transaction, workspace: str, name: str) -> Row | None:
     return tx.one(
-        "select * from document where workspace = :room and name = :name order by n desc limit 1", room=room, name=name
+        "select * from document where workspace = :workspace and name = :name order by n desc limit 1",
+        workspace=workspace,
+        name=name,
     )
 
 
-def _by_key(tx: Transaction, room: str, key: str) -> Row | None:
-    row = tx.one("select * from document where workspace = :room and key = :key and key <> ''", room=room, key=key)
+def _by_key(tx: Transaction, workspace: str, key: str) -> Row | None:
+    row = tx.one(
+        "select * from document where workspace = :workspace and key = :key and key <> ''", workspace=workspace, key=key
+    )
     return _unfolded(tx, row) if row else None
 
 
-def _unfiled(tx: Transaction, room: str) -> list[Row]:
-    return tx.all("select * from document where workspace = :room and filed = 0 order by name, n", room=room)
-
-
-def _latest(tx: Transaction, room: str) -> list[Row]:
-    """From one name to the next: with `distinct`, every revision would be looked at."""
+def _unfiled(tx: Transaction, workspace: str) -> list[Row]:
     return tx.all(
-        """with recursive known(name) as (
-             select min(name) from document where workspace = :room
-             union all
-             select (select min(d.name) from document d where d.workspace = :room and d.name > known.name)
-               from known where known.name is not null)
-           select name from known where name is not null order by name""",
-        room=room,
+        "select * from document where workspace = :workspace and filed = 0 order by name, n", workspace=workspace
     )
 
 
-def _written_by(tx: Transaction, room: str, keys: Collection[str]) -> list[str]:
+def _latest(tx: Transaction, workspace: str) -> list[Row]:
+    """From one name to the next: with `distinct`, every revision would be looked at."""
+    return tx.all(
+        """with recursive known(name) as (
+             select min(name) from document where workspace = :workspace
+             union all
+             select (select min(d.name) from document d where d.workspace = :workspace and d.name > known.name)
+               from known where known.name is not null)
+           select name from known where name is not null order by name""",
+        workspace=workspace,
+    )
+
+
+def _written_by(tx: Transaction, workspace: str, keys: Collection[str]) -> list[str]:
     """Names of the documents that these tool calls wrote."""
-    found = [tx.one("select name from document where workspace = :room and key = :key", room=room, key=k) for k in keys]
+    found = [
+        tx.one("select name from document where workspace = :workspace and key = :key", workspace=workspace, key=k)
+        for k in keys
+    ]
     return sorted({row["name"] for row in found if row})
 
 
-def _without(tx: Transaction, room: str, now: Document, keys: Collection[str]) -> str | None:
+def _without(tx: Transaction, workspace: str, now: Document, keys: Collection[str]) -> str | None:
     """A document without what these tool calls wrote; None when others have written on it in a way we cannot undo."""
     rows = tx.all(
-        "select n, revision, key from document where workspace = :room and name = :name order by n desc",
-        room=room,
+        "select n, revision, key from document where workspace = :workspace and name = :name order by n desc",
+        workspace=workspace,
         name=now.name,
     )
     if rows and rows[0]["key"] in keys and rows[0]["revision"] == now.revision:
         stays = next((row["n"] for row in rows if row["key"] not in keys), 0)
-        return revised(tx, room, now.name, stays)[1] if stays else ""
+        return revised(tx, workspace, now.name, stays)[1] if stays else ""
     text: str | None = now.text
     for row in [row for row in rows if row["key"] in keys]:
-        before, after = revised(tx, room, now.name, row["n"])
+        before, after = revised(tx, workspace, now.name, row["n"])
         added = after[len(before) :] if after.startswith(before) else ""
         text = _cut(text, added) if text is not None else None
     return text
@@ -474,30 +492,32 @@ def _cut(text: str, added: str) -> str | None:
     return "".join(lines[: places[0]] + lines[places[0] + len(gone) :])
 
 
-def revisions(tx: Transaction, room: str, name: str) -> list[Row]:
+def revisions(tx: Transaction, workspace: str, name: str) -> list[Row]:
     """Its history, oldest first."""
     return tx.all(
-        "select n, revision, base, author, at from document where workspace = :room and name = :name order by n",
-        room=room,
+        "select n, revision, base, author, at from document where workspace = :workspace and name = :name order by n",
+        workspace=workspace,
         name=name,
     )
 
 
-def revised(tx: Transaction, room: str, name: str, n: int) -> tuple[str, str]:
+def revised(tx: Transaction, workspace: str, name: str, n: int) -> tuple[str, str]:
     """The texts before and after one revision."""
-    after = tx.one(_REVISION, room=room, name=name, n=n)
+    after = tx.one(_REVISION, workspace=workspace, name=name, n=n)
     if after is None:
         raise NotFound(f"{name} has no revision {n}", hint=f"agent-worker doc read {name}")
-    before = tx.one(_REVISION, room=room, name=name, n=n - 1)
+    before = tx.one(_REVISION, workspace=workspace, name=name, n=n - 1)
     return (_unfolded(tx, before)["text"] if before else ""), _unfolded(tx, after)["text"]
 
 
-_REVISION = "select * from document where workspace = :room and name = :name and n = :n"
+_REVISION = "select * from document where workspace = :workspace and name = :name and n = :n"
 
 
-def changed_since(tx: Transaction, room: str, at: int) -> list[str]:
+def changed_since(tx: Transaction, workspace: str, at: int) -> list[str]:
     rows = tx.all(
-        "select distinct name from document where workspace = :room and at >= :at order by name", room=room, at=at
+        "select distinct name from document where workspace = :workspace and at >= :at order by name",
+        workspace=workspace,
+        at=at,
     )
     return [row["name"] for row in rows]
 

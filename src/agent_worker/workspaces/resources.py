@@ -6,9 +6,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from agent_worker.errors import AgentWorkerError, BadInput, NotFound
-from agent_worker.events import ResourceKept
-from agent_worker.storage.database import Transaction
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
+from agent_worker.core.events import ResourceKept
+from agent_worker.database.database import Transaction
 
 LIMIT = 16 * 1024 * 1024
 _ID = re.compile(r"[0-9a-f]{64}")

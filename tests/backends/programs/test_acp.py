@@ -16,14 +16,14 @@ import psutil
 import pytest
 
 from agent_worker.backends.backend import Finished, PastStep, Reply, Turn
-from agent_worker.backends.programs.acp import Acp, Plain
-from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.acp import Acp, PlainAcp
 from agent_worker.backends.programs.one_shot import OneShot
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.program import Program, ProgramHost
 from agent_worker.backends.programs.runner import Clocks
 from agent_worker.backends.programs.sessions import INTERRUPTED, LOST, Session
+from agent_worker.backends.programs.tool_access import ToolEndpoint
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.tools.tool import Call, Result
 
 AGENT = Path(__file__).parents[2] / "fakes" / "acp_agent.py"
@@ -35,11 +35,11 @@ class OpenDoor:
     """Whoever comes has asked for our tools already."""
 
     def __init__(self, *, listed: bool = True) -> None:
-        self.entry = Entry("http://127.0.0.1:9/mcp", TOKEN)
+        self.entry = ToolEndpoint("http://127.0.0.1:9/mcp", TOKEN)
         if listed:
             self.entry.listed.set()
 
-    def open(self, run: str) -> Entry:
+    def open(self, run: str) -> ToolEndpoint:
         return self.entry
 
 
@@ -71,7 +71,7 @@ class Stage:
     """A place where the program runs."""
 
     folder: Path
-    hands: Record = field(default_factory=Record)
+    sink: Record = field(default_factory=Record)
 
     @property
     def notes(self) -> Path:
@@ -85,18 +85,20 @@ class Stage:
         return [each for each in told if not method or each.get("method") == method]
 
     def backend(
-        self, behaviour: Sequence[str], *, clocks: Clocks = PATIENT, door: OpenDoor | None = None, **more: Any
+        self, behaviour: Sequence[str], *, clocks: Clocks = PATIENT, tool_access: OpenDoor | None = None, **more: Any
     ) -> OneShot:
-        premises = Premises(door or OpenDoor(), self.folder / "state", os.environ)
+        program_host = ProgramHost(tool_access or OpenDoor(), self.folder / "state", os.environ)
         command = (sys.executable, str(AGENT), str(self.notes), *behaviour)
         return OneShot(
-            Acp(Plain()), Program("acp", "alice", self.folder, self.folder, premises, command=command, **more), clocks
+            Acp(PlainAcp()),
+            Program("acp", "alice", self.folder, self.folder, program_host, command=command, **more),
+            clocks,
         )
 
     async def run(self, *behaviour: str, past: tuple[PastStep, ...] = (), prompt: str = "Go.", **more: Any) -> Finished:
         backend = self.backend(behaviour, **more)
         turn = Turn(run="r_1", system="You are Alice.", prompt=prompt, past=past)
-        (outcome,) = [each async for each in backend.work(turn, self.hands)]
+        (outcome,) = [each async for each in backend.work(turn, self.sink)]
         assert isinstance(outcome, Finished)
         return outcome
 
@@ -117,8 +119,8 @@ def stage(tmp_path: Path) -> Stage:
 async def test_its_last_words_are_the_answer_and_all_of_it_is_shown(stage: Stage) -> None:
     done = await stage.run("well")
     assert done.reply.text == "All is well."
-    assert stage.hands.said == ["Let me see.", "All is ", "well."]
-    (call, _), (_, result) = stage.hands.shown
+    assert stage.sink.said == ["Let me see.", "All is ", "well."]
+    (call, _), (_, result) = stage.sink.shown
     assert (call.tool, call.arguments) == ("ls", {"command": "ls"})
     assert result == Result("a.txt")
     assert (done.reply.usage.input, done.reply.usage.cached, done.reply.usage.output) == (107, 7, 20)
@@ -154,14 +156,14 @@ async def test_what_looks_like_a_command_of_the_program_is_text(stage: Stage) ->
 async def test_its_session_is_kept_as_soon_as_it_is_known(stage: Stage) -> None:
     with pytest.raises(Crashed):
         await stage.run("die")
-    assert json.loads(stage.hands.kept[0].raw)["session"] == "s-1"
+    assert json.loads(stage.sink.kept[0].raw)["session"] == "s-1"
 
 
 async def test_it_goes_on_with_its_session_and_what_was_said_before_is_not_said_again(stage: Stage) -> None:
     past = (PastStep(Session("acp", "s-0").kept()),)
     done = await stage.run("fine", past=past)
     assert done.reply.text == "Fine."
-    assert stage.hands.said == ["Fine."]
+    assert stage.sink.said == ["Fine."]
     assert [each["params"]["sessionId"] for each in stage.heard("session/load")] == ["s-0"]
     assert INTERRUPTED in stage.heard("session/prompt")[0]["params"]["prompt"][0]["text"]
 
@@ -266,13 +268,13 @@ async def test_B7_what_it_asks_leave_for_is_answered_by_its_access(
 async def test_a_program_that_never_asked_for_our_tools_has_failed(stage: Stage) -> None:
     hurried = Clocks(start=20, first=20, silence=20, total=20, tools=0.2)
     with pytest.raises(Permanent, match="worked without our tools"):
-        await stage.run("fine", door=OpenDoor(listed=False), clocks=hurried)
+        await stage.run("fine", tool_access=OpenDoor(listed=False), clocks=hurried)
     assert not stage.processes()
 
 
 async def test_who_stops_the_run_stops_the_program_and_tells_it_first(stage: Stage) -> None:
     running = asyncio.create_task(stage.run("cancel"))
-    await stage.hands.spoken.wait()
+    await stage.sink.spoken.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -290,7 +292,9 @@ async def test_a_model_it_offers_is_chosen_and_another_one_refused(stage: Stage)
 
 
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    premises = Premises(OpenDoor(), tmp_path, os.environ)
-    backend = OneShot(Acp(Plain()), Program("acp", "a", tmp_path, tmp_path, premises, command=("no-such-agent",)))
+    program_host = ProgramHost(OpenDoor(), tmp_path, os.environ)
+    backend = OneShot(
+        Acp(PlainAcp()), Program("acp", "a", tmp_path, tmp_path, program_host, command=("no-such-agent",))
+    )
     with pytest.raises(Permanent, match="no-such-agent is not installed"):
         [_ async for _ in backend.work(Turn(run="r_1", system="", prompt=""), Record())]

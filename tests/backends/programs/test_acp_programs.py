@@ -38,7 +38,7 @@ from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.opencode import OpenCode
 from agent_worker.backends.programs.sessions import INTERRUPTED
-from agent_worker.errors import Permanent
+from agent_worker.core.errors import Permanent
 
 BOTH = ("opencode", "gemini")
 PROGRAMS = [pytest.param(name, marks=needs(name)) for name in BOTH]

@@ -37,7 +37,7 @@ from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.sessions import INTERRUPTED
-from agent_worker.errors import BackendFailure, NotRunning
+from agent_worker.core.errors import BackendFailure, NotRunning
 
 INSTALLED = [name for name in ("claude", "codex") if is_installed(name)]
 PROGRAMS = [pytest.param(name, marks=needs(name)) for name in ("claude", "codex")]

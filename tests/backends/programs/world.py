@@ -25,12 +25,12 @@ from tests.fakes.model_server import ModelServer, Recorded, Step
 from tests.shells.served import eventually
 
 from agent_worker.backends.backend import Reply
-from agent_worker.backends.programs.door import Entry
-from agent_worker.backends.programs.program import Premises, Program
-from agent_worker.backends.providers import Approval, Endpoint
-from agent_worker.daemon.client import Client, connect
-from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.backends.models.providers import Approval, Endpoint
+from agent_worker.backends.programs.program import Program, ProgramHost
+from agent_worker.backends.programs.tool_access import ToolEndpoint
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import LOG_FILE, signal_daemon
+from agent_worker.client.start import COMMAND
 from agent_worker.tools.tool import Call, Result
 
 TOOLS = Path(__file__).parents[3] / ".tools" / "node_modules"
@@ -195,8 +195,8 @@ class WrongDoor:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def open(self, run: str) -> Entry:
-        return Entry(self._url, "a-token-that-nobody-issued")
+    def open(self, run: str) -> ToolEndpoint:
+        return ToolEndpoint(self._url, "a-token-that-nobody-issued")
 
 
 class NoHands:
@@ -212,14 +212,14 @@ class NoHands:
 
 def shut_out(there: World, program: str, state: Path) -> Program:
     """A program that the daemon answers with 401."""
-    premises = Premises(
+    program_host = ProgramHost(
         WrongDoor(f"http://127.0.0.1:{there.client.found.port}/mcp"),
         state,
         there.environ,
         Approval(local=True, hosts=frozenset({"127.0.0.1"})),
     )
     endpoint = Endpoint(PROVIDER[program], there.model.url("think", PROTOCOL[program]), "$TEST_KEY")
-    return Program(program, "alice", there.project, there.project, premises, model="fake", endpoint=endpoint)
+    return Program(program, "alice", there.project, there.project, program_host, model="fake", endpoint=endpoint)
 
 
 # --- minds

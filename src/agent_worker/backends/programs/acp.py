@@ -1,7 +1,7 @@
 """Any program that speaks the Agent Client Protocol: one process and one prompt per run, over its standard streams.
 
 The protocol says nothing of accounts, isolation and what an error means: a `Speaker` per program does (opencode.py,
-gemini.py), and `Plain` here is for all others. What a program asks leave for is answered by its agent's `access`.
+gemini.py), and `PlainAcp` here is for all others. What a program asks leave for is answered by its agent's `access`.
 Above: one_shot.py. Below: acp_talk.py, which knows the library.
 """
 
@@ -17,14 +17,14 @@ from typing import Any, Protocol
 
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
+from agent_worker.backends.programs.json_fields import amount, block, blocks, count, text
 from agent_worker.backends.programs.one_shot import Job
 from agent_worker.backends.programs.program import SERVER, Program
-from agent_worker.backends.programs.reading import amount, block, blocks, count, text
 from agent_worker.backends.programs.runner import Clocks, Launch
 from agent_worker.backends.programs.signals import Signal
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.core.late_imports import taking_turns
 from agent_worker.definitions.agent import Access
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
-from agent_worker.imports import taking_turns
 from agent_worker.trust.powers import SETTINGS
 
 _LOGIN_NEEDED = -32000
@@ -73,14 +73,14 @@ class Acp:
     async def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
         launch = await asyncio.to_thread(self._speaker.launch, job)  # it writes files
         converse = await asyncio.to_thread(_converse)
-        talk = Talk(job, launch, self._speaker.words(job), clocks, self._speaker.farewell)
+        talk = AcpPrompt(job, launch, self._speaker.words(job), clocks, self._speaker.farewell)
         async with aclosing(converse(talk)) as signals:
             async for signal in signals:
                 yield signal
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class AcpPrompt:
     """One conversation that is to be held."""
 
     job: Job
@@ -100,7 +100,7 @@ class Talk:
         return f"You are told:\n\n{told}" if told.lstrip()[:1] in ("/", "!") else told
 
 
-def _converse() -> Callable[[Talk], AsyncGenerator[Signal]]:
+def _converse() -> Callable[[AcpPrompt], AsyncGenerator[Signal]]:
     with taking_turns:
         from agent_worker.backends.programs.acp_talk import converse  # takes a second: this runs in a thread
 
@@ -157,7 +157,7 @@ def refuse_foreign_settings(program: Program) -> None:
 # --- a program of which we know nothing
 
 
-class Plain:
+class PlainAcp:
     farewell = 2.0
 
     def launch(self, job: Job) -> Launch:

@@ -15,12 +15,21 @@ from typing import Any
 
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
-from agent_worker.backends.programs.one_shot import Job, Printing
-from agent_worker.backends.programs.program import SERVER, TOKEN, Account, Program
-from agent_worker.backends.programs.reading import block, count, text
+from agent_worker.backends.programs.json_fields import block, count, text
+from agent_worker.backends.programs.one_shot import Job, PrintingProgram
+from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
-from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
-from agent_worker.errors import BackendFailure, Crashed, Exhausted
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramRetries,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted
 
 INSTALL = "npm install -g @openai/codex"
 _KEY = "AGENT_WORKER_MODEL_KEY"
@@ -46,7 +55,7 @@ _QUIET = {
 }
 
 
-class Codex(Printing):
+class Codex(PrintingProgram):
     def launch(self, job: Job) -> Launch:
         program, account = job.program, job.program.account("openai")
         settings = _QUIET | {
@@ -99,7 +108,7 @@ def _server(job: Job) -> dict[str, str]:
     }
 
 
-def _provider(account: Account | None) -> dict[str, str]:
+def _provider(account: ProgramAccount | None) -> dict[str, str]:
     """Its own retries low: ours follow, where they can be seen."""
     if account is None:
         return {}
@@ -115,7 +124,7 @@ def _provider(account: Account | None) -> dict[str, str]:
     return {"model_provider": _quoted("ours"), "model_providers.ours": _table(ours)}
 
 
-def _identity(program: Program, account: Account | None) -> dict[str, str]:
+def _identity(program: Program, account: ProgramAccount | None) -> dict[str, str]:
     """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
     if account is None:
         return program.given("CODEX_HOME", "CODEX_API_KEY")
@@ -137,15 +146,15 @@ class CodexStream:
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
         match event.get("type"):
             case "thread.started":
-                yield Started(text(event, "thread_id"))
+                yield ProgramStarted(text(event, "thread_id"))
             case "item.started":
                 yield from _begun(block(event, "item"))
             case "item.completed":
                 yield from self._done(block(event, "item"))
             case "error":
-                yield Retrying(text(event, "message"))
+                yield ProgramRetries(text(event, "message"))
             case "turn.completed":
-                yield Spent(_usage(block(event, "usage")))
+                yield ProgramSpent(_usage(block(event, "usage")))
                 yield Over(self._last)
             case "turn.failed":
                 yield Over(failure=_failure(text(block(event, "error"), "message")))
@@ -159,7 +168,7 @@ class CodexStream:
             yield Said(self._last)
         elif _is_own_call(item):
             failed = item.get("status") in ("failed", "declined") or count(item, "exit_code") != 0
-            yield Returned(text(item, "id"), text(item, "aggregated_output"), ok=not failed)
+            yield ProgramReturned(text(item, "id"), text(item, "aggregated_output"), ok=not failed)
 
 
 def _begun(item: Mapping[str, Any]) -> Iterator[Signal]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_worker.errors import BackendFailure, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded, Permanent, Transient
 
 _LONGEST = 500  # characters
 _BUSY = (429, 529)

@@ -15,11 +15,11 @@ from typing import Any
 
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settings
+from agent_worker.backends.programs.json_fields import block, count, text
 from agent_worker.backends.programs.one_shot import Job
-from agent_worker.backends.programs.program import SERVER, Account, Program
-from agent_worker.backends.programs.reading import block, count, text
+from agent_worker.backends.programs.program import SERVER, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
-from agent_worker.errors import BackendFailure, Exhausted
+from agent_worker.core.errors import BackendFailure, Exhausted
 
 INSTALL = "npm install -g @google/gemini-cli"
 _SERVICE = "https://generativelanguage.googleapis.com"
@@ -63,7 +63,7 @@ def model_name(written: str) -> str:
     return written
 
 
-def _settings(program: Program, account: Account | None) -> dict[str, Any]:
+def _settings(program: Program, account: ProgramAccount | None) -> dict[str, Any]:
     return {
         "security": {"auth": {"selectedType": "gemini-api-key" if account else "oauth-personal"}},
         "privacy": {"usageStatisticsEnabled": False},
@@ -111,12 +111,12 @@ def _save(home: Path, session: str) -> None:
             file.unlink()
 
 
-def _identity(home: Path, program: Program, account: Account | None) -> dict[str, str]:
+def _identity(home: Path, program: Program, account: ProgramAccount | None) -> dict[str, str]:
     """With a key: the account of it. Without one: the user's login."""
     if account:
         # Both are always given: what is not there, it would take from files in the project.
         return {"GEMINI_API_KEY": account.key, "GOOGLE_GEMINI_BASE_URL": account.base_url or _SERVICE}
-    environ = program.premises.environ
+    environ = program.program_host.environ
     theirs = Path(environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "/nonexistent"), ".gemini")
     for name in _LOGIN:
         ours = home / ".gemini" / name

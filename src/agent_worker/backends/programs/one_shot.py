@@ -18,15 +18,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent_worker.backends.backend import Finished, Hands, Outcome, Reply, Suspended, Turn, Usage
+from agent_worker.backends.backend import Finished, Outcome, Reply, StepSink, Suspended, Turn, Usage
 from agent_worker.backends.programs import sessions
-from agent_worker.backends.programs.door import Entry
 from agent_worker.backends.programs.program import TOKEN, Program
 from agent_worker.backends.programs.runner import Clocks, Launch, Parser, run_program
 from agent_worker.backends.programs.sessions import Session
-from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
-from agent_worker.errors import BackendFailure, Crashed, Permanent
-from agent_worker.storage.scratch import scratch
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramRetries,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.backends.programs.tool_access import ToolEndpoint
+from agent_worker.core.errors import BackendFailure, Crashed, Permanent
+from agent_worker.files.scratch import scratch
 from agent_worker.tools.tool import Call, Result
 
 log = logging.getLogger(__name__)
@@ -37,7 +46,7 @@ class Job:
     """One start of a program."""
 
     program: Program
-    entry: Entry
+    entry: ToolEndpoint
     folder: Path  #: private, and gone when it ends
     system: str
     prompt: str
@@ -64,7 +73,7 @@ class Cli(Protocol):
         ...
 
 
-class Printing(ABC):
+class PrintingProgram(ABC):
     """A program that gets its prompt once and then prints lines."""
 
     @abstractmethod
@@ -83,9 +92,9 @@ class OneShot:
         self._program = program
         self._clocks = clocks or Clocks.of(program.silence)
 
-    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
         entry = self._program.enter(turn.run)
-        book = _Log(hands, len(turn.past), sessions.session_of(turn.past, self._program.backend))
+        book = _Log(sink, len(turn.past), sessions.session_of(turn.past, self._program.backend))
         talk = asyncio.create_task(self._talk(turn, entry, book), name=f"{self._program.backend} {turn.run}")
         try:
             text = await _unless_asked(entry, book.answer, talk)
@@ -93,11 +102,11 @@ class OneShot:
         except _Asked:
             assert entry.unanswered is not None
             step, call = entry.unanswered
-            await hands.keep(step, book.so_far(call))
+            await sink.keep(step, book.so_far(call))
             raise Suspended from None
         except BackendFailure:
             if book.usage.tokens:
-                await hands.keep(book.step, book.so_far())
+                await sink.keep(book.step, book.so_far())
             raise
         finally:
             await _all_of(talk, wanted=book.answer.done())
@@ -105,7 +114,7 @@ class OneShot:
     async def close(self) -> None:
         pass
 
-    async def _talk(self, turn: Turn, entry: Entry, book: _Log) -> None:
+    async def _talk(self, turn: Turn, entry: ToolEndpoint, book: _Log) -> None:
         if book.session.id:
             try:
                 return await self._once(turn, entry, book)
@@ -114,8 +123,8 @@ class OneShot:
                 book.session = Session(self._program.backend)
         return await self._once(turn, entry, book)
 
-    async def _once(self, turn: Turn, entry: Entry, book: _Log) -> None:
-        prompt = await sessions.opening(turn, book.hands, resumes=bool(book.session.id))
+    async def _once(self, turn: Turn, entry: ToolEndpoint, book: _Log) -> None:
+        prompt = await sessions.opening(turn, book.sink, resumes=bool(book.session.id))
         with scratch("run") as folder:
             job = Job(self._program, entry, folder, turn.system, prompt, book.session)
             try:
@@ -131,9 +140,11 @@ class OneShot:
                 raise
         raise Crashed(f"{self._program.backend} stopped without an answer")
 
-    async def _connected(self, entry: Entry, signal: Signal) -> None:
+    async def _connected(self, entry: ToolEndpoint, signal: Signal) -> None:
         """By the time its model works, it must have asked what our tools are."""
-        works = isinstance(signal, Said | Calling | Returned) or (isinstance(signal, Over) and signal.failure is None)
+        works = isinstance(signal, Said | Calling | ProgramReturned) or (
+            isinstance(signal, Over) and signal.failure is None
+        )
         if not works or entry.listed.is_set():
             return
         try:
@@ -161,7 +172,7 @@ class _Asked(Exception):
 class _Log:
     """What the program has told in this run, stored and shown as it comes."""
 
-    hands: Hands
+    sink: StepSink
     step: int
     session: Session
     answer: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -172,28 +183,28 @@ class _Log:
 
     async def take(self, signal: Signal) -> None:
         match signal:
-            case Started(session):
+            case ProgramStarted(session):
                 await self._keep(session)
             case Said(text, partial):
                 if partial or not self._halves:
-                    self.hands.say(text)
+                    self.sink.say(text)
                 self._halves = partial
             case Calling(id, tool, arguments):
                 call = self._calls[id] = Call(id, tool, _arguments(arguments))
-                self.hands.show(call)
-            case Returned(id, text, ok):
+                self.sink.show(call)
+            case ProgramReturned(id, text, ok):
                 if call_made := self._calls.pop(id, None):
-                    self.hands.show(call_made, Result(text, ok))
-            case Retrying(reason):
+                    self.sink.show(call_made, Result(text, ok))
+            case ProgramRetries(reason):
                 log.info("%s tries again by itself: %s", self.session.program, reason)
-            case Spent(usage):
+            case ProgramSpent(usage):
                 self.usage = usage
 
     async def _keep(self, id: str) -> None:
         self.started = True
         if id and id != self.session.id:
             self.session = Session(self.session.program, id)
-            await self.hands.keep(self.step, self.session.kept())
+            await self.sink.keep(self.step, self.session.kept())
             self.step += 1
 
     def so_far(self, call: Call | None = None) -> Reply:
@@ -214,7 +225,7 @@ def _last_word(over: Over) -> str:
     return over.text
 
 
-async def _unless_asked(entry: Entry, answer: asyncio.Future[str], talk: asyncio.Task[None]) -> str:
+async def _unless_asked(entry: ToolEndpoint, answer: asyncio.Future[str], talk: asyncio.Task[None]) -> str:
     """The answer, or `_Asked` when the program is ended because a call of it has to wait for a person."""
     asked = asyncio.create_task(entry.waiting.wait())
     try:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_worker.backends.backend import Backend, Finished, PastStep, Reply, Turn
-from agent_worker.errors import BackendFailure
-from agent_worker.ids import new_id
-from agent_worker.tools.tool import Call, Result, Seat, ToolSpec
+from agent_worker.core.errors import BackendFailure
+from agent_worker.core.ids import new_id
+from agent_worker.tools.tool import Call, Result, RunIdentity, ToolSpec
 
 ECHO = ToolSpec(
     "echo",
@@ -55,8 +55,8 @@ class Guest:
     kept: list[PastStep] = field(default_factory=list)
 
     @property
-    def seat(self) -> Seat:
-        return Seat(agent="", name="probe", project="", run=self.run, root="", hop=0)
+    def identity(self) -> RunIdentity:
+        return RunIdentity(agent="", name="probe", project="", run=self.run, root="", hop=0)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

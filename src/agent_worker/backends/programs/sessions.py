@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.tools.tool import Call
 
 INTERRUPTED = (
@@ -57,20 +57,20 @@ def session_of(past: Sequence[PastStep], program: str) -> Session:
     return Session(program)
 
 
-async def opening(turn: Turn, hands: Hands, *, resumes: bool) -> str:
+async def opening(turn: Turn, sink: StepSink, *, resumes: bool) -> str:
     """What the program is told first. Raises Suspended while a person has still not answered."""
     parts = []
     if turn.past:
         parts.append(INTERRUPTED if resumes else LOST)
-        parts += await _answers(turn.past, hands)
+        parts += await _answers(turn.past, sink)
     return "\n\n".join([*parts, turn.prompt])
 
 
-async def _answers(past: Sequence[PastStep], hands: Hands) -> list[str]:
+async def _answers(past: Sequence[PastStep], sink: StepSink) -> list[str]:
     """To calls that ended the last run, because a person had to be asked."""
     number, told = len(past) - 1, []
     for call in past[number].reply.calls:
-        result = await hands.call(number, call)  # the same id: it is not asked again
+        result = await sink.call(number, call)  # the same id: it is not asked again
         words = json.dumps(call.arguments, ensure_ascii=False)
         told.append(f"Your call {call.tool}({words}) has its answer:\n{result.text}")
     return told

@@ -112,17 +112,17 @@ def _proposals(record: Record) -> Html | None:
     return join(h("h2", "Votes"), map(_proposal, record.proposals))
 
 
-def _proposal(motion: Answer) -> Html:
+def _proposal(view: Answer) -> Html:
     rows = [
-        h("tr", h("td", option), h("td", count, class_="number"), h("td", _voters(motion, option)))
-        for option, count in motion["tally"].items()
+        h("tr", h("td", option), h("td", count, class_="number"), h("td", _voters(view, option)))
+        for option, count in view["tally"].items()
     ]
-    told = motion["result"] or motion["state"]
-    return join(h("h3", f"{motion['number']}. {motion['question']}"), h("table", rows), h("p", told, class_="soft"))
+    told = view["result"] or view["state"]
+    return join(h("h3", f"{view['number']}. {view['question']}"), h("table", rows), h("p", told, class_="soft"))
 
 
-def _voters(motion: Answer, option: str) -> str:
-    return ", ".join(vote["voter"] for vote in motion["votes"] if vote["choice"] == option)
+def _voters(view: Answer, option: str) -> str:
+    return ", ".join(vote["voter"] for vote in view["votes"] if vote["choice"] == option)
 
 
 def _runs(record: Record) -> Html | None:

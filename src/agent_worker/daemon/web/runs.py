@@ -26,16 +26,16 @@ from agent_worker.daemon.web.frame import (
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import code, prepared, prose
 from agent_worker.service import runs
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.service.runs import Explained, Run, Step
+from agent_worker.service.service import Service
 
 
 @operation("GET", "/page/run")
-async def run(office: Office, run: str, project: str | None = None) -> View:
-    found = await runs.explain(office, run)
+async def run(service: Service, run: str, project: str | None = None) -> View:
+    found = await runs.explain(service, run)
     await prepared(found.instruction, found.text, *(step.text for step in found.steps))
-    content = await asyncio.to_thread(_view, found, project, office.now())
+    content = await asyncio.to_thread(_view, found, project, service.now())
     return View(
         f"{found.run.agent}’s run",
         panel(
@@ -63,8 +63,8 @@ def _view(found: Explained, project: str | None, now: int) -> list[Child]:
 def _bar(found: Explained, project: str | None) -> Html:
     about = found.run
     took = (about.ended_at - about.started_at) if about.ended_at else None
-    room = link("room", about.workspace, project=project)
-    place = h("a", f"@{about.workspace}", href=room) if about.workspace else None
+    workspace = link("room", about.workspace, project=project)
+    place = h("a", f"@{about.workspace}", href=workspace) if about.workspace else None
     facts = (
         when(about.started_at, day=True),
         seconds(took) if took is not None else "at work now",

@@ -1,0 +1,96 @@
+"""Gathers what may enter the prompt of a run, in one consistent look at the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from agent_worker.agents.prompt import NAMES, Brief, PromptLine
+from agent_worker.agents.registry import AgentRuntime
+from agent_worker.agents.run_begin import Assignment
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Row, Transaction
+from agent_worker.work import threads
+from agent_worker.workspaces import channel, deliveries, workspace_rows
+
+DIGEST = 50  # messages of the channel that are looked at; older ones are counted
+
+
+@dataclass(frozen=True, slots=True)
+class PromptData:
+    brief: Brief
+    seen: int = 0  #: the last message of the channel that was there to be shown
+
+
+def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[str, ...]) -> PromptData:
+    context = job.workspace or threads.PERSONAL
+    thin = worker.definition.context.thin_thread
+    brief = Brief(
+        name=worker.name,
+        mark=new_id("q")[-12:],
+        instruction=job.lead.text,
+        sender=job.lead.sender,
+        cause=_cause(tx, job),
+        system=worker.definition.system,
+        soul=worker.definition.soul.record(),
+        memory_budget=worker.definition.memory.budget,
+        workflow_note=worker.note,
+        tools=tools,
+        thread=[_line(talk) for talk in threads.recent(tx, job.fence.agent, context, thin)],
+        resumed=job.lead.attempts > 0 and bool(job.past),
+    )
+    if job.workspace is None:
+        return PromptData(brief)
+    return _in_workspace(tx, brief, job, job.workspace, worker.place)
+
+
+def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str, place: str) -> PromptData:
+    others = workspace_rows.others(tx, workspace, job.fence.agent, limit=NAMES)
+    place_row = workspace_rows.get(tx, workspace)
+    last = place_row["seq"]
+    seen = workspace_rows.seen(tx, workspace, job.fence.agent)
+    fetched = channel.last(tx, workspace, DIGEST, after=seen)
+    mine = deliveries.seqs_open_for(tx, job.fence.agent, workspace, since=fetched[0].seq) if fetched else set()
+    digest = [m for m in fetched if m.seq not in mine and m.sender != brief.name]
+    return PromptData(
+        replace(
+            brief,
+            workspace=place,
+            members=others.names,
+            members_left_out=others.more,
+            roles=_services(place_row),
+            digest=[PromptLine(m.sender, m.text, m.seq, m.run) for m in digest],
+            digest_left_out=max(0, last - seen - len(fetched)),
+            # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
+            inbox=[
+                PromptLine(row["sender"], row["text"], row["seq"], row["run"])
+                for row in deliveries.given_to(tx, job.run)
+                if row["id"] != job.lead.message
+            ],
+        ),
+        seen=last,
+    )
+
+
+def _services(workspace: Row) -> list[str]:
+    coordinator, owner = workspace["coordinator"], workspace["document_owner"]
+    sentences = [f"{coordinator} coordinates the team."] if coordinator else []
+    if owner:
+        sentences.append(f"{owner} owns the documents and alone writes them; others use team_doc_suggest.")
+    return sentences
+
+
+def _line(talk: threads.ThreadEntry) -> PromptLine:
+    return PromptLine(talk.who if talk.sort == "message" else "system (failure)", talk.text, run=talk.run)
+
+
+def _cause(tx: Transaction, job: Assignment) -> str | None:
+    """The run that posted the message which asks."""
+    if job.workspace is None or job.lead.message is None:
+        return None
+    row = tx.one(
+        """select m.run from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
+            where d.message = :message and d.agent = :agent""",
+        message=job.lead.message,
+        agent=job.fence.agent,
+    )
+    return row["run"] if row else None

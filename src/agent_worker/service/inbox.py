@@ -1,0 +1,155 @@
+"""What waits for the person, and their answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.agents import rescue
+from agent_worker.core.errors import BadInput, NotRunning
+from agent_worker.database.database import Row, Transaction
+from agent_worker.proposals import lifecycle, store
+from agent_worker.proposals.request import PERSON
+from agent_worker.schedules import schedule
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+from agent_worker.work import agent_rows, inbox
+from agent_worker.workspaces import routing, workspace_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    id: str
+    sort: str
+    text: str
+    agent: str
+    workspace: str
+    at: int
+    answers: list[str]  #: what can be done about it
+
+
+Action = Literal["approve", "deny", "answer", "retry", "drop"]
+CAN: dict[str, list[str]] = {
+    "approval": ["approve", "deny"],
+    "question": ["answer", "drop"],
+    "vote": ["answer"],
+    "veto": ["approve", "deny"],
+    "failure": ["retry", "drop"],
+    "dead": ["retry", "drop"],
+    "limit": ["retry", "drop"],
+    "mention": ["answer", "drop"],
+    "conflict": ["drop"],
+    "space": ["drop"],
+    "control": ["drop"],
+}
+
+
+NO_ANSWER = "(the person gave no answer: decide yourself, or do without)"
+
+
+@operation("GET", "/attention", tool="attention_list")
+async def attention_list(service: Service, project: str | None = None) -> list[Item]:
+    """Everything that waits for the person: questions, approvals, failures, limits, mentions."""
+    loaded = await service.project(project)
+    return await service.stage.database.read(_items, loaded.id)
+
+
+@operation("POST", "/attention/{item}", tool="attention_answer")
+async def attention_answer(service: Service, item: str, action: Action, text: str = "") -> str:
+    """Answer one item: approve or deny a tool, answer a question, retry or drop a failure."""
+    told = await service.stage.database.write(_act, item, action, text, now=service.now())
+    if service.stage.loader.ticker:
+        service.stage.loader.ticker.look_again()  # it may be a workflow that was not started
+    return told
+
+
+def _items(tx: Transaction, project: str) -> list[Item]:
+    return [_item(tx, row) for row in inbox.open_items(tx, project)]
+
+
+def _item(tx: Transaction, row: Row) -> Item:
+    agent = agent_rows.identity(tx, row["agent"])["name"] if row["agent"] else ""
+    workspace = tx.one("select workflow, tag from workspace where id = :id", id=row["workspace"])
+    place = (
+        ""
+        if workspace is None
+        else workspace["workflow"] + ("" if workspace["tag"] == "main" else f":{workspace['tag']}")
+    )
+    return Item(row["id"], row["sort"], row["text"], agent, place, row["at"], CAN[row["sort"]])
+
+
+def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> str:
+    row = inbox.get(tx, item)
+    if action not in CAN[row["sort"]]:
+        raise BadInput(
+            f"a {row['sort']} cannot be answered with {action}", hint=f"it takes: {', '.join(CAN[row['sort']])}"
+        )
+    if row["sort"] in ("vote", "veto"):
+        return _decide(tx, row, action, text, now=now)
+    match action:
+        case "approve":
+            rescue.answer(tx, item, inbox.YES, now=now)
+        case "deny":
+            rescue.answer(tx, item, f"{inbox.NO} {text}".strip(), now=now)
+        case "answer":
+            if not text.strip():
+                raise BadInput("an answer needs a text")
+            if row["sort"] == "mention":
+                _reply(tx, row, text, now=now)
+            else:
+                rescue.answer(tx, item, text, now=now)
+        case "retry":
+            return _retry(tx, row, now=now)
+        case "drop" if row["sort"] == "question":
+            rescue.answer(tx, item, NO_ANSWER, now=now)
+        case "drop":
+            inbox.close(tx, item, state="dropped")
+    return "done"
+
+
+def _decide(tx: Transaction, row: Row, action: Action, text: str, *, now: int) -> str:
+    proposal = store.get(tx, row["ref"])
+    match action:
+        case "approve":
+            proposal = lifecycle.consent(tx, proposal.workspace, proposal.number, now=now)
+        case "deny":
+            proposal = lifecycle.veto(tx, proposal.workspace, proposal.number, reason=text, now=now)
+        case _:
+            proposal = lifecycle.cast(tx, proposal.workspace, proposal.number, text, by=PERSON, now=now)
+    return f"done; proposal {proposal.number} is {proposal.state}"
+
+
+def _retry(tx: Transaction, row: Row, *, now: int) -> str:
+    waits = _check_workspace(tx, row)
+    if row["sort"] == "limit":
+        rescue.lift_limit(tx, row, now=now)
+        return waits or "goes on, with a new allowance"
+    if row["ref"] == row["agent"]:
+        rescue.start_agent(tx, row["agent"])
+    elif schedule.again(tx, row["ref"], now=now):
+        inbox.close(tx, row["id"], state="answered")
+    else:
+        rescue.continue_work(tx, row["ref"], now=now)
+    return waits or "is tried again"
+
+
+def _check_workspace(tx: Transaction, row: Row) -> str:
+    """Empty when it can go on at once; what it waits for, where work is kept for the next start. Raises NotRunning."""
+    workspace = tx.one("select workflow, tag, state, bound from workspace where id = :id", id=row["workspace"])
+    if workspace is None or workspace["state"] == "running":
+        return ""
+    start = f"agent-worker start {workspace['workflow']}" + (
+        "" if workspace["tag"] == "main" else f" --tag {workspace['tag']}"
+    )
+    if workspace["state"] == "archived" or not workspace["bound"]:
+        raise NotRunning(f'workflow "{workspace["workflow"]}" has ended, and what was left of it with it', hint=start)
+    return f"goes on when the workflow is started again: {start}"
+
+
+def _reply(tx: Transaction, row: Row, text: str, *, now: int) -> None:
+    """To a member who called on the person: said in the channel, and an instruction for that member."""
+    asker = agent_rows.identity(tx, row["agent"])["name"]
+    workspace = workspace_rows.get(tx, row["workspace"])
+    workspace_rows.find_running(tx, project=workspace["project"], workflow=workspace["workflow"], tag=workspace["tag"])
+    routing.say(tx, routing.OutgoingMessage(workspace["id"], "user", f"@{asker} {text}"), now=now)
+    inbox.close(tx, row["id"], state="answered", answer=text)
