@@ -26,6 +26,7 @@ ALLOWED = {
     "delete from event where record like :about": "when an agent is deleted; only the last ones are kept",
     "delete from attention where agent = :agent returning id": "when an agent is deleted",
     "delete from instruction where agent = :agent": "when an agent is deleted",
+    "delete from (step|call) where work in \\(select work from instruction where agent = :agent\\)": "the same",
     "update run set text = '', reason = '', manifest = '' where agent = :agent": "when an agent is deleted",
     "delete from delivery where agent = :agent": "when an agent is deleted",
     "delete from event where workspace = :workspace": "when a room is erased; only the last ones are kept",

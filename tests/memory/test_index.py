@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_worker.memory.index import Index, IndexedSource, file_stamp
@@ -323,6 +323,7 @@ Edit = st.tuples(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(Edit, max_size=12))
+@example([(name, WORDS[:1] * 6, how) for how in ("put", "append") for name in "cba"])  # more alike than are found
 def test_any_sequence_of_edits_ends_where_a_fresh_index_begins(edits: list[tuple[str, list[str], str]]) -> None:
     index, files = Index(), dict[str, list[IndexEntry]]()
     for name, words, what in edits:

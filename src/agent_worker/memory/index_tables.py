@@ -55,7 +55,7 @@ select row, -bm25(words, 1.0, 0.3, 0.5)
             * (case when author = :author then 1.35 else 1.0 end) as score
   from words join entry on row = words.rowid
  where words match :terms and words.rowid between :low and :high
- order by score desc, at desc, mark limit :limit"""
+ order by score desc, at desc, mark, source limit :limit"""
 
 HITS = "select count(*) from words where words match :terms and rowid between :low and :high"
 
@@ -65,7 +65,7 @@ select min(rowid) from (select rowid from words where words match :terms and row
 
 NEWEST_BY = """
 select row from entry where author = :author and row between :low and :high
- order by at desc, mark limit :limit"""
+ order by at desc, mark, source limit :limit"""
 
 # One step in the index per author; `select distinct` would read all of it.
 AUTHORS = """
