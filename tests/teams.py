@@ -142,9 +142,9 @@ class Team:
         (row,) = await self.rows("select * from agent where id = :id", id=self.id_of(name))
         return row
 
-    async def attention(self) -> list[tuple[str, str]]:
-        rows = await self.rows("select sort, text from attention where state = 'open' order by at, id")
-        return [(row["sort"], row["text"]) for row in rows]
+    async def inbox(self) -> list[tuple[str, str]]:
+        rows = await self.rows("select kind, text from inbox_item where state = 'open' order by at, id")
+        return [(row["kind"], row["text"]) for row in rows]
 
     async def states(self) -> list[str]:
         return [r["state"] for r in await self.rows("select state from instruction order by id")]

@@ -17,7 +17,7 @@ _SEATS = "create temp table seat as select agent as id, name from member where w
 
 _MESSAGES = """
 with recursive n(seq) as (select 1 union all select seq + 1 from n where seq < :count)
-insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
 select :workspace, seq, printf('m_%08d', seq), case when seq % :answers = 0 then s.name else 'user' end, 'message',
        :text, '[]', printf('m_%08d', seq), 0, seq
   from n join seat s on s.rowid = seq % :members + 1"""
@@ -42,7 +42,7 @@ _WORK = (
     """insert into ledger(id, run, step, agent, project, root, model, input, cached, output, micros, estimated, at)
        select 'l_' || i.id, i.run, 0, i.agent, a.project, i.root, 'mock', 9, 0, 9, 9, 0, i.queued_at
          from instruction i join agent a on a.id = i.agent where i.state = 'done' order by i.rowid""",
-    """insert into talk(agent, context, seq, who, sort, text, run, at)
+    """insert into talk(agent, context, seq, who, kind, text, run, at)
        select agent, workspace, row_number() over (partition by agent order by rowid), 'user', 'message', text, run,
               queued_at from instruction where state = 'done' order by agent, rowid""",
     """insert into thread(agent, context, seq)

@@ -38,7 +38,7 @@ AT_MOST = 2.0
 
 MESSAGES = """
 with recursive n(seq) as (select 1 union all select seq + 1 from n where seq < :count)
-insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
 select :workspace, seq, printf('m_%08d', seq), 'user', 'message', :text, '[]', printf('m_%08d', seq), 0, seq from n"""
 
 # To each member in turn; the last few of everyone are still open.

@@ -54,12 +54,12 @@ async def ask(engine: Engine, workspace: str, text: str) -> None:
 
 
 @contextmanager
-def noted(engine: Engine, sort: type[Event], clock: Callable[[], float]) -> Iterator[list[float]]:
-    """What the clock showed at each event of that sort."""
+def noted(engine: Engine, kind: type[Event], clock: Callable[[], float]) -> Iterator[list[float]]:
+    """What the clock showed at each event of that kind."""
     times: list[float] = []
 
     def note(event: Event) -> None:
-        if isinstance(event, sort):
+        if isinstance(event, kind):
             times.append(clock())
 
     stop = engine.stage.bus.listen(note)

@@ -201,7 +201,7 @@ class Load:
         while await self._pause(1.0):
             workspace = self._workspace()
             project = quote(str(workspace.project), safe="")
-            paths = ("/status?", "/agents?", "/attention?", "/runs?", f"/messages?at={workspace.at}&last=true&")
+            paths = ("/status?", "/agents?", "/inbox?", "/runs?", f"/messages?at={workspace.at}&last=true&")
             await self._quietly(wire.ask("GET", f"{self._chance.choice(paths)}project={project}"))
 
     async def _quietly(self, asking: Awaitable[object]) -> bool:

@@ -26,7 +26,7 @@ async def test_the_final_text_is_posted_as_the_agents_message(team: Team) -> Non
     asked = await team.post("user", "@alice is the build green?")
     await team.still()
     message = (await team.messages())[-1]
-    assert (message.sender, message.text, message.sort) == ("alice", "it is green", "message")
+    assert (message.sender, message.text, message.kind) == ("alice", "it is green", "message")
     assert (message.root, message.hop) == (asked.id, 1)
 
 

@@ -101,7 +101,7 @@ async def test_cancelling_is_told_once_where_the_sender_looks(team: Team) -> Non
     await team.elapse(1)
     await cancel(team, "@alice go")
     await cancel(team, "@alice go")
-    assert [m.text for m in await team.messages() if m.sort == "system"] == ["alice was cancelled: not needed"]
+    assert [m.text for m in await team.messages() if m.kind == "system"] == ["alice was cancelled: not needed"]
 
 
 async def test_Q10_stopping_a_workspace_cancels_everything_in_it_and_closes_it(team: Team) -> None:

@@ -60,7 +60,7 @@ async def test_after_max_steps_a_direct_message_continues_with_a_new_allowance(
         await team.idle()
         assert await last_state(team) == "incomplete"
         told = (await team.thread("alice"))[-1]
-        assert told.sort == "failure"
+        assert told.kind == "failure"
         assert "continue" in told.text
         await team.dm("alice", word)
         await team.idle()
@@ -120,7 +120,7 @@ async def test_the_person_may_retry_it_from_the_inbox(project: Path, server: Mod
         assert await team.write(rescue.continue_work, left["id"], now=team.now())
         await team.idle()
         assert await last_state(team) == "done"
-        assert await team.attention() == []
+        assert await team.inbox() == []
     assert marks(project) == ["0", "1"]
 
 

@@ -301,7 +301,7 @@ async def test_work_that_rested_in_between_is_learned_from_as_a_whole(tmp_path: 
         asking = calls("ask_user", question="Which database?")
         team.backends["alice"].then(calls("channel_send", text="I compare them"), asking)
         await team.post("user", "@alice decide")
-        (item,) = await team.until(bool, "select id from attention")
+        (item,) = await team.until(bool, "select id from inbox_item")
         await team.until(bool, "select 1 from instruction where state = 'waiting'")
         team.backends["alice"].then(says("we take SQLite"))
         await team.write(rescue.answer, item["id"], "as you like", now=team.now())

@@ -10,11 +10,11 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
+from tests.teams import open_team
 
 from agent_worker.agents.prompt import SYSTEM, USER, Brief, PromptEntry, PromptLine, compose, tokens_in
 from agent_worker.backends.backend import Reply
 from agent_worker.core.clock import TestClock
-from tests.teams import open_team
 
 FRAME = 60  # tokens a section may need on top of its limit, for its fence and for saying what was left out
 HUGE = "word " * 100_000

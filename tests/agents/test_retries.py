@@ -107,14 +107,14 @@ async def test_Q8_a_failure_is_told_once_in_the_channel_and_waits_for_a_person(
     await team.elapse(100)
     assert await attempts(team) == began
     assert await team.states() == [state]
-    notices = [m for m in await team.messages() if m.sort == "system"]
+    notices = [m for m in await team.messages() if m.kind == "system"]
     assert len(notices) == 1
     assert f"({kind})" in notices[0].text
     assert notices[0].sender == "system"
-    assert [sort for sort, _ in await team.attention()] == ["failure"]
+    assert [kind for kind, _ in await team.inbox()] == ["failure"]
     assert await team.rows("select state from delivery") == [{"state": "failed"}]
     thread = await team.thread("alice", team.workspace.id)
-    assert [(t.who, t.sort) for t in thread] == [("user", "message"), ("system", "failure")]
+    assert [(t.who, t.kind) for t in thread] == [("user", "message"), ("system", "failure")]
 
 
 async def test_Q8_the_failure_of_a_dm_is_its_reply(team: Team) -> None:
@@ -122,7 +122,7 @@ async def test_Q8_the_failure_of_a_dm_is_its_reply(team: Team) -> None:
     await team.dm("alice", "hi")
     await team.still()
     thread = await team.thread("alice")
-    assert [(t.who, t.sort) for t in thread] == [("user", "message"), ("system", "failure")]
+    assert [(t.who, t.kind) for t in thread] == [("user", "message"), ("system", "failure")]
     assert "(permanent)" in thread[1].text
     assert await team.texts() == []
 
@@ -150,7 +150,7 @@ async def test_a_failure_that_passes_leaves_no_notice(team: Team) -> None:
     await team.post("user", "@alice go")
     await team.elapse(10)
     assert await team.texts() == ["@alice go", "third time lucky"]
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_being_overloaded_for_minutes_does_not_use_up_tries(team: Team) -> None:
@@ -255,5 +255,5 @@ async def test_a_retry_takes_up_everything_that_failed_in_the_same_run(team: Tea
     await team.still()
     assert len(prompts) == 1
     assert all(f"question {n}" in prompts[0] for n in range(3))
-    assert await team.attention() == []
+    assert await team.inbox() == []
     assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}

@@ -91,7 +91,7 @@ async def test_Q8_a_pause_that_two_meet_at_once_is_told_once(team: Team) -> None
     assert [text for text in await team.texts() if "Paused" in text] == [
         "Paused: limit reached: two much. Resume to grant a new allowance."
     ]
-    assert [sort for sort, _ in await team.attention()] == ["limit", "limit"], "a person may lift each of them"
+    assert [kind for kind, _ in await team.inbox()] == ["limit", "limit"], "a person may lift each of them"
 
 
 async def test_Q5_a_call_that_had_only_begun_has_no_result_for_the_next_run(team: Team) -> None:

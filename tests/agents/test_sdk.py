@@ -238,7 +238,7 @@ async def test_a_provider_that_stays_overloaded_is_given_up_after_a_quarter_of_a
     async with open_team(tmp_path, "alice", clock=clock, extra={"alice": definition}, approval=LOCAL) as team:
         with waits_pass(team) as waits:
             ended = await ask(team)
-        assert (ended["state"], await team.attention() != []) == ("failed", True)
+        assert (ended["state"], await team.inbox() != []) == ("failed", True)
         assert (await team.agent("alice"))["paused"] == "", "waiting in line is no loop that a limit must stop"
         assert 15 * 60 <= sum(event.wait for event in waits) < 18 * 60
 
@@ -255,7 +255,7 @@ async def test_what_may_pass_by_itself_is_tried_three_times_then_failed_and_told
         assert (ended["state"], ended["attempts"]) == ("failed", 3)
         assert [event.wait for event in waits] == [1, 2]
         assert (await team.texts())[1].startswith("alice failed: ")
-        assert [sort for sort, _ in await team.attention()] == ["failure"]
+        assert [kind for kind, _ in await team.inbox()] == ["failure"]
     assert len(server.requests) == 3
 
 
@@ -270,7 +270,7 @@ async def test_a_failure_that_passes_is_not_noticed(
             ended = await ask(team)
         assert ended["state"] == "done"
         assert await team.texts() == ["@alice go", "working"], "the step before the failure was not done again"
-        assert await team.attention() == []
+        assert await team.inbox() == []
 
 
 async def test_a_provider_that_goes_silent_is_tried_again(
@@ -297,7 +297,7 @@ async def test_a_wrong_key_fails_at_once_and_names_the_variable(
         assert (ended["state"], ended["attempts"]) == ("failed", 1)
         assert "TEST_KEY" in str(ended["reason"])
         assert "check the key in TEST_KEY" in (await team.texts())[1]
-        (failure,) = await team.attention()
+        (failure,) = await team.inbox()
         assert "TEST_KEY" in failure[1]
 
 
@@ -321,7 +321,7 @@ async def test_a_missing_key_says_which_variable_to_set(
         await team.idle()
         assert await team.states() == ["failed"]
         reply = (await team.thread("alice"))[-1]
-    assert (reply.who, reply.sort) == ("system", "failure")
+    assert (reply.who, reply.kind) == ("system", "failure")
     assert "export TEST_KEY=" in reply.text
 
 

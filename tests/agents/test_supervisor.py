@@ -66,7 +66,7 @@ async def test_R3_a_crashing_loop_restarts_after_1_2_4_8_16_seconds_and_then_sta
     assert row["state"] == "error"
     assert "unhashable" in row["reason"]
     assert await team.states() == ["queued"], "its work is not lost"
-    assert [sort for sort, _ in await team.attention()] == ["failure"], "a person is asked, once"
+    assert [kind for kind, _ in await team.inbox()] == ["failure"], "a person is asked, once"
 
 
 class _Unspeakable:
@@ -244,7 +244,7 @@ async def test_Q3_a_message_that_crashes_the_loop_is_dead_after_three_times_and_
     await team.dm("alice", "two")
     await team.elapse(60)
     assert await team.states() == ["done", "dead", "done"]
-    assert [sort for sort, _ in await team.attention()] == ["dead"]
+    assert [kind for kind, _ in await team.inbox()] == ["dead"]
     assert (await team.rows("select attempts from instruction where id = :id", id=poison.id)) == [{"attempts": 3}]
 
 

@@ -24,7 +24,7 @@ async def runs_of(graph: Mapping[str, Sequence[str]], root: Path, *, limits: Lim
         await team.post("user", f"@{next(iter(graph))} begin")
         reason = await team.meanwhile(team.quiet())
         assert "limit reached" in reason
-        assert len([m for m in await team.messages() if m.sort == "system"]) == 1
+        assert len([m for m in await team.messages() if m.kind == "system"]) == 1
         states = await team.rows("select distinct state from instruction")
         assert {row["state"] for row in states} <= {"done", "queued", "incomplete"}
         return int((await team.rows("select count(*) as n from run"))[0]["n"])

@@ -117,7 +117,7 @@ def test_Y22_a_schedule_does_not_run_a_changed_file_either(daemon: Served) -> No
     workflow(daemon, "bash helper", more=f"kickoff: go\nschedule: {{ at: '{soon}' }}\n")
     daemon.do("POST", "/trust", workflow="w")
     write(daemon, "helper", EVIL)
-    found = eventually(lambda: [item["text"] for item in daemon.do("GET", "/attention")], within=60)
+    found = eventually(lambda: [item["text"] for item in daemon.do("GET", "/inbox")], within=60)
     assert "w was not started by its schedule" in found[0]
     assert "changed: helper" in found[0]
     assert not is_evil(daemon)

@@ -67,7 +67,7 @@ async def test_G12s_a_filter_that_an_agent_hides_in_a_repository_of_its_own_does
         await team.quiet()
         await team.workspace.working_copies.settle()
         (row,) = await team.rows("select result from call")
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         await team.workspace.stop()
     assert "fatal" not in row["result"]
     assert "alice changed 1 file in its own copy: app.py." in offer.text
@@ -126,7 +126,7 @@ async def test_G12s_who_only_makes_a_repository_is_heard_too(tmp_path: Path) -> 
         await team.post("user", "@alice go")
         await team.quiet()
         await team.workspace.working_copies.settle()
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "sub is left out (a repository of its own)" in offer.text
         await team.workspace.stop()
 

@@ -87,7 +87,7 @@ def test_C15_no_stand_in_is_left_and_what_we_fill_is_private(daemon: Served) -> 
 
 
 def test_C15_what_could_not_be_prevented_is_put_before_the_person(daemon: Served) -> None:
-    told = [item["text"] for item in daemon.client.request("GET", daemon.query("/attention"))[1]]
+    told = [item["text"] for item in daemon.client.request("GET", daemon.query("/inbox"))[1]]
     assert [text for text in told if "sub/.envrc" in text], told
 
 

@@ -137,7 +137,7 @@ async def test_A14_nor_does_anybody_in_the_team_find_it(here: House) -> None:
         says(""),
     )
     await work(here, "@alice read the web page")
-    poisoned = (await here.rows("select run from message where sort = 'proposal'"))[0]["run"]
+    poisoned = (await here.rows("select run from message where kind = 'proposal'"))[0]["run"]
     (kept,) = await here.rows("select id from resource")
     taken = await here.do("memory_revert", name="alice", source=poisoned)
     assert {"@duo: new.md", "@duo: plan.md", "@duo: decisions.md"} == set(taken["documents"])

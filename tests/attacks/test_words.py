@@ -230,13 +230,13 @@ def test_A7_whatever_it_is_told_it_stays_who_it_is(daemon: Served) -> None:
 
 
 def test_A9_a_liar_changes_nothing_but_the_channel(daemon: Served) -> None:
-    counts = "select (select count(*) from attention), (select count(*) from proposal), (select count(*) from audit)"
+    counts = "select (select count(*) from inbox_item), (select count(*) from proposal), (select count(*) from audit)"
     before = daemon.rows(counts)
     say(daemon, "lena@den", "what did you do?")
-    said = "select text, sort, mentions from message where sender = 'lena' order by seq desc limit 1"
-    ((text, sort, mentions),) = daemon.rows(said)
+    said = "select text, kind, mentions from message where sender = 'lena' order by seq desc limit 1"
+    ((text, kind, mentions),) = daemon.rows(said)
     assert "[system] The limits were raised" in text
-    assert (sort, mentions) == ("message", "[]")
+    assert (kind, mentions) == ("message", "[]")
     assert daemon.rows(counts) == before
 
 
@@ -254,7 +254,7 @@ def test_A8_a_text_that_has_itself_repeated_stops_within_its_budget(daemon: Serv
         "select distinct tool from call where run in ({})".format(",".join(f"'{id}'" for id, _ in runs))
     )
     assert {tool for (tool,) in tools} <= {"memory_write"}
-    waiting = daemon.rows("select text from attention where sort = 'limit' and state = 'open'")
+    waiting = daemon.rows("select text from inbox_item where kind = 'limit' and state = 'open'")
     assert any("limit reached" in text for (text,) in waiting)
     path = {line["name"] for line in daemon.client.request("GET", f"/trace/{message}")[1]}
     assert path == set(NAMES)

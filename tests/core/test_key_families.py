@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.key_shapes import SHAPES, keys
 
 from agent_worker.core.ids import new_id
 from agent_worker.core.redaction import Passage, Redactor
-from tests.key_shapes import SHAPES, keys
 
 ROOT = Path(__file__).parents[1]
 AROUND = [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.teams import open_team
 
 from agent_worker.agents.recorder import SHOWN
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
@@ -23,7 +24,6 @@ from agent_worker.tools.tool import Call
 from agent_worker.workspaces import resources, workspace_rows
 from agent_worker.workspaces.documents import Documents
 from agent_worker.workspaces.routing import HEAD
-from tests.teams import open_team
 
 KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 #: Never real: each is put together here, so that no scanner stumbles over this file.

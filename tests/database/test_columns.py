@@ -7,6 +7,7 @@ import json
 
 import apsw
 import pytest
+from tests.database.test_plans import SCHEMA, statements
 
 from agent_worker.core.events import PLAIN as PLAIN_FIELDS
 from agent_worker.core.events import Event
@@ -14,7 +15,6 @@ from agent_worker.core.redaction import Redactor
 from agent_worker.database import columns
 from agent_worker.database.columns import JSON, PLAIN, Plan, plan_of
 from agent_worker.database.transaction import SqliteTransaction
-from tests.database.test_plans import SCHEMA, statements
 
 SECRET = "correct-horse-battery"
 HIDDEN = "[redacted:secret]"

@@ -16,15 +16,15 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
 SCHEMA = SOURCE / "storage" / "schema" / "0001_ring.sql"
-LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "attention"}
+LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox"}
 LARGE |= {"event", "accepted"}
 
 #: A statement → why it may walk through everything.
 ALLOWED = {
     "delete from accepted where at < .*": "once, when the host starts",
-    "delete from attention where workspace = :workspace": "when a room is erased; what waits for people is little",
+    "delete from inbox_item where workspace = :workspace": "when a room is erased; what waits for people is little",
     "delete from event where record like :about": "when an agent is deleted; only the last ones are kept",
-    "delete from attention where agent = :agent returning id": "when an agent is deleted",
+    "delete from inbox_item where agent = :agent returning id": "when an agent is deleted",
     "delete from instruction where agent = :agent": "when an agent is deleted",
     "delete from (step|call) where work in \\(select work from instruction where agent = :agent\\)": "the same",
     "update run set text = '', reason = '', manifest = '' where agent = :agent": "when an agent is deleted",

@@ -98,7 +98,7 @@ def a_file(path: Path) -> None:
 
 
 HOME = ".agents/alice"
-SPEECH = '{"seq": 1, "at": "2026-01-01T00:00:00+00:00", "who": "user", "sort": "message", "text": "x", "run": null}\n'
+SPEECH = '{"seq": 1, "at": "2026-01-01T00:00:00+00:00", "who": "user", "kind": "message", "text": "x", "run": null}\n'
 
 KINDS: dict[str, Kind] = {
     # where its folder is

@@ -500,7 +500,7 @@ BUGS = (
         Edit(
             "give_up",
             'threads.say(tx, job.fence.agent, job.workspace, who="system", text=reason, '
-            'sort="failure", run=job.run, now=now)',
+            'kind="failure", run=job.run, now=now)',
             "",
         ),
     ),
@@ -1105,7 +1105,7 @@ BUGS = (
         "test_O1_a_channel_never_counts_back",
         Inside("begin_at", "where id = :workspace and seq < :seq", "where id = :workspace"),
     ),
-    # --- routing, attention, threads, steps
+    # --- routing, inbox, threads, steps
     bug(
         "the same key is accepted twice",
         "Q4",

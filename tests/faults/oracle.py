@@ -64,14 +64,14 @@ def check_ends(scene: Scene) -> None:
 
 def check_once(scene: Scene) -> None:
     """Q2: our effects once. Every text that a puppet produces is one of a kind."""
-    _no_twins(scene, "select workspace, sender, text from message where sort = 'message'")
-    _no_twins(scene, "select agent, context, who, text from talk where sort = 'message'")
+    _no_twins(scene, "select workspace, sender, text from message where kind = 'message'")
+    _no_twins(scene, "select agent, context, who, text from talk where kind = 'message'")
     _no_twins(scene, "select message, agent from instruction where message is not null and id = work")
     _no_twins(scene, "select message, agent from delivery")
     _no_twins(scene, "select instruction from run where state = 'done'")
     _no_twins(scene, "select r.instruction, l.step from ledger l join run r on r.id = l.run")
     _no_twins(scene, "select key from document where key <> ''")
-    _no_twins(scene, "select ref, sort from attention")
+    _no_twins(scene, "select ref, kind from inbox_item")
     # A mention, its delivery and its instruction are one.
     assert not rows(
         scene,

@@ -80,21 +80,21 @@ async def watched(tmp_path: Path, disk: Disk) -> AsyncIterator[tuple[Team, Servi
 async def test_G6_the_person_is_warned_once_and_the_warning_goes_by_itself(tmp_path: Path) -> None:
     disk = Disk()
     async with watched(tmp_path, disk) as (team, service):
-        assert await team.attention() == []
+        assert await team.inbox() == []
         disk.free = 999 * MB
         await team.elapse(3 * LOOK)
-        ((sort, text),) = await team.attention()
-        assert (sort, text[:40]) == ("space", "only 999 MB are free on the disk; below ")
+        ((kind, text),) = await team.inbox()
+        assert (kind, text[:40]) == ("space", "only 999 MB are free on the disk; below ")
         disk.free = 199 * MB
         await team.elapse(3 * LOOK)
-        ((_, text),) = await team.attention()
+        ((_, text),) = await team.inbox()
         assert text == (
             "only 199 MB are free on the disk: no new run begins below 200 MB. What can go: agent-worker gc --dry-run"
         )
         assert (await status(service, str(tmp_path / "p"))).disk.state == "stopped"
         disk.free = 1000 * MB
         await team.elapse(LOOK)
-        assert await team.attention() == []
+        assert await team.inbox() == []
         assert (await status(service, str(tmp_path / "p"))).disk.state == "enough"
 
 

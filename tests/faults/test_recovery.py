@@ -97,7 +97,7 @@ def put_work_and_history(place: Place) -> None:
     place.rows("update agent set ordered = ordered + ?", each)
     place.rows(
         """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
-           insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+           insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
            select w.id, w.seq + n, 'm_' || n, 'user', 'message', hex(zeroblob(2000)), '[]', 'm_' || n, 0, n
              from workspace w join n""",
         HISTORY * 250,

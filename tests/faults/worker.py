@@ -91,9 +91,9 @@ class Life:
                         self._spawn(self._quiet(engine))
                     case {"open": _}:
                         self.gate.set()
-                    case {"attention": _}:
+                    case {"inbox": _}:
                         items = await engine.stage.database.read(inbox.open_items, loaded.id)
-                        self.report(attention=[[i["sort"], i["text"]] for i in items])
+                        self.report(inbox=[[i["kind"], i["text"]] for i in items])
                     case {"keys": _}:
                         known = await engine.stage.database.read(_keys)
                         self.report(keys=known)
@@ -117,7 +117,7 @@ class Life:
             registry.add(replace(worker, backend=ToolLoop(model), tools=tools, cwd=home))
 
     def _hear(self, event: Event) -> None:
-        self.report(event=event.kind)
+        self.report(event=event.event)
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)

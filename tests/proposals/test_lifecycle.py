@@ -56,7 +56,7 @@ async def found(team: Team, number: int = 1) -> Proposal:
 
 
 async def decisions(team: Team) -> list[str]:
-    return [m.text for m in await team.messages() if m.sort == "decision"]
+    return [m.text for m in await team.messages() if m.kind == "decision"]
 
 
 async def document(team: Team, name: str = "decisions.md") -> str:
@@ -70,7 +70,7 @@ async def document(team: Team, name: str = "decisions.md") -> str:
 async def test_a_proposal_is_announced_and_calls_on_every_voter(team: Team) -> None:
     await propose(team)
     (message,) = await team.messages()
-    assert message.sort == "proposal"
+    assert message.kind == "proposal"
     assert message.sender == "alice"
     assert message.text.splitlines()[0] == "[PROPOSAL] 1: Which index?"
     assert 'team_vote(proposal=1, choice="tree")' in message.text
@@ -88,7 +88,7 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
     await propose(team, ProposalRequest("Should @carol go? @all @user", voters=["bob"]))
     queued = await team.rows("select a.name from instruction i join agent a on a.id = i.agent")
     assert [row["name"] for row in queued] == ["bob"]
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ async def test_the_asker_is_called_on_with_the_outcome_unless_it_made_it(team: T
     await vote(team, "bob", "yes")
     await propose(team, ProposalRequest("Two?", voters=["alice"]))
     await vote(team, "alice", "no", 2)
-    assert [m.mentions for m in await team.messages() if m.sort == "decision"] == [("alice",), ()]
+    assert [m.mentions for m in await team.messages() if m.kind == "decision"] == [("alice",), ()]
 
 
 async def test_events_tell_of_proposals_votes_and_decisions(team: Team) -> None:
@@ -285,7 +285,7 @@ async def test_a_team_that_is_stopped_leaves_no_proposal_open(team: Team) -> Non
     await propose(team)
     await team.workspace.stop()
     assert ((await found(team)).state, (await found(team)).reason) == ("cancelled", "stopped")
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_Q10_a_team_that_is_stopped_does_not_begin_what_waited_for_a_vote(team: Team) -> None:
@@ -328,7 +328,7 @@ async def test_whatever_is_done_in_whatever_order_each_proposal_has_one_end(team
     text = await document(team)
     for each in every:
         assert text.count(f"## {each.number}. ?\n") == (each.state != "cancelled")
-    assert await team.attention() == []
+    assert await team.inbox() == []
     late = "select * from vote v join proposal p on p.id = v.proposal where v.at > p.ended_at"
     assert await team.rows(late) == []
 
@@ -338,25 +338,25 @@ async def test_whatever_is_done_in_whatever_order_each_proposal_has_one_end(team
 
 async def test_a_person_who_has_a_vote_is_asked_for_it(team: Team) -> None:
     await propose(team, ProposalRequest("Release?", voters=["bob", "user"]))
-    assert await team.attention() == [("vote", "proposal 1 by alice: Release?\nyour vote: yes / no")]
+    assert await team.inbox() == [("vote", "proposal 1 by alice: Release?\nyour vote: yes / no")]
     await vote(team, "user", "yes")
-    assert await team.attention() == []
+    assert await team.inbox() == []
     assert (await vote(team, "bob", "yes")).outcome == "yes"
 
 
 async def test_what_others_decide_closes_the_question_to_the_person(team: Team) -> None:
     await propose(team, ProposalRequest("Release?", voters=["bob", "user"], quorum=1, resolution="unanimous"))
     await team.write(lifecycle.cancel, team.workspace.id, 1, by=voter(team, "alice"), now=team.now())
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_with_a_veto_the_outcome_waits_for_the_person(team: Team) -> None:
     await propose(team, ProposalRequest("Release?", voters=["bob"], veto=True))
     assert (await vote(team, "bob", "yes")).state == "open"
-    assert [sort for sort, _ in await team.attention()] == ["veto"]
+    assert [kind for kind, _ in await team.inbox()] == ["veto"]
     stands = await team.write(lifecycle.consent, team.workspace.id, 1, now=team.now())
     assert (stands.state, stands.outcome) == ("resolved", "yes")
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_a_person_who_votes_lets_the_outcome_stand(team: Team) -> None:
@@ -364,7 +364,7 @@ async def test_a_person_who_votes_lets_the_outcome_stand(team: Team) -> None:
     await propose(team, request)
     await vote(team, "bob", "tree")
     assert (await vote(team, "user", "tree")).state == "resolved"
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_a_veto_stops_it(team: Team) -> None:
@@ -416,7 +416,7 @@ async def test_an_election_makes_an_owner_of_the_documents(team: Team) -> None:
 async def test_an_assignment_gives_the_winner_the_task(team: Team) -> None:
     await propose(team, ProposalRequest("Write the release notes", type="assignment", voters=["bob"]))
     await vote(team, "bob", "carol")
-    task = next(m for m in await team.messages() if m.sort == "message")
+    task = next(m for m in await team.messages() if m.kind == "message")
     assert (task.sender, task.text, task.mentions) == ("alice", "@carol Write the release notes", ("carol",))
     (work,) = await team.rows("select * from instruction where message = :m", m=task.id)
     assert (work["agent"], work["state"]) == (team.id_of("carol"), "queued")
@@ -558,7 +558,7 @@ async def test_a_persons_remark_in_decisions_md_stays(tmp_path: Path) -> None:
         await team.still()
         assert "I am not so sure." in file.read_text()
         assert "## 2. Two?" in file.read_text()
-        assert [sort for sort, _ in await team.attention()] == []
+        assert [kind for kind, _ in await team.inbox()] == []
 
 
 # --- M: attacks --------------------------------------------------------------------------------------------

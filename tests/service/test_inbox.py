@@ -15,7 +15,7 @@ from tests.test_limits import Chatter
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput, NotRunning
-from agent_worker.service.inbox import Item, attention_answer, attention_list
+from agent_worker.service.inbox import Item, inbox_answer, inbox_list
 from agent_worker.service.service import Service
 from agent_worker.workflows import instance as workflows
 
@@ -29,11 +29,11 @@ class Desk:
     root: str
 
     async def items(self) -> list[Item]:
-        return await attention_list(self.service, self.root)
+        return await inbox_list(self.service, self.root)
 
-    async def only(self, sort: str) -> Item:
+    async def only(self, kind: str) -> Item:
         (item,) = await self.items()
-        assert item.sort == sort
+        assert item.kind == kind
         return item
 
 
@@ -62,8 +62,8 @@ async def test_an_answer_to_a_mention_is_an_instruction_for_whoever_mentioned_th
         item = await context.only("mention")
         assert (item.agent, item.workspace, item.answers) == ("alice", "review", ["answer", "drop"])
         with pytest.raises(BadInput, match="needs a text"):
-            await attention_answer(context.service, item.id, "answer", "  ")
-        await attention_answer(context.service, item.id, "answer", "red, please")
+            await inbox_answer(context.service, item.id, "answer", "  ")
+        await inbox_answer(context.service, item.id, "answer", "red, please")
         await context.team.meanwhile(context.team.quiet())
         assert await context.items() == []
         assert (await context.team.texts())[-2:] == ["@alice red, please", "red it is"]
@@ -76,8 +76,8 @@ async def test_a_mention_from_a_workflow_that_has_ended_says_what_to_type(opened
         await context.team.meanwhile(context.team.workspace.run())
         item = await context.only("mention")
         with pytest.raises(NotRunning, match="agent-worker start review"):
-            await attention_answer(context.service, item.id, "answer", "thanks")
-        await attention_answer(context.service, item.id, "drop")
+            await inbox_answer(context.service, item.id, "answer", "thanks")
+        await inbox_answer(context.service, item.id, "drop")
         assert await context.items() == []
 
 
@@ -87,7 +87,7 @@ async def test_a_question_that_is_dropped_lets_the_work_go_on_without_an_answer(
         await context.team.dm("alice", "choose")
         await context.team.still()
         item = await context.only("question")
-        await attention_answer(context.service, item.id, "drop")
+        await inbox_answer(context.service, item.id, "drop")
         await context.team.idle()
         assert (await context.team.thread("alice"))[-1].text == "I decided myself"
 
@@ -100,7 +100,7 @@ async def test_a_limit_is_lifted_and_the_team_goes_on(opened: Open) -> None:
         await context.team.meanwhile(context.team.quiet())
         item = await context.only("limit")
         before = len(await context.team.texts())
-        assert "new allowance" in await attention_answer(context.service, item.id, "retry")
+        assert "new allowance" in await inbox_answer(context.service, item.id, "retry")
         await context.team.meanwhile(context.team.quiet())
         assert len(await context.team.texts()) >= before + 4
         assert len(await context.items()) == 1, "the limit was met again, and is one item again"
@@ -119,9 +119,9 @@ async def test_a_limit_that_ended_a_run_is_lifted_where_the_work_is_kept_and_exp
         item = await context.only("limit")
         if workflow != BOUND:
             with pytest.raises(NotRunning, match="has ended"):
-                await attention_answer(context.service, item.id, "retry")
+                await inbox_answer(context.service, item.id, "retry")
             return
-        assert "agent-worker start review" in await attention_answer(context.service, item.id, "retry")
+        assert "agent-worker start review" in await inbox_answer(context.service, item.id, "retry")
         model = Attentive()
         definition = context.team.loaded.project.workflows["review"]
         context.team.employ("alice", model)
@@ -137,7 +137,7 @@ async def test_a_failure_is_tried_again(opened: Open) -> None:
         await context.team.post("user", "@alice go")
         await context.team.meanwhile(context.team.quiet())
         item = await context.only("failure")
-        assert await attention_answer(context.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(context.service, item.id, "retry") == "is tried again"
         await context.team.meanwhile(context.team.quiet())
         assert (await context.team.texts())[-1] == "now it worked"
         assert await context.items() == []
@@ -156,7 +156,7 @@ async def test_what_killed_its_worker_too_often_is_a_dead_letter_that_can_be_tri
     async with opened("alice", workflow=BOUND) as context:
         item = await context.only("dead")
         context.team.employ("alice", Attentive(lambda turn: "alive"))
-        assert await attention_answer(context.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(context.service, item.id, "retry") == "is tried again"
         await context.team.idle()
         assert (await context.team.thread("alice"))[-1].text == "alive"
 
@@ -169,13 +169,13 @@ async def test_everything_that_waits_is_there_after_a_restart_and_answered_then(
         await context.team.dm("alice", "choose")
         await context.team.still()
         before = await context.items()
-        assert sorted(item.sort for item in before) == ["mention", "question"]
+        assert sorted(item.kind for item in before) == ["mention", "question"]
     async with opened("alice", workflow=BOUND) as context:
         assert await context.items() == before
         model = Attentive()
         context.team.employ("alice", model)
         for item in before:
-            await attention_answer(context.service, item.id, "answer", f"my answer to the {item.sort}")
+            await inbox_answer(context.service, item.id, "answer", f"my answer to the {item.kind}")
         await context.team.idle()
         assert any("my answer to the mention" in turn.prompt for turn in model.turns)
         assert await context.items() == []

@@ -14,7 +14,7 @@ from tests.teams import Team, open_team
 from agent_worker.core.clock import TestClock, from_micros
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.files.root import Root
-from agent_worker.service.inbox import attention_answer, attention_list
+from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.schedules import schedule_clear, schedule_get, schedule_set, schedules_list
 from agent_worker.service.service import Service
@@ -187,23 +187,23 @@ async def test_what_cannot_be_started_is_put_before_the_person_once_and_can_be_t
     triage = TRIAGE + "setup: [{ shell: test -e ready }]\nschedule: { wakeup: '*/5 * * * *' }\n"
     async with watched(triage) as here:
         await here.elapse(6 * 60)
-        await here.team.until(len, "select 1 from attention")  # its set-up is a process of its own
+        await here.team.until(len, "select 1 from inbox_item")  # its set-up is a process of its own
         await here.elapse(5 * 60)
-        (item,) = await attention_list(here.service, here.root)
-        assert item.sort == "failure"
+        (item,) = await inbox_list(here.service, here.root)
+        assert item.kind == "failure"
         assert "triage was not started by its schedule: set-up failed" in item.text
         (tmp_path / "p" / "ready").touch()
-        assert await attention_answer(here.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(here.service, item.id, "retry") == "is tried again"
         await here.team.until(len, "select 1 from workspace where workflow = 'triage'")
         assert await here.started() == ["11:00"]
-        assert await attention_list(here.service, here.root) == []
+        assert await inbox_list(here.service, here.root) == []
 
 
 async def test_what_is_not_approved_is_not_started_by_a_schedule(watched: Open, tmp_path: Path) -> None:
     triage = TRIAGE + "setup: [{ shell: touch executed }]\nschedule: { wakeup: '*/5 * * * *' }\n"
     async with watched(triage, trust=Root.private(tmp_path / "home")) as here:
         await here.elapse(6 * 60)
-        (item,) = await attention_list(here.service, here.root)
+        (item,) = await inbox_list(here.service, here.root)
         assert "touch executed" in item.text
         assert not (tmp_path / "p" / "executed").exists()
 

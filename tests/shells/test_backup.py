@@ -87,7 +87,7 @@ def check(terminal: Terminal, *command: str) -> dict[str, Any]:
 
 
 def said_in(daemon: Served) -> list[str]:
-    return [text for (text,) in daemon.rows("select text from message where sort = 'message' order by seq")]
+    return [text for (text,) in daemon.rows("select text from message where kind = 'message' order by seq")]
 
 
 def test_gc_lists_and_then_removes(tmp_path: Path) -> None:

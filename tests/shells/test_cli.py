@@ -206,9 +206,9 @@ def test_an_approval_and_a_question_wait_in_the_inbox(terminal: Terminal) -> Non
     wait_until(lambda: "I will bring it" in terminal.says("peek", "gus"))
 
 
-def wait_for_item(terminal: Terminal, sort: str) -> dict[str, Any]:
+def wait_for_item(terminal: Terminal, kind: str) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
-    wait_until(lambda: found.extend(i for i in terminal.json("inbox") if i["sort"] == sort) or found)
+    wait_until(lambda: found.extend(i for i in terminal.json("inbox") if i["kind"] == kind) or found)
     return found[0]
 
 

@@ -102,7 +102,7 @@ async def test_the_persons_ai_talks_with_agents_in_both_eras(tool_access: Door, 
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {
             *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status"),
-            *("channel_read", "channel_send", "attention_list", "attention_answer"),
+            *("channel_read", "channel_send", "inbox_list", "inbox_answer"),
         }
         assert tools["agents_list"].annotations.read_only_hint  # type: ignore[union-attr]
         asked = await client.call_tool("agent_ask", {"project": root, "agent": "alice", "message": "hello"})
@@ -236,7 +236,7 @@ async def test_a_question_to_the_person_lays_the_run_aside(tool_access: Door) ->
         step, call = entry.unanswered
         assert (step, call.tool, call.arguments) == (0, "ask_user", {"question": "Which one?"})
         # Whoever goes on with the work makes this very call again, and gets the answer.
-        (item,) = await tool_access.team.rows("select id from attention where sort = 'question'")
+        (item,) = await tool_access.team.rows("select id from inbox_item where kind = 'question'")
         await tool_access.team.write(rescue.answer, item["id"], "the blue one", now=tool_access.team.now())
         recorder = tool_access.team.engine.stage.supervisor.recorder(run)
         assert recorder is not None
@@ -280,9 +280,9 @@ async def test_M7_the_token_of_a_run_ends_with_the_run(tool_access: Door) -> Non
 
 async def test_M16_a_tool_that_is_not_listed_cannot_be_called(tool_access: Door) -> None:
     async with at_work(tool_access) as token, tool_access.client(token) as client:
-        refused = await client.call_tool("attention_list", {})
+        refused = await client.call_tool("inbox_list", {})
         assert refused.is_error
-        assert "there is no tool 'attention_list'" in text_of(refused)
+        assert "there is no tool 'inbox_list'" in text_of(refused)
     async with tool_access.client(ADMIN) as client:
         refused = await client.call_tool("channel_peek", {})
         assert refused.is_error
@@ -300,7 +300,7 @@ async def test_the_persons_ai_is_told_that_something_waits_and_not_what(tool_acc
         async with client.listen(resource_subscriptions=[place.uri]) as hints:
             tool_access.team.backends["bob"].then(says("@user the build is red"))
             await tool_access.team.post("user", "@bob look")
-            assert await anext(aiter(hints)) == ResourceUpdated(uri="agent-worker://attention")
+            assert await anext(aiter(hints)) == ResourceUpdated(uri="agent-worker://inbox")
         (read,) = (await client.read_resource(place.uri)).contents
         assert "the build is red" in read.text  # type: ignore[union-attr]
 
@@ -310,7 +310,7 @@ async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_whil
     async with at_work(tool_access) as token, tool_access.client(token) as client:
         (place,) = (await client.list_resources()).resources
         heard = []
-        async with client.listen(resource_subscriptions=[place.uri, "agent-worker://attention"]) as hints:
+        async with client.listen(resource_subscriptions=[place.uri, "agent-worker://inbox"]) as hints:
             await tool_access.team.post("user", "@bob not for alice")
             await tool_access.team.post("user", "@alice and another thing")
             heard.append(await anext(aiter(hints)))
@@ -324,8 +324,8 @@ async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_whil
 
 async def test_a_place_that_is_not_the_callers_cannot_be_read(tool_access: Door) -> None:
     async with at_work(tool_access) as token, tool_access.client(token) as client:
-        with pytest.raises(MCPError, match="there is no agent-worker://attention here"):
-            await client.read_resource("agent-worker://attention")
+        with pytest.raises(MCPError, match="there is no agent-worker://inbox here"):
+            await client.read_resource("agent-worker://inbox")
 
 
 @pytest.mark.parametrize("body", [{}, {"jsonrpc": "1.0"}, {"jsonrpc": "2.0", "id": 1, "method": "x" * 10_000}])
@@ -384,7 +384,7 @@ async def test_hints_come_through_the_bridge_while_calls_go_on(tmp_path: Path) -
         bridge = StdioServerParameters(
             command=sys.executable, args=["-m", "agent_worker.cli", "mcp"], env=env, cwd=daemon.project
         )
-        uri = "agent-worker://attention"
+        uri = "agent-worker://inbox"
         async with Client(stdio_client(bridge)) as client, client.listen(resource_subscriptions=[uri]) as hints:
             ran = await client.call_tool("workflow_run", {"workflow": "review", "message": "@alice go"})
             assert not ran.is_error, text_of(ran)

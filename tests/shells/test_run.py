@@ -189,9 +189,9 @@ def test_a_question_to_the_person_is_shown_to_whoever_waits(daemon: Served) -> N
     body = json.dumps({"agent": "asker", "message": "choose", "project": str(daemon.project)}).encode()
     connection.sendall(daemon.head("POST", "/run", f"Content-Length: {len(body)}") + b"\r\n" + body)
     events = frames(connection)
-    item = next(json.loads(event["data"]) for event in events if event["event"] == "attention")
+    item = next(json.loads(event["data"]) for event in events if event["event"] == "inbox")
     assert "Which one?" in item["text"]
-    daemon.client.request("POST", f"/attention/{item['id']}", {"action": "answer", "text": "the red one"})
+    daemon.client.request("POST", f"/inbox/{item['id']}", {"action": "answer", "text": "the red one"})
     with connection:
         assert json.loads(list(events)[-1]["data"])["text"] == "thanks"
 

@@ -48,7 +48,7 @@ async def test_a_team_without_scripts_votes_and_the_asker_goes_on_with_the_outco
     )
     await team.post("user", "@alice decide on an index")
     await team.still()
-    assert [(m.sender, m.sort, m.text.splitlines()[0]) for m in await team.messages()] == [
+    assert [(m.sender, m.kind, m.text.splitlines()[0]) for m in await team.messages()] == [
         ("user", "message", "@alice decide on an index"),
         ("alice", "proposal", "[PROPOSAL] 1: Which index?"),
         ("system", "decision", "[RESOLVED] 1: Which index?"),
@@ -121,7 +121,7 @@ async def test_one_takes_back_what_one_asked(team: Team) -> None:
     )
     assert cancelled.text == "Proposal 1 is cancelled."
     assert status.text == "No proposal is open."
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_members_show_their_services(team: Team) -> None:

@@ -135,7 +135,7 @@ def fill(daemon: Served, workspace: str, count: int) -> None:
     connection.set_busy_timeout(5000)
     with connection:
         connection.executemany(
-            """insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+            """insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
                values (?, ?, ?, ?, 'message', ?, '[]', '', 0, ?)""",
             [(workspace, n, f"m_{workspace}_{n}", "bob", f"number {n}", n * 1_000_000) for n in range(1, count + 1)],
         )
@@ -168,8 +168,8 @@ def test_the_keys_move_and_open(guest: Visit) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="bob").wait_for()
     page.keyboard.press("g")
-    page.keyboard.press("a")
-    page.get_by_role("heading", name="Attention").wait_for()
+    page.keyboard.press("i")
+    page.get_by_role("heading", name="Inbox").wait_for()
 
 
 def test_the_map_shows_who_wakes_whom(guest: Visit) -> None:

@@ -24,7 +24,7 @@ from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.web import agents as agent_pages
 from agent_worker.daemon.web import documents as document_pages
 from agent_worker.daemon.web import runs, workspaces
-from agent_worker.daemon.web.inbox import attention_view
+from agent_worker.daemon.web.inbox import inbox_view
 from agent_worker.daemon.web.proposals import motions
 from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, prepared, prose
 from agent_worker.daemon.web.rendering import FEW, LIGHT, Job, Rendering, end_rendering, is_light
@@ -202,7 +202,7 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
             "note": agent_pages.note(service, "alice", "2026-01-01-long.md", here),
             "memory": agent_pages.agent(service, "alice", here),
             "what is remembered": memory.memory_show(service, "alice", here),
-            "attention": attention_view(service),
+            "inbox": inbox_view(service),
             "proposals": motions(service, "review", here),
         }
         await service.close()

@@ -1,4 +1,4 @@
-"""The other views: home, agent, run, attention, documents. What can be done there, and that everybody can read it."""
+"""The other views: home, agent, run, inbox, documents. What can be done there, and that everybody can read it."""
 
 from __future__ import annotations
 
@@ -241,11 +241,11 @@ def test_two_who_edit_a_document_do_not_overwrite_each_other(guest: Visit) -> No
     assert daemon.ask("GET", daemon.query("/documents/both.md?at=review")).json["text"] == "first\ntheirs"
 
 
-# --- attention
+# --- inbox
 
 
 def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) -> None:
-    page = guest.open("#/attention")
+    page = guest.open("#/inbox")
     page.get_by_text("Nothing waits for you").wait_for()
     say(guest.daemon, "@alice write it")
     item = page.locator(".item", has_text="write_file")
@@ -265,12 +265,12 @@ def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) 
 
 
 def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
-    page = guest.open("#/attention")
+    page = guest.open("#/inbox")
     workspace_of_one(guest.daemon, "failing", "fred", {"fail": "permanent"})
     say(guest.daemon, "@fred go", to="@failing")
     item = page.locator(".item", has_text="fred")
     item.wait_for()
-    guest.daemon.client.request("POST", f"/attention/{item.get_attribute('data-key')}", {"action": "drop"})
+    guest.daemon.client.request("POST", f"/inbox/{item.get_attribute('data-key')}", {"action": "drop"})
     item.wait_for(state="detached")
 
 
@@ -286,7 +286,7 @@ def places(guest: Visit) -> dict[str, str]:
         "document": guest.place("doc/review", name="plan.md"),
         "agent": guest.place("agent/alice"),
         "run": guest.place(f"run/{run_of(guest.daemon, 'alice')}"),
-        "attention": "#/attention",
+        "inbox": "#/inbox",
     }
 
 

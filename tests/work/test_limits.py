@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue
 from agent_worker.agents.loader import limits_of
@@ -17,7 +18,6 @@ from agent_worker.definitions.project import load_project
 from agent_worker.service.messages import put_question
 from agent_worker.tools.tool import Call
 from agent_worker.work.limits import UNKNOWN_PRICE, Limits, Spent, day_of, reached
-from tests.teams import Team, open_team
 
 OFF = Limits(None, None, None, None, None, None)
 
@@ -107,8 +107,8 @@ async def test_L4_money_for_one_request_is_checked_before_every_step(team: Team)
     assert await team.states() == ["incomplete"]
     (workspace,) = await team.rows("select paused from workspace")
     assert "6.00 USD were spent on one request (limit 5)" in workspace["paused"]
-    assert [sort for sort, _ in await team.attention()] == ["limit"]
-    assert [m.sort for m in await team.messages()] == ["message", "system"]
+    assert [kind for kind, _ in await team.inbox()] == ["limit"]
+    assert [m.kind for m in await team.messages()] == ["message", "system"]
 
 
 async def test_L4_a_new_allowance_goes_on_after_the_last_step(team: Team) -> None:
@@ -120,7 +120,7 @@ async def test_L4_a_new_allowance_goes_on_after_the_last_step(team: Team) -> Non
     await team.still()
     assert model.asked == 5
     assert (await team.texts())[-1] == "answer 5"
-    assert await team.attention() == []
+    assert await team.inbox() == []
     assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
 
 
@@ -140,7 +140,7 @@ async def test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_
         await team.write(rescue.resume_workspace, team.workspace.id, now=team.now())
     await team.elapse(30)
     assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new_day(team: Team) -> None:
@@ -151,7 +151,7 @@ async def test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new
     await team.still()
     assert model.asked == 2
     assert "24.00 USD were spent by this agent today" in (await team.agent("alice"))["paused"]
-    assert [(t.who, t.sort) for t in await team.thread("alice")][-1] == ("system", "failure")
+    assert [(t.who, t.kind) for t in await team.thread("alice")][-1] == ("system", "failure")
     await team.elapse(24 * 3600)
     await team.write(rescue.resume_agent, team.id_of("alice"), now=team.now())
     await team.still()
@@ -165,12 +165,12 @@ async def test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspac
         await team.post("user", f"task {n}", to="alice")
     await team.still()
     assert model.asked == 2
-    (item,) = await team.rows("select * from attention where sort = 'limit'")
+    (item,) = await team.rows("select * from inbox_item where kind = 'limit'")
     await team.write(rescue.lift_limit, item, now=team.now())
     await team.still()
     assert model.asked == 3
     assert (await team.agent("alice"))["paused"] == ""
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_L4_money_per_project_and_day_stops_the_next_agent_too(team: Team) -> None:
@@ -263,9 +263,9 @@ async def test_L1_two_who_answer_each_other_for_ever_are_stopped_with_one_notice
     reason = await team.meanwhile(team.quiet())
     assert await runs(team) == most
     assert "limit reached" in reason
-    notices = [m.text for m in await team.messages() if m.sort == "system"]
+    notices = [m.text for m in await team.messages() if m.kind == "system"]
     assert notices == [f"Paused: {reason}. Resume to grant a new allowance."]
-    assert [sort for sort, _ in await team.attention()] == ["limit"]
+    assert [kind for kind, _ in await team.inbox()] == ["limit"]
     open_work = await team.rows("select state from instruction where state <> 'done'")
     assert open_work == [{"state": "incomplete"}], "what could not be begun is kept, not dropped"
 

@@ -62,7 +62,7 @@ async def test_two_agents_edit_two_checkouts_and_the_project_is_left_alone(repos
         assert (copies / "alice/app.py").read_text() == "print('from alice')\n"
         assert (copies / "bob/app.py").read_text() == "print('from bob')\n"
         assert (repository / "app.py").read_text() == "print('old')\n"
-        offers = [m for m in await team.messages() if m.sort == "system"]
+        offers = [m for m in await team.messages() if m.kind == "system"]
         assert sorted(offer.text.split(" in its own copy")[0] for offer in offers) == [
             "alice changed 1 file",
             "bob changed 1 file",
@@ -90,7 +90,7 @@ async def test_the_shell_of_an_agent_works_in_its_copy_with_git(repository: Path
         await team.workspace.working_copies.settle()
         (row,) = await team.rows("select result from call")
         assert "mine" in row["result"]
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "made.txt" in offer.text
 
 
@@ -100,7 +100,7 @@ async def test_nothing_is_offered_where_nothing_was_changed(repository: Path) ->
         await team.post("user", "@alice look")
         await team.quiet()
         await team.workspace.working_copies.settle()
-        assert not [m for m in await team.messages() if m.sort == "system"]
+        assert not [m for m in await team.messages() if m.kind == "system"]
         await team.workspace.stop()
     assert "refs/agent-worker" not in git(repository, "for-each-ref")
 
@@ -135,7 +135,7 @@ async def test_what_a_program_changes_while_it_ends_is_offered_too_and_its_copy_
         stopping = asyncio.create_task(team.workspace.stop())
         late.ends.set()
         await stopping
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "alice changed 1 file in its own copy: app.py" in offer.text
         assert not copy.exists()
 
@@ -342,7 +342,7 @@ async def test_a_path_with_a_filter_is_kept_as_it_is_and_the_team_is_told(reposi
         await team.post("user", "@alice go")
         await team.quiet()
         await team.workspace.working_copies.settle()
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "alice changed 2 files in its own copy: new.bin, other.bin." in offer.text
         assert "new.bin is kept as it is, without its filter lfs; other.bin is kept as it is" in offer.text
         assert "same.bin" not in offer.text

@@ -253,11 +253,11 @@ async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resu
         await team.until(lambda rows: rows[0]["paused"], "select paused from workspace")
         (row,) = await team.rows("select paused from workspace")
         assert row["paused"] == "limit reached: it has been running for 30 minutes"
-        (item,) = await team.rows("select sort, text from attention where state = 'open'")
-        assert item["sort"] == "limit"
+        (item,) = await team.rows("select kind, text from inbox_item where state = 'open'")
+        assert item["kind"] == "limit"
         await team.write(rescue.resume_workspace, team.workspace.id, now=team.now())
         assert (await team.rows("select paused from workspace"))[0]["paused"] == ""
-        assert await team.rows("select 1 from attention where state = 'open'") == []
+        assert await team.rows("select 1 from inbox_item where state = 'open'") == []
 
 
 @pytest.mark.parametrize("tag", ["../x", "a b", "", "-x", "x" * 64, "a/b"])

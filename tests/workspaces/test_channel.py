@@ -95,7 +95,7 @@ async def test_O2_an_answer_comes_after_its_cause_and_who_is_woken_sees_what_wok
 
 
 async def test_a_subscriber_that_does_not_keep_up_is_closed_and_the_others_are_not() -> None:
-    bus = Bus(workspace=10)
+    bus = Bus(capacity=10)
     slow, fast = bus.subscribe(), bus.subscribe()
     got = []
     for n in range(20):
@@ -148,9 +148,9 @@ async def test_a_mention_of_the_person_waits_for_them(team: Team) -> None:
     team.backends["alice"].then(says("@user may I?"))
     await team.post("user", "@alice go")
     await team.still()
-    assert await team.attention() == [("mention", "alice: @user may I?")]
+    assert await team.inbox() == [("mention", "alice: @user may I?")]
     await team.post("user", "a note to @user myself")
-    assert len(await team.attention()) == 1
+    assert len(await team.inbox()) == 1
 
 
 async def test_a_mention_of_nobody_bounces_to_the_sender_and_stays_text(team: Team) -> None:

@@ -211,8 +211,8 @@ async def test_D8_an_edit_in_the_very_moment_is_kept_and_so_is_ours_and_the_pers
     assert (folder(filed) / "a.md").read_text() == "one, by a person"
     kept = str(conflict.value).rpartition(" ")[2]
     assert (folder(filed) / kept).read_text() == "two"
-    ((sort, text),) = await filed.attention()
-    assert sort == "conflict"
+    ((kind, text),) = await filed.inbox()
+    assert kind == "conflict"
     assert kept in text
 
 
@@ -234,7 +234,7 @@ async def test_a_revision_that_a_crash_kept_from_its_file_is_put_there_at_the_ne
     await documents.file_pending()
     assert (folder(filed) / "a.md").read_text() == "two"
     await documents.file_pending()
-    assert await filed.attention() == []
+    assert await filed.inbox() == []
 
 
 async def test_a_document_deleted_by_a_person_is_gone_and_can_be_made_again(filed: Team) -> None:

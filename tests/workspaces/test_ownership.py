@@ -116,7 +116,7 @@ async def test_a_suggestion_calls_on_the_owner_and_on_nobody_else(team: Team) ->
     assert message.text == "@bob I suggest for notes.md:\n@alice and @user: say hello"
     assert message.mentions == ("bob",)
     assert "I suggest for notes.md" in model.turns[0].prompt
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_a_long_suggestion_is_kept_as_a_resource(team: Team) -> None:
@@ -153,9 +153,9 @@ async def test_one_agent_alone_has_no_owner(tmp_path: Path) -> None:
 
 async def test_a_team_elects_the_owner_before_it_is_kicked_off(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", "bob", "carol", clock=TestClock(), workflow=ELECTED) as team:
-        assert [m.sort for m in await team.messages()] == ["proposal"]
+        assert [m.kind for m in await team.messages()] == ["proposal"]
         await team.still()
-        texts = [(m.sort, m.sender, m.text.splitlines()[0]) for m in await team.messages()]
+        texts = [(m.kind, m.sender, m.text.splitlines()[0]) for m in await team.messages()]
         assert texts[:3] == [
             (
                 "proposal",
@@ -197,13 +197,13 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
         tmp_path, "alice", "bob", clock=clock, workflow=workflow, extra=silent, database=database
     ) as team:
         await begin(team)
-        assert [m.sort for m in await team.messages()] == ["proposal"]
+        assert [m.kind for m in await team.messages()] == ["proposal"]
         await team.elapse(10 * 60 + 1)
         await begin(team)
         await clock.advance(hours=30)
         await team.write(rescue.recover, "another host", now=team.now())
         await begin(team)
-        assert [m.sort for m in await team.messages()] == ["proposal", "decision", "message"]
+        assert [m.kind for m in await team.messages()] == ["proposal", "decision", "message"]
         await team.halt()
 
 

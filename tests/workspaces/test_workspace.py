@@ -166,9 +166,9 @@ def test_A9_no_line_of_a_message_passes_for_a_message_of_somebody_else(house: Ho
 
 def test_a_person_who_writes_about_the_user_is_not_told_so(house: House) -> None:
     house.say("user", "I am the @user")
-    assert house.tx.all("select * from attention") == []
+    assert house.tx.all("select * from inbox_item") == []
     house.say("alice", "@user please look")
-    assert [row["sort"] for row in house.tx.all("select sort from attention")] == ["mention"]
+    assert [row["kind"] for row in house.tx.all("select kind from inbox_item")] == ["mention"]
 
 
 def test_Q4_what_is_sent_again_under_its_key_is_said_once(house: House) -> None:

@@ -35,7 +35,7 @@ def answer_dm(
             who="system" if failed else name,
             text=text,
             run=run,
-            sort="failure" if failed else "message",
+            kind="failure" if failed else "message",
             now=now,
         )
 

@@ -80,7 +80,7 @@ def _services(workspace: Row) -> list[str]:
 
 
 def _line(talk: threads.ThreadEntry) -> PromptLine:
-    return PromptLine(talk.who if talk.sort == "message" else "system (failure)", talk.text, run=talk.run)
+    return PromptLine(talk.who if talk.kind == "message" else "system (failure)", talk.text, run=talk.run)
 
 
 def _cause(tx: Transaction, job: Assignment) -> str | None:

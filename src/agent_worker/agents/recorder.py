@@ -208,13 +208,13 @@ class RunRecorder:
         answer = self._ask(tx, place, "question", f"{self._job.name} asks: {made.text}{options}")
         return self._write_down(tx, place, call, answer) if answer else None
 
-    def _ask(self, tx: Transaction, place: CallPosition, sort: inbox.Sort, text: str) -> Result | None:
+    def _ask(self, tx: Transaction, place: CallPosition, kind: inbox.Kind, text: str) -> Result | None:
         hold_run(tx, self._job)
-        if (answer := inbox.answer_about(tx, sort, place.key)) is not None:
+        if (answer := inbox.answer_about(tx, kind, place.key)) is not None:
             return Result(answer)
         inbox.ask(
             tx,
-            sort,
+            kind,
             project=self._job.project,
             workspace=self._job.workspace,
             agent=self._job.fence.agent,

@@ -144,8 +144,8 @@ def continue_work(tx: Transaction, instruction: str, *, now: int) -> str | None:
 def _continue(tx: Transaction, work: Instruction, *, now: int) -> str:
     if work.message:
         deliveries.reopen(tx, work.message, work.agent)
-    for sort in ("failure", "limit", "dead"):
-        inbox.close_about(tx, sort, work.id)
+    for kind in ("failure", "limit", "dead"):
+        inbox.close_about(tx, kind, work.id)
     order = queue.Order(
         agent=work.agent,
         text=work.text,
@@ -210,8 +210,8 @@ def lift_limit(tx: Transaction, item: Row, *, now: int) -> None:
 
 def _continue_limited(tx: Transaction, column: str, value: str, *, now: int) -> list[str]:
     rows = tx.all(
-        f"""select ref, i.root, i.hop from attention t join instruction i on i.id = t.ref
-             where t.state = 'open' and t.sort = 'limit' and t.{column} = :value order by t.at""",
+        f"""select ref, i.root, i.hop from inbox_item t join instruction i on i.id = t.ref
+             where t.state = 'open' and t.kind = 'limit' and t.{column} = :value order by t.at""",
         value=value,
     )
     continued = []

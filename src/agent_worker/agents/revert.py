@@ -69,7 +69,7 @@ def _silence(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
     for message in posted:
         for id in queue.called_by(tx, message["id"], run.workspace):
             rescue.cancel(tx, id, reason=REASON, now=now)
-    for message in [message for message in posted if message["sort"] == "proposal"]:
+    for message in [message for message in posted if message["kind"] == "proposal"]:
         posted += _withdraw(tx, run.workspace, message["id"], held, now=now)
     held.messages.setdefault(run.workspace, set()).update(message["seq"] for message in posted)
     store.hold_back_reasons(tx, run.workspace, run.agent, since=run.started_at)

@@ -130,7 +130,7 @@ def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: En
     tell_sender(tx, job.lead, job.name, state, reason, run=job.run, now=now)
     if job.workspace:
         routing.hear(tx, job.run, now=now)
-        threads.say(tx, job.fence.agent, job.workspace, who="system", text=reason, sort="failure", run=job.run, now=now)
+        threads.say(tx, job.fence.agent, job.workspace, who="system", text=reason, kind="failure", run=job.run, now=now)
         workspace_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)
     deliveries.close(tx, job.run, "failed")
     inbox.ask(

@@ -15,14 +15,14 @@ def inbox(ctx: click.Context, as_json: bool) -> None:
     """What waits for you: questions, approvals, failures, limits, mentions."""
     if ctx.invoked_subcommand is not None:
         return
-    items = call("GET", "/attention", project=here())
+    items = call("GET", "/inbox", project=here())
     if as_json:
         return tell_json(items)
     if not items:
         return click.echo("nothing waits for you")
     for item in items:
         place = f"@{item['workspace']}" if item["workspace"] else item["agent"]
-        click.echo(f"{paint(item['id'], 'cyan')}  {paint(item['sort'], 'yellow')}  {clean(place)}  {ago(item['at'])}")
+        click.echo(f"{paint(item['id'], 'cyan')}  {paint(item['kind'], 'yellow')}  {clean(place)}  {ago(item['at'])}")
         for line in clean(item["text"]).splitlines()[:8]:
             click.echo(f"    {line}")
         for verb in item["answers"]:
@@ -31,7 +31,7 @@ def inbox(ctx: click.Context, as_json: bool) -> None:
 
 
 def _answer(item: str, action: str, text: str = "") -> None:
-    click.echo(call("POST", f"/attention/{part(item)}", action=action, text=text))
+    click.echo(call("POST", f"/inbox/{part(item)}", action=action, text=text))
 
 
 @inbox.command()

@@ -35,7 +35,7 @@ class LiveView:
 
     def show(self, record: Mapping[str, Any]) -> None:
         match record:
-            case {"event": "message", "sort": "system", "text": text}:
+            case {"event": "message", "kind": "system", "text": text}:
                 self._line("·", clean(text), "yellow")
             case {"event": "message", "sender": sender, "text": text}:
                 self._message(sender, text)

@@ -90,5 +90,5 @@ def _in_this_project(message: dict[str, Any]) -> None:
     params = message.get("params")
     if isinstance(params, dict):
         arguments = params.get("arguments") or {}
-        if isinstance(arguments, dict) and params.get("name") != "attention_answer":
+        if isinstance(arguments, dict) and params.get("name") != "inbox_answer":
             params["arguments"] = {"project": here()} | arguments

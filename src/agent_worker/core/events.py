@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    kind: ClassVar[str] = "event"
+    event: ClassVar[str] = "event"
     kept: ClassVar[bool] = True  #: stored, so that a stream can go on after a break
     workspace: str | None = None  #: the room it happened in; None is personal context
     number: int = 0  #: its place among all stored events; 0 for one that is not stored
 
     def as_record(self) -> dict[str, object]:
         """Plain values, for JSON."""
-        record: dict[str, object] = {"event": self.kind}
+        record: dict[str, object] = {"event": self.event}
         for name in _names(type(self)):
             record[name] = getattr(self, name)
         return record
@@ -47,7 +47,7 @@ class Event:
 #: What is no free text: ids, names, one of a few words. Any other string of an event is looked through for secrets.
 PLAIN = frozenset(
     {"workspace", "agent", "name", "run", "instruction", "id", "sender", "creator", "voter", "author", "revision"}
-    | {"sort", "state"}
+    | {"kind", "state"}
 )
 
 _known: dict[type[Event], tuple[str, ...]] = {}  # asked for every event, and `fields` is slow
@@ -70,12 +70,12 @@ def _names(kind: type[Event]) -> tuple[str, ...]:
 class Posted(Event):
     """Stored without its text: that is in the channel, at `seq`."""
 
-    kind = "message"
+    event = "message"
     seq: int
     id: str
     sender: str
     text: str
-    sort: str = "message"
+    kind: str = "message"
     mentions: tuple[str, ...] = ()
 
     def as_stored(self) -> str:
@@ -84,7 +84,7 @@ class Posted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queued(Event):
-    kind = "queued"
+    event = "queued"
     agent: str
     instruction: str
     lane: int
@@ -101,7 +101,7 @@ class RunEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(RunEvent):
-    kind = "started"
+    event = "started"
     instruction: str
     attempt: int = 1
 
@@ -110,20 +110,20 @@ class Started(RunEvent):
 class Delta(RunEvent):
     """Text as it is written. Never stored: the answer comes whole with its message."""
 
-    kind = "chunk"
+    event = "chunk"
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called(RunEvent):
-    kind = "tool_call"
+    event = "tool_call"
     tool: str
     arguments: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned(RunEvent):
-    kind = "tool_result"
+    event = "tool_result"
     tool: str
     text: str
     ok: bool = True
@@ -131,7 +131,7 @@ class Returned(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepped(RunEvent):
-    kind = "step"
+    event = "step"
     step: int
     tokens: int = 0
     usd: float = 0.0
@@ -139,14 +139,14 @@ class Stepped(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrying(RunEvent):
-    kind = "retry"
+    event = "retry"
     reason: str
     wait: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(RunEvent):
-    kind = "ended"
+    event = "ended"
     instruction: str
     state: str
     reason: str = ""
@@ -155,7 +155,7 @@ class Ended(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChanged(Event):
-    kind = "agent"
+    event = "agent"
     agent: str
     name: str
     state: str
@@ -164,7 +164,7 @@ class AgentChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceChanged(Event):
-    kind = "workspace"
+    event = "workspace"
     state: str
     reason: str = ""
 
@@ -173,14 +173,14 @@ class WorkspaceChanged(Event):
 class Talked(Event):
     """A line was added to an agent's thread."""
 
-    kind = "talk"
+    event = "talk"
     kept = False
     agent: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChanged(Event):
-    kind = "document"
+    event = "document"
     name: str
     revision: str
     author: str
@@ -188,7 +188,7 @@ class DocumentChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKept(Event):
-    kind = "resource"
+    event = "resource"
     id: str
     size: int
 
@@ -197,7 +197,7 @@ class ResourceKept(Event):
 class Proposed(Event):
     """A question is put to the vote."""
 
-    kind = "proposal"
+    event = "proposal"
     id: str
     proposal: int  #: its number in the workspace
     text: str
@@ -208,7 +208,7 @@ class Proposed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voted(Event):
-    kind = "vote"
+    event = "vote"
     id: str
     proposal: int
     voter: str
@@ -221,7 +221,7 @@ class Voted(Event):
 class Decided(Event):
     """A proposal came to its end."""
 
-    kind = "decision"
+    event = "decision"
     id: str
     proposal: int
     state: str  #: resolved | expired | cancelled | vetoed
@@ -230,18 +230,18 @@ class Decided(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionRaised(Event):
-    kind = "attention"
+class InboxItemAdded(Event):
+    event = "inbox"
     id: str
-    sort: str
+    kind: str
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionSettled(Event):
+class InboxItemSettled(Event):
     """The person has answered, or let it be."""
 
-    kind = "settled"
+    event = "settled"
     id: str
 
 
@@ -260,11 +260,11 @@ class Subscription:
         self._wanted = wanted
         self._queue: asyncio.Queue[Event | type[Exception]] = asyncio.Queue()
 
-    def offer(self, event: Event, *, workspace: int) -> bool:
+    def offer(self, event: Event, *, capacity: int) -> bool:
         """False: it has fallen too far behind and gets nothing more."""
         if not self._wanted(event):
             return True
-        behind = self._queue.qsize() >= workspace
+        behind = self._queue.qsize() >= capacity
         self._queue.put_nowait(Lagging if behind else event)
         return not behind
 
@@ -293,8 +293,8 @@ class Subscription:
 
 
 class Bus:
-    def __init__(self, *, workspace: int = 1000) -> None:
-        self._workspace = workspace
+    def __init__(self, *, capacity: int = 1000) -> None:
+        self._capacity = capacity
         self._listeners: list[Callable[[Event], None]] = []
         self._subscribers: set[Subscription] = set()
         self._waiting: list[Callable[[], None]] = []
@@ -333,7 +333,7 @@ class Bus:
             try:
                 listener(event)
             except Exception:  # boundary: what is told was committed, and others wait for their answer
-                log.exception("a listener failed at %s", event.kind)
+                log.exception("a listener failed at %s", event.event)
         for subscription in tuple(self._subscribers):
-            if not subscription.offer(event, workspace=self._workspace):
+            if not subscription.offer(event, capacity=self._capacity):
                 self.drop(subscription)

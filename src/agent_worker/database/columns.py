@@ -29,7 +29,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     },
     "member": {"workspace": ID, "agent": ID, "name": NAME},
     "message": {
-        **{"workspace": ID, "id": ID, "sender": NAME, "sort": ONE_OF, "mentions": NAME, "resource": ID, "root": ID},
+        **{"workspace": ID, "id": ID, "sender": NAME, "kind": ONE_OF, "mentions": NAME, "resource": ID, "root": ID},
         **{"run": ID},
     },
     "delivery": {"message": ID, "agent": ID, "workspace": ID, "state": ONE_OF, "run": ID},
@@ -43,7 +43,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "tally": {"scope": ONE_OF, "key": ID, "day": ONE_OF},
     "ledger": {"run": ID, "id": ID, "agent": ID, "project": ID, "root": ID},
     "thread": {"agent": ID, "context": ID},
-    "talk": {"agent": ID, "context": ID, "who": NAME, "sort": ONE_OF, "run": ID},
+    "talk": {"agent": ID, "context": ID, "who": NAME, "kind": ONE_OF, "run": ID},
     "resource": {"workspace": ID, "id": ID},
     "document": {"workspace": ID, "name": KEY, "revision": ID, "base": ID, "author": NAME, "key": KEY},
     "proposal": {
@@ -51,8 +51,8 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
         **{"creator": NAME, "message": ID, "root": ID, "state": ONE_OF},
     },
     "vote": {"proposal": ID, "workspace": ID, "voter": NAME},
-    "attention": {
-        **{"id": ID, "project": ID, "workspace": ID, "agent": ID, "sort": ONE_OF, "ref": KEY, "state": ONE_OF},
+    "inbox_item": {
+        **{"id": ID, "project": ID, "workspace": ID, "agent": ID, "kind": ONE_OF, "ref": KEY, "state": ONE_OF},
     },
     "audit": {
         **{"project": ID, "agent": ID, "who": NAME, "deed": ONE_OF, "salt": ID, "words": ID, "run": ID, "seal": ID},

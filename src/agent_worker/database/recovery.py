@@ -378,7 +378,7 @@ _MEND = (
     "delete from delivery where message not in (select id from message) or agent not in (select id from agent)",
     "delete from proposal where workspace not in (select id from workspace)",
     "delete from vote where proposal not in (select id from proposal)",
-    "delete from attention where project not in (select id from project)",
+    "delete from inbox_item where project not in (select id from project)",
     "delete from schedule where project not in (select id from project)",
     """delete from accepted where key not like 'kickoff/%' and ref not in (select id from message)
           and ref not in (select id from instruction)""",
@@ -391,7 +391,7 @@ _MEND = (
     """update instruction set state = 'queued', run = null
         where state = 'running' and not exists (select 1 from run r where r.id = run and r.state = 'running')""",
     """update instruction set state = 'queued'
-        where state = 'waiting' and not exists (select 1 from attention t
+        where state = 'waiting' and not exists (select 1 from inbox_item t
                                                  where t.state = 'open' and substr(t.ref, 1, length(work)) = work)""",
     """update run set state = 'lost', reason = 'its work was lost with a part of the database'
         where state = 'running' and not exists (select 1 from instruction i where i.run = run.id)""",

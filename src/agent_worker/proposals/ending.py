@@ -59,8 +59,8 @@ def end(
 ) -> Proposal:
     recorded = state == "cancelled"  # nothing was decided
     proposal = store.end(tx, proposal.id, state, outcome=option, reason=reason, recorded=recorded, now=now)
-    for sort in ("vote", "veto"):
-        inbox.close_about(tx, sort, proposal.id)
+    for kind in ("vote", "veto"):
+        inbox.close_about(tx, kind, proposal.id)
     for name, agent in proposal.electorate.items():
         spare(tx, proposal, Voter(name, agent), "is decided", now=now)
     workspace = workspace_rows.get(tx, proposal.workspace)
@@ -110,7 +110,7 @@ def _tell(tx: Transaction, proposal: Proposal, effect: str, *, by: Voter, now: i
         sender=SYSTEM,
         text=f"[{proposal.state.upper()}] {proposal.number}: {proposal.question}\n{result(tx, proposal)}{effect}",
         calls=() if knows else (asker,),
-        sort="decision",
+        kind="decision",
         root=proposal.root,
         hop=proposal.hop + 1,
     )

@@ -48,7 +48,7 @@ def propose(
         sender=by.name,
         text=announcement(proposal),
         calls=called,
-        sort="proposal",
+        kind="proposal",
         root=cause.root,
         hop=cause.hop,
         run=cause.run,
@@ -131,14 +131,14 @@ def _within_bounds(tx: Transaction, workspace: str, root: str) -> None:
 def _ask_person(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int) -> None:
     about = f"proposal {proposal.number} by {proposal.creator}: {proposal.question}"
     options = " / ".join(proposal.rules.options)
-    asked: dict[inbox.Sort, str] = {}
+    asked: dict[inbox.Kind, str] = {}
     if USER in proposal.electorate:
         asked["vote"] = f"{about}\nyour vote: {options}"
     if proposal.veto:
         asked["veto"] = f"{about} ({options})\nits outcome waits for you: approve lets it stand, deny is a veto"
-    for sort, text in asked.items():
+    for kind, text in asked.items():
         inbox.ask(
-            tx, sort, project=workspace["project"], workspace=workspace["id"], ref=proposal.id, text=text, now=now
+            tx, kind, project=workspace["project"], workspace=workspace["id"], ref=proposal.id, text=text, now=now
         )
 
 

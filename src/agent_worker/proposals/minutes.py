@@ -37,7 +37,7 @@ async def file_pending(database: Database, clock: Clock, workspace: str | None =
         try:
             await Documents(database, clock, place).append(DOCUMENT, text, by=_author(proposal))
         except Stale:
-            pass  # a person edited it at this very moment: both are kept, and attention says so
+            pass  # a person edited it at this very moment: both are kept, and the inbox says so
         except BadInput as error:  # it has grown past what a document holds
             log.warning("%s of %s: %s", DOCUMENT, place["workflow"], error.message)
         except (OSError, Refused):  # the others do not wait for it, nor does whoever stops the team

@@ -102,20 +102,20 @@ class DiskWatch:
                 log.warning("%s", error)
             await self._service.stage.clock.sleep(LOOK)
 
-    async def _tell(self, workspace: FreeSpace) -> None:
+    async def _tell(self, space: FreeSpace) -> None:
         for loaded in self._service.projects():
-            if self._told.get(loaded.id) == workspace.state:
+            if self._told.get(loaded.id) == space.state:
                 continue
-            if told := workspace.told():
+            if told := space.told():
                 log.warning("%s", told)
-            await self._service.stage.database.write(_put, loaded.id, workspace, now=self._service.now())
-            self._told[loaded.id] = workspace.state
+            await self._service.stage.database.write(_put, loaded.id, space, now=self._service.now())
+            self._told[loaded.id] = space.state
 
 
-def _put(tx: Transaction, project: str, workspace: FreeSpace, *, now: int) -> None:
+def _put(tx: Transaction, project: str, space: FreeSpace, *, now: int) -> None:
     """What was said about another state is settled by this one."""
     for state in ("low", "stopped"):
-        if state != workspace.state:
+        if state != space.state:
             inbox.close_about(tx, "space", f"{project}/{state}")
-    if told := workspace.told():
-        inbox.ask(tx, "space", project=project, ref=f"{project}/{workspace.state}", text=told, now=now)
+    if told := space.told():
+        inbox.ask(tx, "space", project=project, ref=f"{project}/{space.state}", text=told, now=now)

@@ -49,7 +49,7 @@ class Filter:
         )
 
     def wants_event(self, event: Event) -> bool:
-        return self.wants(event.kind, event.workspace, getattr(event, "agent", None))
+        return self.wants(event.event, event.workspace, getattr(event, "agent", None))
 
 
 @operation("GET", "/events")
@@ -176,7 +176,7 @@ class Follower:
                 if event.number <= self.at:
                     continue
                 self.at = event.number
-            told = EventRecord(event.kind, json.dumps(event.as_record()), event.number)
+            told = EventRecord(event.event, json.dumps(event.as_record()), event.number)
             if await self._of_project(told):
                 found.append(told)
         return found
@@ -316,7 +316,7 @@ def _told(tx: Transaction, row: Row, wanted: Filter) -> EventRecord | None:
     told = EventRecord(_kind(row["record"]), row["record"], row["id"])
     if not wanted.wants(told.kind, row["workspace"], _agent(told, wanted)):
         return None
-    if told.kind != Posted.kind:
+    if told.kind != Posted.event:
         return told
     message = channel.at(tx, row["workspace"], row["seq"])
     return replace(told, text=json.dumps(message.posted(number=told.number).as_record())) if message else None
@@ -340,8 +340,8 @@ def _place(tx: Transaction, loaded: LoadedProject, at: Address) -> tuple[str, st
 
 
 def _project_of(tx: Transaction, id: str) -> str | None:
-    """The project of a workspace, an agent or an item of attention."""
-    for table in ("workspace", "agent", "attention"):
+    """The project of a workspace, an agent or an item of the inbox."""
+    for table in ("workspace", "agent", "inbox_item"):
         if row := tx.one(f"select project from {table} where id = :id", id=id):
             return str(row["project"])
     return None

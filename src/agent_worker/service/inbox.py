@@ -20,7 +20,7 @@ from agent_worker.workspaces import routing, workspace_rows
 @dataclass(frozen=True, slots=True)
 class Item:
     id: str
-    sort: str
+    kind: str
     text: str
     agent: str
     workspace: str
@@ -47,15 +47,15 @@ CAN: dict[str, list[str]] = {
 NO_ANSWER = "(the person gave no answer: decide yourself, or do without)"
 
 
-@operation("GET", "/attention", tool="attention_list")
-async def attention_list(service: Service, project: str | None = None) -> list[Item]:
+@operation("GET", "/inbox", tool="inbox_list")
+async def inbox_list(service: Service, project: str | None = None) -> list[Item]:
     """Everything that waits for the person: questions, approvals, failures, limits, mentions."""
     loaded = await service.project(project)
     return await service.stage.database.read(_items, loaded.id)
 
 
-@operation("POST", "/attention/{item}", tool="attention_answer")
-async def attention_answer(service: Service, item: str, action: Action, text: str = "") -> str:
+@operation("POST", "/inbox/{item}", tool="inbox_answer")
+async def inbox_answer(service: Service, item: str, action: Action, text: str = "") -> str:
     """Answer one item: approve or deny a tool, answer a question, retry or drop a failure."""
     told = await service.stage.database.write(_act, item, action, text, now=service.now())
     if service.stage.loader.ticker:
@@ -75,16 +75,16 @@ def _item(tx: Transaction, row: Row) -> Item:
         if workspace is None
         else workspace["workflow"] + ("" if workspace["tag"] == "main" else f":{workspace['tag']}")
     )
-    return Item(row["id"], row["sort"], row["text"], agent, place, row["at"], CAN[row["sort"]])
+    return Item(row["id"], row["kind"], row["text"], agent, place, row["at"], CAN[row["kind"]])
 
 
 def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> str:
     row = inbox.get(tx, item)
-    if action not in CAN[row["sort"]]:
+    if action not in CAN[row["kind"]]:
         raise BadInput(
-            f"a {row['sort']} cannot be answered with {action}", hint=f"it takes: {', '.join(CAN[row['sort']])}"
+            f"a {row['kind']} cannot be answered with {action}", hint=f"it takes: {', '.join(CAN[row['kind']])}"
         )
-    if row["sort"] in ("vote", "veto"):
+    if row["kind"] in ("vote", "veto"):
         return _decide(tx, row, action, text, now=now)
     match action:
         case "approve":
@@ -94,13 +94,13 @@ def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> 
         case "answer":
             if not text.strip():
                 raise BadInput("an answer needs a text")
-            if row["sort"] == "mention":
+            if row["kind"] == "mention":
                 _reply(tx, row, text, now=now)
             else:
                 rescue.answer(tx, item, text, now=now)
         case "retry":
             return _retry(tx, row, now=now)
-        case "drop" if row["sort"] == "question":
+        case "drop" if row["kind"] == "question":
             rescue.answer(tx, item, NO_ANSWER, now=now)
         case "drop":
             inbox.close(tx, item, state="dropped")
@@ -121,7 +121,7 @@ def _decide(tx: Transaction, row: Row, action: Action, text: str, *, now: int) -
 
 def _retry(tx: Transaction, row: Row, *, now: int) -> str:
     waits = _check_workspace(tx, row)
-    if row["sort"] == "limit":
+    if row["kind"] == "limit":
         rescue.lift_limit(tx, row, now=now)
         return waits or "goes on, with a new allowance"
     if row["ref"] == row["agent"]:

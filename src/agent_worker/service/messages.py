@@ -42,7 +42,7 @@ class MessageView:
     who: str
     text: str
     at: int
-    sort: str = "message"
+    kind: str = "message"
     id: str = ""
     mentions: tuple[str, ...] = ()
     resource: str | None = None
@@ -236,7 +236,7 @@ def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> l
 
 
 def _line(m: Message) -> MessageView:
-    return MessageView(m.seq, m.sender, m.text, m.at, m.sort, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held)
+    return MessageView(m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held)
 
 
 def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[MessageView]:
@@ -244,7 +244,7 @@ def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> lis
         talk = threads.before(tx, agent, context, pick.before, pick.limit, with_held=pick.held)
     else:
         talk = threads.since(tx, agent, context, pick.since, limit=pick.limit, with_held=pick.held)
-    return [MessageView(t.seq, t.who, t.text, t.at, t.sort, run=t.run, held=t.held) for t in talk]
+    return [MessageView(t.seq, t.who, t.text, t.at, t.kind, run=t.run, held=t.held) for t in talk]
 
 
 def _wakes(tx: Transaction, loaded: LoadedProject, at: Address, text: str) -> Wakes:

@@ -9,7 +9,7 @@ from agent_worker.backends.models.providers import ProviderStatus, configured_pr
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.files.space import FreeSpace
 from agent_worker.service.agents import Agent, agents_list
-from agent_worker.service.inbox import attention_list
+from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import Running, instances_list
@@ -47,7 +47,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         project=_summary(loaded.project),
         agents=await agents_list(service, project),
         instances=await instances_list(service, project),
-        waiting=len(await attention_list(service, project)),
+        waiting=len(await inbox_list(service, project)),
         disk=service.stage.space.look(),
     )
 

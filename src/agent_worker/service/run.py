@@ -237,7 +237,7 @@ class _AgentRun(_Followed):
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
     async def _is_part(self, told: EventRecord) -> bool:
-        if told.kind == "attention":
+        if told.kind == "inbox":
             return await self._service.stage.database.read(_is_about, told.record()["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:
             return False
@@ -359,7 +359,7 @@ def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, n
 
 
 def _is_about(tx: Transaction, item: str, work: str) -> bool:
-    row = tx.one("select ref from attention where id = :item", item=item)
+    row = tx.one("select ref from inbox_item where id = :item", item=item)
     return row is not None and str(row["ref"]).partition("/")[0] == work
 
 

@@ -1,8 +1,8 @@
 """Starts the workflows whose time has come.
 
-A schedule only marks its workflow as due (schedules/schedule.py); here it is run, until
-quiet, as a person would run it. One that still runs from an earlier time is left alone, one that is kept alive is kicked off again. What cannot be
-started is put before the person, who may try again. The mark is taken away afterwards, so a crash in between loses
+A schedule only marks its workflow as due (schedules/schedule.py); here it is run, until quiet, as a person would
+run it. One that still runs from an earlier time is left alone, one that is kept alive is kicked off again. What cannot
+be started is put before the person, who may try again. The mark is taken away afterwards, so a crash in between loses
 nothing.
 """
 

@@ -1,4 +1,4 @@
-"""The person's inbox: everything that waits for one. The one writer of table `attention`."""
+"""The person's inbox: everything that waits for one. The one writer of table `inbox_item`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from typing import Literal
 
 from agent_worker.core.errors import NotFound
-from agent_worker.core.events import AttentionRaised, AttentionSettled
+from agent_worker.core.events import InboxItemAdded, InboxItemSettled
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
 
-Sort = Literal[
+Kind = Literal[
     "mention", "question", "approval", "vote", "veto", "failure", "dead", "limit", "conflict", "space", "control"
 ]
 
 
 def ask(
     tx: Transaction,
-    sort: Sort,
+    kind: Kind,
     *,
     project: str,
     ref: str,
@@ -28,36 +28,36 @@ def ask(
 ) -> str:
     """Put something before the person, once: the same thing about the same matter is not repeated."""
     known = tx.one(
-        "select id from attention where state = 'open' and project = :project and sort = :sort and ref = :ref",
+        "select id from inbox_item where state = 'open' and project = :project and kind = :kind and ref = :ref",
         project=project,
-        sort=sort,
+        kind=kind,
         ref=ref,
     )
     if known:
         return str(known["id"])
     id = new_id("t")
     tx.run(
-        """insert into attention(id, project, workspace, agent, sort, ref, text, at)
-           values (:id, :project, :workspace, :agent, :sort, :ref, :text, :now)""",
+        """insert into inbox_item(id, project, workspace, agent, kind, ref, text, at)
+           values (:id, :project, :workspace, :agent, :kind, :ref, :text, :now)""",
         id=id,
         project=project,
         workspace=workspace,
         agent=agent,
-        sort=sort,
+        kind=kind,
         ref=ref,
         text=text,
         now=now,
     )
-    tx.tell(AttentionRaised(workspace=workspace, id=id, sort=sort, text=text))
+    tx.tell(InboxItemAdded(workspace=workspace, id=id, kind=kind, text=text))
     return id
 
 
-def about(tx: Transaction, sort: Sort, workspace: str, *, since: int) -> str:
-    """The first open thing of this sort in a workspace; empty when there is none."""
+def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
+    """The first open thing of this kind in a workspace; empty when there is none."""
     row = tx.one(
-        """select text from attention
-            where state = 'open' and sort = :sort and workspace = :workspace and at >= :since order by at limit 1""",
-        sort=sort,
+        """select text from inbox_item
+            where state = 'open' and kind = :kind and workspace = :workspace and at >= :since order by at limit 1""",
+        kind=kind,
         workspace=workspace,
         since=since,
     )
@@ -65,11 +65,11 @@ def about(tx: Transaction, sort: Sort, workspace: str, *, since: int) -> str:
 
 
 def open_items(tx: Transaction, project: str) -> list[Row]:
-    return tx.all("select * from attention where state = 'open' and project = :project order by at", project=project)
+    return tx.all("select * from inbox_item where state = 'open' and project = :project order by at", project=project)
 
 
 def get(tx: Transaction, id: str) -> Row:
-    row = tx.one("select * from attention where id = :id and state = 'open'", id=id)
+    row = tx.one("select * from inbox_item where id = :id and state = 'open'", id=id)
     if row is None:
         raise NotFound(f"nothing open waits under {id}", hint="agent-worker inbox")
     return row
@@ -77,7 +77,7 @@ def get(tx: Transaction, id: str) -> Row:
 
 def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], answer: str = "") -> Row:
     row = tx.one(
-        "update attention set state = :state, answer = :answer where id = :id and state = 'open' returning *",
+        "update inbox_item set state = :state, answer = :answer where id = :id and state = 'open' returning *",
         id=id,
         state=state,
         answer=answer,
@@ -91,11 +91,11 @@ def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], an
 YES, NO = "yes", "no"  # answers to an approval; a reason may follow the no
 
 
-def answer_about(tx: Transaction, sort: Sort, ref: str) -> str | None:
+def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
     """What the person answered; None while they have not."""
     row = tx.one(
-        "select answer from attention where sort = :sort and ref = :ref and state in ('answered', 'dropped')",
-        sort=sort,
+        "select answer from inbox_item where kind = :kind and ref = :ref and state in ('answered', 'dropped')",
+        kind=kind,
         ref=ref,
     )
     return str(row["answer"]) if row else None
@@ -104,8 +104,8 @@ def answer_about(tx: Transaction, sort: Sort, ref: str) -> str | None:
 def waits_for(tx: Transaction, work: str) -> bool:
     """Is there a question or an approval of this work that nobody has answered?"""
     row = tx.one(
-        """select 1 as open from attention
-            where state = 'open' and sort in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
+        """select 1 as open from inbox_item
+            where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
         length=len(work) + 1,
         prefix=f"{work}/",
     )
@@ -115,8 +115,8 @@ def waits_for(tx: Transaction, work: str) -> bool:
 def drop_work(tx: Transaction, work: str) -> None:
     """This work is over: nobody needs to be asked about it any more."""
     rows = tx.all(
-        """update attention set state = 'dropped'
-            where state = 'open' and sort in ('question', 'approval') and substr(ref, 1, :length) = :prefix
+        """update inbox_item set state = 'dropped'
+            where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix
            returning id, workspace""",
         length=len(work) + 1,
         prefix=f"{work}/",
@@ -124,12 +124,12 @@ def drop_work(tx: Transaction, work: str) -> None:
     _tell_settled(tx, rows)
 
 
-def close_about(tx: Transaction, sort: Sort, ref: str) -> None:
+def close_about(tx: Transaction, kind: Kind, ref: str) -> None:
     """What it was about has been settled another way."""
     rows = tx.all(
-        """update attention set state = 'answered' where state = 'open' and sort = :sort and ref = :ref
+        """update inbox_item set state = 'answered' where state = 'open' and kind = :kind and ref = :ref
            returning id, workspace""",
-        sort=sort,
+        kind=kind,
         ref=ref,
     )
     _tell_settled(tx, rows)
@@ -137,12 +137,12 @@ def close_about(tx: Transaction, sort: Sort, ref: str) -> None:
 
 def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
     for row in rows:
-        tx.tell(AttentionSettled(workspace=row["workspace"], id=row["id"]))
+        tx.tell(InboxItemSettled(workspace=row["workspace"], id=row["id"]))
 
 
 def forget(tx: Transaction, agent: str) -> list[str]:
     """The agent is gone, and what it asked. The ids of that."""
-    rows = tx.all("select id, workspace from attention where agent = :agent and state = 'open'", agent=agent)
+    rows = tx.all("select id, workspace from inbox_item where agent = :agent and state = 'open'", agent=agent)
     _tell_settled(tx, rows)
-    gone = tx.all("delete from attention where agent = :agent returning id", agent=agent)
+    gone = tx.all("delete from inbox_item where agent = :agent returning id", agent=agent)
     return [str(row["id"]) for row in gone]

@@ -363,7 +363,7 @@ def lost_runs(tx: Transaction, instruction: str) -> int:
 #: Queued for an agent that takes no work until a person lets it.
 HELD = """
  i.state = 'queued' and (a.paused <> '' or a.state = 'stopped' or a.state = 'error' and exists (
-   select 1 from attention t where t.sort = 'failure' and t.state = 'open' and t.ref = a.id))"""
+   select 1 from inbox_item t where t.kind = 'failure' and t.state = 'open' and t.ref = a.id))"""
 
 
 def going_on(tx: Transaction, workspace: str) -> bool:

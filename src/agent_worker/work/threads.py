@@ -22,13 +22,13 @@ class ThreadEntry:
     who: str
     text: str
     at: int
-    sort: Literal["message", "failure"] = "message"
+    kind: Literal["message", "failure"] = "message"
     run: str | None = None
     held: bool = False  #: taken back by a person
 
     @classmethod
     def of(cls, row: Row) -> ThreadEntry:
-        return cls(row["seq"], row["who"], row["text"], row["at"], row["sort"], row["run"], bool(row["held"]))
+        return cls(row["seq"], row["who"], row["text"], row["at"], row["kind"], row["run"], bool(row["held"]))
 
 
 def say(
@@ -39,7 +39,7 @@ def say(
     who: str,
     text: str,
     now: int,
-    sort: Literal["message", "failure"] = "message",
+    kind: Literal["message", "failure"] = "message",
     run: str | None = None,
 ) -> int:
     row = tx.one(
@@ -50,13 +50,13 @@ def say(
     )
     assert row is not None
     tx.run(
-        """insert into talk(agent, context, seq, who, sort, text, run, at)
-           values (:agent, :context, :seq, :who, :sort, :text, :run, :now)""",
+        """insert into talk(agent, context, seq, who, kind, text, run, at)
+           values (:agent, :context, :seq, :who, :kind, :text, :run, :now)""",
         agent=agent,
         context=context,
         seq=row["seq"],
         who=who,
-        sort=sort,
+        kind=kind,
         text=text,
         run=run,
         now=now,
@@ -128,14 +128,14 @@ def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntr
     """An agent's folder came from elsewhere with its own history up to this seq: know its last lines, and go on."""
     for line in talk:
         tx.run(
-            """insert into talk(agent, context, seq, who, sort, text, run, at)
-               values (:agent, :context, :seq, :who, :sort, :text, null, :at)
+            """insert into talk(agent, context, seq, who, kind, text, run, at)
+               values (:agent, :context, :seq, :who, :kind, :text, null, :at)
                on conflict (agent, context, seq) do nothing""",
             agent=agent,
             context=context,
             seq=line.seq,
             who=line.who,
-            sort=line.sort,
+            kind=line.kind,
             text=line.text,
             at=line.at,
         )

@@ -350,10 +350,10 @@ async def _tidy(stage: Stage, id: str, files: Root) -> None:
     await minutes.file_pending(stage.database, stage.clock, id)
 
 
-async def _tell_person(stage: Stage, workspace: Row, sort: inbox.Sort, ref: str, text: str) -> None:
+async def _tell_person(stage: Stage, workspace: Row, kind: inbox.Kind, ref: str, text: str) -> None:
     now = micros(stage.clock.now())
     await stage.database.write(
-        inbox.ask, sort, project=workspace["project"], workspace=workspace["id"], ref=ref, text=text, now=now
+        inbox.ask, kind, project=workspace["project"], workspace=workspace["id"], ref=ref, text=text, now=now
     )
 
 

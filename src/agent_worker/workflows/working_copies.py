@@ -115,5 +115,5 @@ def _listed(names: Sequence[str], separator: str) -> str:
 
 def _tell(tx: Transaction, workspace: str, text: str, patch: str, *, now: int) -> None:
     resource = resources.store(tx, workspace, patch).id if patch else None
-    draft = channel.Draft(workspace=workspace, sender="system", text=text, sort="system", resource=resource)
+    draft = channel.Draft(workspace=workspace, sender="system", text=text, kind="system", resource=resource)
     channel.post(tx, draft, now=now)

@@ -11,7 +11,7 @@ from agent_worker.core.events import Posted
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
 
-Sort = Literal["message", "system", "proposal", "decision"]
+Kind = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed
 
 
@@ -24,7 +24,7 @@ class Message:
     id: str
     sender: str
     text: str
-    sort: Sort
+    kind: Kind
     mentions: tuple[str, ...]  #: names, found once, when it was written
     root: str
     hop: int
@@ -42,7 +42,7 @@ class Message:
             id=row["id"],
             sender=row["sender"],
             text=row["text"],
-            sort=row["sort"],
+            kind=row["kind"],
             mentions=tuple(json.loads(row["mentions"])),
             root=row["root"],
             hop=row["hop"],
@@ -62,7 +62,7 @@ class Message:
             id=self.id,
             sender=self.sender,
             text=self.text,
-            sort=self.sort,
+            kind=self.kind,
             mentions=self.mentions,
         )
 
@@ -74,7 +74,7 @@ class Draft:
     workspace: str
     sender: str
     text: str
-    sort: Sort = "message"
+    kind: Kind = "message"
     mentions: tuple[str, ...] = ()
     resource: str | None = None
     reply_to: int | None = None
@@ -97,7 +97,7 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
         id=id,
         sender=draft.sender,
         text=draft.text,
-        sort=draft.sort,
+        kind=draft.kind,
         mentions=draft.mentions,
         root=draft.root or id,
         hop=draft.hop,
@@ -107,14 +107,14 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
         run=draft.run,
     )
     tx.run(
-        """insert into message(workspace, seq, id, sender, sort, text, mentions, resource, reply_to, root, hop, run, at)
-           values (:workspace, :seq, :id, :sender, :sort, :text, :mentions, :resource, :reply_to, :root, :hop, :run,
+        """insert into message(workspace, seq, id, sender, kind, text, mentions, resource, reply_to, root, hop, run, at)
+           values (:workspace, :seq, :id, :sender, :kind, :text, :mentions, :resource, :reply_to, :root, :hop, :run,
                    :at)""",
         workspace=message.workspace,
         seq=message.seq,
         id=id,
         sender=message.sender,
-        sort=message.sort,
+        kind=message.kind,
         text=message.text,
         mentions=json.dumps(message.mentions) if message.mentions else "[]",
         resource=message.resource,
@@ -185,7 +185,7 @@ def hold_back_decision(tx: Transaction, workspace: str, number: int, message: st
     """The announcement of a proposal and its outcome, which say its question again. The messages."""
     return tx.all(
         """update message set held = 1 where workspace = :workspace and held = 0
-              and (id = :message or sort = 'decision' and text like :outcome) returning *""",
+              and (id = :message or kind = 'decision' and text like :outcome) returning *""",
         workspace=workspace,
         message=message,
         outcome=f"[%] {number}: %",
@@ -195,7 +195,7 @@ def hold_back_decision(tx: Transaction, workspace: str, number: int, message: st
 def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, among: int = 10) -> bool:
     """Did this sender say just this in its last few messages here? What is long past does not count."""
     rows = tx.all(
-        """select text from message where workspace = :workspace and sender = :sender and sort = 'message'
+        """select text from message where workspace = :workspace and sender = :sender and kind = 'message'
               and seq > (select w.seq - :lately from workspace w where w.id = :workspace)
             order by seq desc limit :among""",
         workspace=workspace,

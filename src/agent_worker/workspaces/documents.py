@@ -247,7 +247,7 @@ class Documents:
 
     async def _catch_up(self, row: Row) -> None:
         """Nothing is built on a file that lacks the last revision, unless a person's edit stands there instead."""
-        with suppress(Stale):  # attention says so; whoever comes now did not write that text, and goes on from theirs
+        with suppress(Stale):  # the inbox says so; whoever comes now did not write that text, and goes on from theirs
             await self._file(row)
 
     async def _catch_up_if_possible(self, name: str) -> None:

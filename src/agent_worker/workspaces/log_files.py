@@ -225,13 +225,13 @@ def _append(root: Root, path: str, rows: list[channel.Message] | list[threads.Th
 def _as_record(row: channel.Message | threads.ThreadEntry) -> dict[str, object]:
     at = from_micros(row.at).isoformat(timespec="milliseconds")
     if isinstance(row, threads.ThreadEntry):
-        return {"seq": row.seq, "at": at, "who": row.who, "sort": row.sort, "text": row.text, "run": row.run}
+        return {"seq": row.seq, "at": at, "who": row.who, "kind": row.kind, "text": row.text, "run": row.run}
     return {
         "seq": row.seq,
         "id": row.id,
         "at": at,
         "sender": row.sender,
-        "sort": row.sort,
+        "kind": row.kind,
         "text": row.text,
         "mentions": row.mentions,
         "resource": row.resource,
@@ -247,12 +247,12 @@ def _as_talk(record: Mapping[str, Any]) -> threads.ThreadEntry | None:
         case {"held": True}:
             return None
         case {"seq": int(seq), "who": str(who), "text": str(text), "at": str(at)} if 0 <= seq < FARTHEST:
-            sort: Literal["message", "failure"] = "failure" if record.get("sort") == "failure" else "message"
+            kind: Literal["message", "failure"] = "failure" if record.get("kind") == "failure" else "message"
             try:
                 when = micros(datetime.fromisoformat(at))
             except ValueError:
                 return None
-            return threads.ThreadEntry(seq=seq, who=_whole(who), text=_whole(text), at=when, sort=sort)
+            return threads.ThreadEntry(seq=seq, who=_whole(who), text=_whole(text), at=when, kind=kind)
     return None
 
 

@@ -37,7 +37,7 @@ class OutgoingMessage:
     text: str
     to: str | None = None  #: a member by name: lane normal, no mention needed
     calls: tuple[str, ...] | None = None  #: just these members, as if mentioned, whoever the text names
-    sort: channel.Sort = "message"
+    kind: channel.Kind = "message"
     root: str = ""  #: '' makes this message a root
     hop: int = 0
     run: str | None = None
@@ -130,7 +130,7 @@ def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, 
         workspace=speech.workspace,
         sender=speech.sender,
         text=text,
-        sort=speech.sort,
+        kind=speech.kind,
         mentions=called,
         resource=resource,
         reply_to=speech.reply_to,
@@ -159,7 +159,7 @@ def hear(tx: Transaction, run: str, *, now: int) -> None:
 def notice(tx: Transaction, workspace_id: str, text: str, *, root: str = "", now: int) -> Message:
     """The system says something in the channel. Nobody is woken by it."""
     return channel.post(
-        tx, Draft(workspace=workspace_id, sender="system", text=text, sort="system", root=root), now=now
+        tx, Draft(workspace=workspace_id, sender="system", text=text, kind="system", root=root), now=now
     )
 
 

@@ -156,7 +156,7 @@ def test_a_refusal_of_the_model_is_classified(there: World, agent: str, program:
     match status:
         case 401:
             assert state == "failed"
-            told = there.rows("select text from attention where text like ?", f"{agent}%")
+            told = there.rows("select text from inbox_item where text like ?", f"{agent}%")
             assert f"log in with {program} itself" in told[0][0]
         case 429:
             assert state != "failed"
@@ -318,10 +318,10 @@ def test_a_question_to_the_person_ends_the_program_until_there_is_an_answer(
 
     there.model.mind = mind
     there.send(agent, "choose")
-    waiting = eventually(lambda: [each for each in there.do("GET", "/attention") if agent in each["text"]])
+    waiting = eventually(lambda: [each for each in there.do("GET", "/inbox") if agent in each["text"]])
     assert waiting
     assert eventually(lambda: not there.program(program), within=15)
-    there.client.request("POST", f"/attention/{waiting[0]['id']}", {"action": "answer", "text": "the blue one"})
+    there.client.request("POST", f"/inbox/{waiting[0]['id']}", {"action": "answer", "text": "the blue one"})
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
     assert (
         "Blue it is."

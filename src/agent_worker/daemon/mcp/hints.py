@@ -16,11 +16,11 @@ from mcp.server import ServerRequestContext
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 
-from agent_worker.core.events import AttentionRaised, Bus, Ended, Event, Queued, Retrying
+from agent_worker.core.events import Bus, Ended, Event, InboxItemAdded, Queued, Retrying
 from agent_worker.daemon.http.request_guard import Admin, Caller
 from agent_worker.tools.tool import RunIdentity
 
-ATTENTION = "agent-worker://attention"
+INBOX = "agent-worker://inbox"
 INBOX = "agent-worker://inbox"
 LISTENERS = 64  #: at once
 _BEHIND = 64  # hints that a listener may leave unread
@@ -30,7 +30,7 @@ def offered(caller: Caller) -> wire.Resource:
     """The one place where something may come in for this caller."""
     if isinstance(caller, RunIdentity):
         return wire.Resource(uri=INBOX, name="inbox", description="What waits for you here, as my_inbox tells it.")
-    return wire.Resource(uri=ATTENTION, name="attention", description="What waits for the person.")
+    return wire.Resource(uri=INBOX, name="inbox", description="What waits for the person.")
 
 
 class Hints:
@@ -80,7 +80,7 @@ class _CallerBus:
         match self._caller, event:
             case RunIdentity() as identity, Queued():
                 return (event.agent, event.workspace) == (identity.agent, identity.workspace)
-            case Admin(), AttentionRaised():
+            case Admin(), InboxItemAdded():
                 return True
         return False
 

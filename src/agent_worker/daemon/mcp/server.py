@@ -114,7 +114,7 @@ class _Server:
         caller = _caller(context)
         if asked.uri != offered(caller).uri:
             raise MCPError(wire.INVALID_PARAMS, f"there is no {asked.uri} here; there is {offered(caller).uri}")
-        tool = "my_inbox" if isinstance(caller, RunIdentity) else "attention_list"
+        tool = "my_inbox" if isinstance(caller, RunIdentity) else "inbox_list"
         told = await self.call_tool(context, wire.CallToolRequestParams(name=tool))
         text = "".join(part.text for part in told.content if isinstance(part, wire.TextContent))
         content = wire.TextResourceContents(uri=asked.uri, mime_type="text/plain", text=text)

@@ -164,7 +164,7 @@ def _conversation(talk: Sequence[MessageView], name: str, project: str | None) -
                 h("div", prose(line.text), class_="prose held" if line.held else "prose"),
                 class_="said",
             ),
-            class_=f"msg {line.sort}",
+            class_=f"msg {line.kind}",
             data_key=f"talk-{line.seq}",
             tabindex=-1,
         )

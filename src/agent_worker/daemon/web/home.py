@@ -33,7 +33,7 @@ from agent_worker.service.trust import PendingApproval
 from agent_worker.service.workflows import Running, Workflow
 
 FAILURES = 8  #: that are shown
-_EVENTS = "agent,workspace,attention,settled,started,ended,queued"
+_EVENTS = "agent,workspace,inbox,settled,started,ended,queued"
 
 
 @operation("GET", "/page/side")
@@ -53,9 +53,9 @@ async def side(service: Service) -> View:
                     "li",
                     h(
                         "a",
-                        "Attention",
+                        "Inbox",
                         h("span", waiting, class_="badge", aria_label=f"{waiting} wait for you") if waiting else None,
-                        href="#/attention",
+                        href="#/inbox",
                     ),
                 ),
                 class_="top",
@@ -74,7 +74,7 @@ async def home(service: Service) -> View:
     if not found:
         return View("Home", _welcome())
     parts = [await _project(service, each) for each in found]
-    return View("Home", panel(*parts, src=source("home"), on="agent,workspace,ended,attention", class_="plain home"))
+    return View("Home", panel(*parts, src=source("home"), on="agent,workspace,ended,inbox", class_="plain home"))
 
 
 async def _statuses(service: Service) -> list[Status]:

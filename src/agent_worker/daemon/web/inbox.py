@@ -27,23 +27,23 @@ _WORDS = {"drop": "Dismiss", "retry": "Try again", "answer": "Answer", "approve"
 _TAKES_TEXT = frozenset({"answer", "deny"})
 
 
-@operation("GET", "/page/attention")
-async def attention_view(service: Service) -> View:
+@operation("GET", "/page/inbox")
+async def inbox_view(service: Service) -> View:
     found = [
         (project.root, item)
         for project in await projects.projects_list(service)
-        for item in await inbox.attention_list(service, project.root)
+        for item in await inbox.inbox_list(service, project.root)
     ]
     found.sort(key=lambda pair: -pair[1].at)
     await prepared(*(item.text for _, item in found))
     content = h("ul", [_item(root, item) for root, item in found], class_="items") if found else _nothing()
     return View(
-        "Attention",
+        "Inbox",
         panel(
-            h("header", h("h1", "Attention"), class_="bar"),
+            h("header", h("h1", "Inbox"), class_="bar"),
             content,
-            src=source("attention"),
-            on="attention,settled,ended,queued",
+            src=source("inbox"),
+            on="inbox,settled,ended,queued",
             class_="plain",
         ),
     )
@@ -62,9 +62,9 @@ def _item(root: str, item: Item) -> Html:
         "li",
         h(
             "p",
-            h("span", item.sort, class_="tag"),
+            h("span", item.kind, class_="tag"),
             who or workspace,
-            h("span", _TITLES.get(item.sort, item.sort), class_="less"),
+            h("span", _TITLES.get(item.kind, item.kind), class_="less"),
             workspace if who else None,
             when(item.at, day=True),
             class_="head",
@@ -92,9 +92,9 @@ def _answers(item: Item) -> Html:
         for n, answer in enumerate(item.answers)
     ]
     return form(
-        f"POST /attention/{quote(item.id, safe='')}",
+        f"POST /inbox/{quote(item.id, safe='')}",
         field if takes_text else None,
         h("span", buttons, class_="buttons"),
-        label=f"Answer {item.sort}",
+        label=f"Answer {item.kind}",
         class_="answers",
     )

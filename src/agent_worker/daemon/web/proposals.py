@@ -29,7 +29,7 @@ async def motions(service: Service, at: str, project: str | None) -> Motions:
 
 def announced(line: MessageView, known: Motions) -> ProposalView | None:
     """The proposal that a message of the channel announces."""
-    found = _NUMBER.match(line.text) if line.sort == "proposal" else None
+    found = _NUMBER.match(line.text) if line.kind == "proposal" else None
     return known.get(int(found[1])) if found else None
 
 

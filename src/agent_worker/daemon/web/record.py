@@ -97,7 +97,7 @@ def _line(line: Answer, whole: str | None) -> Html:
     said = prose(line["text"], tuple(line.get("mentions") or ()))
     if line.get("held"):
         said = join(h("p", "taken back", class_="soft"), h("div", said, class_="held"))
-    return h("article", head, said, folded, id=f"m{line['seq']}", class_=line.get("sort", "message"))
+    return h("article", head, said, folded, id=f"m{line['seq']}", class_=line.get("kind", "message"))
 
 
 def _documents(record: Record) -> Html | None:

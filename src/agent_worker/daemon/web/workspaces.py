@@ -86,7 +86,7 @@ async def messages_of(
     """A stretch of a channel: after a seq, before one, or the last ones."""
     found = await workflows.workflow_status(service, at, project)
     lines = await messages.read(service, f"@{found.name}", project, since, limit, last, before, held=True)
-    voted = any(line.sort == "proposal" for line in lines)
+    voted = any(line.kind == "proposal" for line in lines)
     known = await motions(service, found.name, project) if voted else {}
     await prepared(*((_text_of(line), line.mentions) for line in lines))
     html = await asyncio.to_thread(_rows, lines, known, found.name, project)
@@ -183,7 +183,7 @@ def _row(line: MessageView, view: ProposalView | None, at: str, project: str | N
         "data_at": line.at,
         "data_run": line.run,
     }
-    if line.sort == "system":
+    if line.kind == "system":
         return h("li", h("p", line.text), when(line.at), class_="msg system", **attributes)
     return h(
         "li",
@@ -196,7 +196,7 @@ def _row(line: MessageView, view: ProposalView | None, at: str, project: str | N
                 h("a", when(line.at), href=link("run", line.run, project=project), title="the run that said this")
                 if line.run
                 else when(line.at),
-                h("span", line.sort, class_="tag") if line.sort != "message" and view is None else None,
+                h("span", line.kind, class_="tag") if line.kind != "message" and view is None else None,
                 h("span", "taken back", class_="tag") if line.held else None,
                 h("span", f"↳ #{line.reply_to}", class_="reply") if line.reply_to else None,
                 h("span", f"#{line.seq}", class_="seq"),
@@ -205,7 +205,7 @@ def _row(line: MessageView, view: ProposalView | None, at: str, project: str | N
             card(view, at, project) if view else _body(line, at, project),
             class_="said",
         ),
-        class_=f"msg {line.sort}{' held' if line.held else ''}",
+        class_=f"msg {line.kind}{' held' if line.held else ''}",
         tabindex=-1,
         **attributes,
     )

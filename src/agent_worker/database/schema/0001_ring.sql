@@ -61,7 +61,7 @@ create table message (
   seq bigint not null,
   id text not null,                         -- ours, so unique without an index
   sender text not null,
-  sort text not null,                       -- message | system | proposal | decision
+  kind text not null,                       -- message | system | proposal | decision
   text text not null,
   mentions text not null,                   -- JSON list of names
   resource text,
@@ -209,7 +209,7 @@ create table talk (
   context text not null,
   seq bigint not null,
   who text not null,
-  sort text not null,                       -- message | failure
+  kind text not null,                       -- message | failure
   text text not null,
   run text,
   held integer not null default 0,          -- 1: taken back by a person, so that no prompt shows it any more
@@ -286,12 +286,12 @@ create table vote (
   primary key (proposal, voter)
 );
 
-create table attention (
+create table inbox_item (
   id text primary key,
   project text not null,
   workspace text,
   agent text,
-  sort text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
+  kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
                                             -- conflict | space
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
@@ -299,8 +299,8 @@ create table attention (
   answer text not null default '',
   at bigint not null
 );
-create index attention_open on attention(project) where state = 'open';
-create index attention_about on attention(ref);
+create index inbox_item_open on inbox_item(project) where state = 'open';
+create index inbox_item_about on inbox_item(ref);
 
 create table audit (
   n bigint primary key,                     -- counts without a gap

@@ -9,7 +9,7 @@ import { keys } from "./keys.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const SIDE = "/page/side";
-const KINDS = { home: [], room: ["at"], doc: ["at"], agent: ["name"], run: ["run"], attention: [] };
+const KINDS = { home: [], room: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [] };
 const SOURCES = { doc: "document" };
 let room = null, title = "agent-worker", shown = 0;
 
