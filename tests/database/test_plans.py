@@ -22,14 +22,14 @@ LARGE |= {"event", "accepted"}
 #: A statement → why it may walk through everything.
 ALLOWED = {
     "delete from accepted where at < .*": "once, when the host starts",
-    "delete from inbox_item where workspace = :workspace": "when a room is erased; what waits for people is little",
+    "delete from inbox_item where workspace = :workspace": "when a workspace is erased; few wait",
     "delete from event where record like :about": "when an agent is deleted; only the last ones are kept",
     "delete from inbox_item where agent = :agent returning id": "when an agent is deleted",
     "delete from instruction where agent = :agent": "when an agent is deleted",
     "delete from (step|call) where work in \\(select work from instruction where agent = :agent\\)": "the same",
     "update run set text = '', reason = '', manifest = '' where agent = :agent": "when an agent is deleted",
     "delete from delivery where agent = :agent": "when an agent is deleted",
-    "delete from event where workspace = :workspace": "when a room is erased; only the last ones are kept",
+    "delete from event where workspace = :workspace": "when a workspace is erased; only the last ones are kept",
     "select count\\(\\*\\) as n from run r join agent a .*": "the number of all runs ever, shown on request",
     "select r.*left join workspace w on w.id = r.workspace": "a part: what it is for decides which rows",
 }

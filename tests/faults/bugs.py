@@ -1042,7 +1042,7 @@ BUGS = (
         ),
     ),
     bug(
-        "a room that was stopped is still paused when it is opened again",
+        "a workspace that was stopped is still paused when it is opened again",
         "Q1",
         "test_a_workspace_that_was_stopped_is_not_paused_when_it_is_opened_again",
         Inside("open_workspace", "case when state = 'left' then paused else '' end", "paused"),
@@ -1391,7 +1391,7 @@ BUGS = (
         ),
     ),
     bug(
-        "money of an agent's day pauses one room only",
+        "money of an agent's day pauses one workspace only",
         "L4",
         "test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspace",
         Edit("pause_at", 'stop.pauses == "place" and work.workspace', "work.workspace"),
@@ -1729,7 +1729,7 @@ BUGS = (
         Inside("reopen", "state in ('failed', 'dead')", "state in ('acked', 'failed', 'dead')"),
     ),
     bug(
-        "work that nobody will take keeps a room going",
+        "work that nobody will take keeps a workspace going",
         "Q9",
         "test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_workspace_going",
         Inside("HELD", "a.paused <> '' or a.state = 'stopped'", "a.state = 'stopped'"),

@@ -145,7 +145,7 @@ async def test_I7_a_schedule_that_cannot_be_read_any_more_holds_up_no_other(sche
         due = team.now() + 60_000_000
         await team.write(
             lambda tx: tx.run(
-                """insert into schedule(id, project, agent, workflow, workspace, room, prompt, spec, set_by, due_at)
+                """insert into schedule(id, project, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
                    values ('s_other', :project, :agent, '', '', '', 'x', :spec, 'person', :due)""",
                 project=team.loaded.id,
                 agent=team.id_of("bob"),

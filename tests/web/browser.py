@@ -66,7 +66,7 @@ class Visit:
         return self.page
 
     def workspace(self, name: str = "review", **more: str) -> str:
-        return self.place(f"room/{name}", **more)
+        return self.place(f"workspace/{name}", **more)
 
     def place(self, kind: str, **more: str) -> str:
         return f"#/{kind}?{urlencode({'in': str(self.daemon.project), **more}, safe='/')}"

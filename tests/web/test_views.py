@@ -76,7 +76,7 @@ def test_a_workflow_is_started_with_a_form_made_from_its_params(guest: Visit) ->
     page.get_by_text("Start deploy").first.click()
     form = page.get_by_role("form", name="Start deploy")
     form.get_by_role("button", name="Start deploy").click()
-    assert "room" not in page.url  # a required field is empty
+    assert "workspace" not in page.url  # a required field is empty
     form.get_by_label("target").fill("the moon; echo no")
     form.get_by_label("dry").check()
     consent = form.get_by_label("I approve this")
@@ -85,7 +85,7 @@ def test_a_workflow_is_started_with_a_form_made_from_its_params(guest: Visit) ->
         consent.check()
     form.get_by_role("button", name="Start deploy").click()
     page.get_by_text("to the moon; echo no true").wait_for()
-    assert "#/room/deploy" in page.url
+    assert "#/workspace/deploy" in page.url
 
 
 def test_an_empty_home_explains_the_first_command_and_offers_the_demo(

@@ -1,6 +1,6 @@
 """Brings definitions to life: an id in the database, a worker in the registry, a schedule, a log.
 
-What a project's files say is admitted here, again after each change; agents of a workflow are seated in its
+What a project's files say is loaded here, again after each change; agents of a workflow are added to its
 workspace, on top of what they are by themselves.
 """
 

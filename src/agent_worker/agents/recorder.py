@@ -1,4 +1,4 @@
-"""The hands of one run: what its backend shows, keeps and calls is stored here.
+"""The recorder of one run: what its backend shows, keeps and calls is stored here.
 
 A stored tool and the record of its result are one transaction. A tool that reaches outside is noted before and
 after; if its outcome is unknown after a crash the model is told so, unless the tool says it may be repeated.
@@ -43,7 +43,7 @@ UNKNOWN = Result(
 
 @dataclass(frozen=True, slots=True)
 class RecorderContext:
-    """What hands write with."""
+    """What a recorder writes with."""
 
     database: Database
     bus: Bus
@@ -75,7 +75,7 @@ class RunRecorder:
 
     @property
     def outside(self) -> str:
-        """The first tool by which this work has read what others wrote outside of our rooms; '' when none has."""
+        """The first tool by which this work has read what others wrote outside our workspaces; '' when none has."""
         return self._outside
 
     @property

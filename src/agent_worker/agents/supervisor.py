@@ -77,7 +77,7 @@ class Supervisor:
         self._interrupted.discard(agent)
 
     def recorder(self, run: str) -> Working | None:
-        """The hands of a run that is under way here."""
+        """The recorder of a run that is under way here."""
         return self._guests.get(run) or next((loop.recorder for loop in self._loops.values() if loop.run == run), None)
 
     @contextmanager

@@ -107,7 +107,7 @@ class Turn:
 
 
 class StepSink(Protocol):
-    """What a backend may do while it works. All of it is stored by whoever gave the hands."""
+    """What a backend may do while it works. All of it is stored by whoever made the sink."""
 
     def say(self, text: str) -> None:
         """Show text as it is being written."""
@@ -148,7 +148,7 @@ Outcome = Unfinished | Finished
 
 
 class Suspended(Exception):
-    """Not an error: a call waits for a person, so the work is laid aside. Raised by hands, passed on by backends."""
+    """Not an error: a call waits for a person, so the work is laid aside. Raised by a sink, passed on by backends."""
 
 
 class Backend(Protocol):

@@ -62,11 +62,11 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @click.option("--usd", type=float, help="If approved, how much one request may cost.")
 @click.option("--vote", help="Your own vote.")
 @as_json_option
-def create(workflow: str, as_json: bool, **pending: Any) -> None:
+def create(workflow: str, as_json: bool, **asked: Any) -> None:
     """Put QUESTION to the vote in @WORKFLOW."""
-    pending["type"], pending["binding"] = pending.pop("type_"), not pending.pop("advisory")
-    pending["options"], pending["voters"] = list(pending["options"]) or None, list(pending["voters"]) or None
-    _tell(call("POST", "/proposals", at=workflow, project=here(), **pending), workflow, as_json)
+    asked["type"], asked["binding"] = asked.pop("type_"), not asked.pop("advisory")
+    asked["options"], asked["voters"] = list(asked["options"]) or None, list(asked["voters"]) or None
+    _tell(call("POST", "/proposals", at=workflow, project=here(), **asked), workflow, as_json)
 
 
 @proposal.command()

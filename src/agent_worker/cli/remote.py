@@ -33,15 +33,15 @@ def list_(as_json: bool) -> None:
 def update(source: str, trust: bool, as_json: bool) -> None:
     """See what changed at SOURCE since you approved it, and use that from now on."""
     newer = call("POST", "/remotes/look", source=source, project=here())
-    if newer["commit"] == newer["locked"] and not newer["wishes"]:
+    if newer["commit"] == newer["locked"] and not newer["pending_approvals"]:
         return tell_json(newer) if as_json else click.echo(f"{clean(source)} has not changed")
     if trust:
-        show_pending(newer["wishes"])
+        show_pending(newer["pending_approvals"])
     elif can_ask():
-        confirm(newer["wishes"])
+        confirm(newer["pending_approvals"])
     else:
-        what = "\n".join(f"  {pending['what']}" for pending in newer["wishes"])
+        what = "\n".join(f"  {pending['what']}" for pending in newer["pending_approvals"])
         raise Untrusted(f"{source} has changed:\n{what}", hint=f"agent-worker remote update {source} --trust")
-    digests = [pending["digest"] for pending in newer["wishes"]]
+    digests = [pending["digest"] for pending in newer["pending_approvals"]]
     lock = call("POST", "/remotes/update", source=source, commit=newer["commit"], digests=digests, project=here())
     tell_json(lock) if as_json else click.echo(f"{clean(lock['source'])} is now {lock['commit']}")

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class Event:
     event: ClassVar[str] = "event"
     kept: ClassVar[bool] = True  #: stored, so that a stream can go on after a break
-    workspace: str | None = None  #: the room it happened in; None is personal context
+    workspace: str | None = None  #: the workspace it happened in; None is personal context
     number: int = 0  #: its place among all stored events; 0 for one that is not stored
 
     def as_record(self) -> dict[str, object]:

@@ -61,7 +61,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "event": {"workspace": ID},
     "accepted": {"key": KEY, "ref": ID},
     "schedule": {
-        **{"id": ID, "project": ID, "agent": ID, "workflow": NAME, "workspace": NAME, "room": ID, "set_by": ONE_OF},
+        **{"id": ID, "project": ID, "agent": ID, "workflow": NAME, "workspace": NAME, "instance": ID, "set_by": ONE_OF},
         **{"state": ONE_OF},
     },
 }

@@ -25,7 +25,7 @@ class OwnPlaces:
 
 
 def own_places(project: ProjectFiles) -> OwnPlaces:
-    """As real paths beneath the project's root. Looks at the disk: rooms with placeholders are found, not computed."""
+    """As real paths beneath the project's root. Looks at the disk: a workspace with placeholders is found there."""
     homes = [agent.personal_dir for agent in project.agents.values()]
     workspaces = [project.definition.workspace.base]
     for workflow in project.workflows.values():

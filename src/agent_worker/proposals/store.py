@@ -275,7 +275,7 @@ def first_due(tx: Transaction) -> int | None:
 
 
 def unrecorded(tx: Transaction, workspace: str | None = None) -> list[Proposal]:
-    """Those that ended and are not in decisions.md yet, of one room or of all that run, in the order of their end."""
+    """Those that ended and are not in decisions.md yet, of one workspace or of all that run, oldest first."""
     rows = tx.all(
         """select p.* from proposal p join workspace w on w.id = p.workspace
             where p.recorded = 0 and p.state <> 'open'

@@ -1,7 +1,7 @@
 """An operation is a typed async function with an address: all doors are made from its signature.
 
     @operation("POST", "/send")
-    async def send(office: Office, to: str, message: str, key: str | None = None) -> Receipt:
+    async def send(service: Service, to: str, message: str, key: str | None = None) -> Receipt:
         '''Deliver a message and return a receipt.'''
 
 HTTP routes, the OpenAPI page and the AI tools of the person are all made from it (catalogue.py). One that returns a

@@ -28,9 +28,8 @@ class Newer:
     source: str
     locked: str  #: the commit that is used now
     commit: str  #: the one that its branch or tag is now
-    pending_approvals: list[
-        PendingApproval
-    ]  #: what it would do that was not approved, as a difference where there was something before
+    #: What it would do that was not approved, as a difference where there was something before.
+    pending_approvals: list[PendingApproval]
 
 
 @operation("GET", "/remotes")

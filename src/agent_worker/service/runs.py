@@ -80,11 +80,11 @@ async def runs_list(
 ) -> list[Run]:
     """The newest runs of a project, of one agent, in one state, or `at` a workspace."""
     loaded = await service.project(project)
-    wanted = {"agent": agent, "state": state, "room": None}
+    wanted = {"agent": agent, "state": state, "workspace": None}
     if at is not None:
         place = parse_address(at)
         workspace = {"project": loaded.id, "workflow": place.workflow or "", "tag": place.tag}
-        wanted["room"] = (await service.stage.database.read(workspace_rows.find, **workspace))["id"]
+        wanted["workspace"] = (await service.stage.database.read(workspace_rows.find, **workspace))["id"]
     return await service.stage.database.read(_runs, loaded.id, wanted, max(1, min(limit, 500)))
 
 
@@ -115,7 +115,7 @@ CALLS = "select * from call where work = :work and step = :n order by at"
 def _runs(tx: Transaction, project: str, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
     rows = tx.all(
         f"""{RUN} where a.project = :project and (:agent is null or a.name = :agent)
-              and (:state is null or r.state = :state) and (:room is null or r.workspace = :room)
+              and (:state is null or r.state = :state) and (:workspace is null or r.workspace = :workspace)
             order by r.id desc limit :limit""",
         project=project,
         limit=limit,

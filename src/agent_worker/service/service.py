@@ -1,6 +1,6 @@
 """What every operation works with: the stage, the projects it serves, the workflow instances that run.
 
-A project is admitted when it is first named and read again when its files change. After a restart the instances
+A project is loaded when it is first named and read again when its files change. After a restart the instances
 that were running are opened again, with the members their files name now.
 """
 

@@ -95,7 +95,7 @@ def _run(work: Callable[[], None], *, name: str, within: float) -> BaseException
 
 
 def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
-    """An async function of desk and arguments, as every tool is."""
+    """An async function of a context and arguments, as every tool is."""
     hints = _hints(function, reference)
 
     @wraps(function)
@@ -111,11 +111,11 @@ def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
                 raise Refused(f"{function.__name__} did not finish within {LIMIT:.0f} s") from None
             raise Refused(f"{function.__name__} failed: {_described(error)}") from None
 
-    context = inspect.Parameter("desk", inspect.Parameter.POSITIONAL_ONLY, annotation=ToolContext)
+    context = inspect.Parameter("tool_context", inspect.Parameter.POSITIONAL_ONLY, annotation=ToolContext)
     own = inspect.signature(function).parameters.values()
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
     call.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
-    call.__annotations__ = {"desk": ToolContext, **hints, "return": str}
+    call.__annotations__ = {"tool_context": ToolContext, **hints, "return": str}
     return call
 
 
@@ -129,8 +129,8 @@ def _hints(function: Callable[..., Any], reference: str) -> dict[str, Any]:
             raise BadInput(f"{reference}: {parameter} cannot be an argument of a tool", hint="name each one")
         if parameter.name not in hints:
             raise BadInput(f"{reference}: {parameter.name} has no type", hint=f"write {parameter.name}: str")
-        if parameter.name == "desk":
-            raise BadInput(f"{reference}: desk is a name of ours", hint="call it something else")
+        if parameter.name == "tool_context":
+            raise BadInput(f"{reference}: tool_context is a name of ours", hint="call it something else")
     return hints
 
 

@@ -1,13 +1,13 @@
 """One definition per tool: a typed function whose docstring is what the model reads.
 
     @tool
-    def channel_send(tx: Transaction, desk: Desk, text: str) -> str:
+    def channel_send(tx: Transaction, context: ToolContext, text: str) -> str:
         '''Say something to the team. ...'''
 
 A plain `def` is *stored*: it runs inside one transaction together with the record of its result, so its effect
 happens once. An `async def` reaches outside the database (files, processes, the network); after a crash it is
 made again only if it says `@tool(repeatable=True)`. Calls that a model asks for together are made side by side, but for
-tools that say `in_turn=True`. A tool knows its desk and nothing of who serves it.
+tools that say `in_turn=True`. A tool knows its context and nothing of who serves it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ToolContext:
     library: Library | None = None  #: what it can look up
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
-    outside: str = ""  #: a tool by which this work has read what others wrote outside of our rooms; '' for none
+    outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
 
 
 #: The arguments of a call → the same, typed, for the function. BadInput is a sentence the model can act on.

@@ -1,7 +1,7 @@
 """Threads: what an agent was told and what it answered, per context, in order.
 
 A context is a workspace id, or '' for the agent's personal one. The one writer of tables `thread` and `talk`;
-the JSONL files that people read are written from here by mirror.py, after the commit.
+the JSONL files that people read are written from here by workspaces/log_files.py, after the commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A workflow put to work: set up, seated, kicked off, and ended with a summary."""
+"""A workflow put to work: set up, its members added, kicked off, and ended with a summary."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Start:
 
 
 async def start(stage: Stage, loaded: LoadedProject, wanted: Start) -> Instance:
-    """Set up, open the workspace, seat the members, post the kickoff."""
+    """Set up, open the workspace, add the members, post the kickoff."""
     check_tag(wanted.tag)
     root = loaded.project.root
     powers = await asyncio.to_thread(powers_of, loaded.project, wanted.workflow, wanted.fetched)
@@ -211,13 +211,13 @@ async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int
 async def _open(
     stage: Stage, loaded: LoadedProject, wanted: Start, values: Mapping[str, str], opening: _Opening
 ) -> Instance:
-    """Files in order, everybody seated, and only then is anybody let in: nothing is tidied under those who work."""
+    """Files in order, everybody added, and only then is anybody let in: nothing is tidied under those who work."""
     workspace = replace(_workspace(loaded, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
     workspace = replace(workspace, given=json.dumps(values))
     async with stage.opening:
         instance = opening.instance = await _prepare(stage, loaded, wanted.workflow, workspace, values, opening)
         await stage.database.write(workspace_rows.let_in, instance.id)
-    await stage.supervisor.wake_all()  # what was queued before everybody was seated
+    await stage.supervisor.wake_all()  # what was queued before everybody was a member
     return instance
 
 

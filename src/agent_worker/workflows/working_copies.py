@@ -23,7 +23,7 @@ NAMED = 8  # files that are named in the channel
 log = logging.getLogger(__name__)
 
 
-#: The agent and the room it worked in → when nothing that it started is left there.
+#: The agent and the workspace it worked in → when nothing that it started is left there.
 Leaves = Callable[[str, str], Awaitable[None]]
 
 

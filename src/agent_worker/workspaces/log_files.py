@@ -49,13 +49,15 @@ class LogFiles:
         self._written: dict[Target, int] = {}
         self._behind: set[Target] = set()
         self._failing: set[Target] = set()  # those of which it was said already
-        self._lacking: dict[str, set[str]] = {}  # room that was looked through → resources without their file there
+        self._lacking: dict[
+            str, set[str]
+        ] = {}  # workspace that was looked through → resources without their file there
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing = asyncio.Lock()
         self._unlisten = bus.listen(self._hear)
-        self._task = asyncio.create_task(self._follow(), name="mirror")
+        self._task = asyncio.create_task(self._follow(), name="log files")
 
     def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:
         """Keep this file up to date from now on, beginning with what it lacks: after `written`, if that is known."""

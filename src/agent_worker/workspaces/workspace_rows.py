@@ -1,4 +1,4 @@
-"""The room of one workflow instance: when it is open, who is in it. The one writer of `workspace` and `member`."""
+"""The workspace of one workflow instance: when it is open, who is in it. The one writer of `workspace` and `member`."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
 
 
 def let_in(tx: Transaction, workspace: str) -> None:
-    """Its files are in order and everybody has a seat: it takes messages, and its members work."""
+    """Its files are in order and everybody is a member: it takes messages, and its members work."""
     tx.run("update workspace set state = 'running' where id = :workspace", workspace=workspace)
     tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
 
@@ -163,7 +163,7 @@ def add_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> N
 
 
 def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
-    """Who is gone holds no office, and who is alone has nobody to keep from writing."""
+    """Who is gone holds no role, and who is alone has nobody to keep from writing."""
     for service in ("document_owner", "coordinator"):
         tx.run(
             f"""update workspace set {service} = ''
@@ -222,7 +222,7 @@ def name_of(workspace: Row) -> str:
 
 
 def at_work_with(tx: Transaction, agent: str) -> list[Row]:
-    """Rooms in which this agent takes part now, or will once their host is back."""
+    """Workspaces in which this agent takes part now, or will once their host is back."""
     return tx.all(
         """select w.* from member m join workspace w on w.id = m.workspace
             where m.agent = :agent and w.state in ('running', 'left') order by w.workflow, w.tag""",
@@ -231,7 +231,7 @@ def at_work_with(tx: Transaction, agent: str) -> list[Row]:
 
 
 def unseat(tx: Transaction, agent: str) -> None:
-    """The agent is gone. An office that a team gave it is vacant: the next one of its name was not elected."""
+    """The agent is gone. A role that a team gave it is vacant: the next one of its name was not elected."""
     for service, chosen in (("document_owner", "and owner_named = 0"), ("coordinator", "")):
         tx.run(
             f"""update workspace set {service} = ''
@@ -244,7 +244,7 @@ def unseat(tx: Transaction, agent: str) -> None:
 
 
 def workspaces_of(tx: Transaction, agent: str) -> list[Row]:
-    """Where this agent has, or had, a seat: the name it has there, and where the files are."""
+    """Where this agent is, or was, a member: the name it has there, and where the files are."""
     return tx.all(
         """select m.name, w.directory from member m join workspace w on w.id = m.workspace
             where m.agent = :agent and w.directory <> ''""",
@@ -253,7 +253,7 @@ def workspaces_of(tx: Transaction, agent: str) -> list[Row]:
 
 
 def name_in(tx: Transaction, workspace: str, agent: str) -> str:
-    """What a member is called here; '' for one that has no seat."""
+    """What a member is called here; '' for one that is no member."""
     row = tx.one(
         "select name from member where workspace = :workspace and agent = :agent", workspace=workspace, agent=agent
     )
@@ -334,7 +334,7 @@ def of_project(tx: Transaction, project: str) -> list[Row]:
 
 
 def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:
-    """No message is accepted any more. A bound room can be opened again."""
+    """No message is accepted any more. A bound workspace can be opened again."""
     tx.run(
         "update workspace set state = 'stopped', ended_at = :now where id = :id and state in ('running', 'left')",
         id=workspace,
@@ -357,7 +357,7 @@ _ENDED = "select id from instruction where workspace = :workspace and ended_at i
 _OPEN = "select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"
 _WORK = f"select work from instruction where id in ({_ENDED} union all {_OPEN})"
 
-#: What hangs on other rows goes before them, found by its key: the room may be a small part of what is stored.
+#: What hangs on other rows goes before them, found by its key: the workspace may be a small part of what is stored.
 _ERASE = (
     f"delete from step where work in ({_WORK})",
     f"delete from call where work in ({_WORK})",
@@ -379,7 +379,7 @@ _ERASE = (
 
 
 def erase(tx: Transaction, workspace: str) -> None:
-    """Provider `memory` keeps nothing: whatever was said and done here goes with the room. What it cost stays."""
+    """Provider `memory` keeps nothing: whatever was said and done here goes with the workspace. What it cost stays."""
     for statement in _ERASE:
         tx.run(statement, workspace=workspace)
     tx.run(

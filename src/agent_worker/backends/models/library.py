@@ -63,7 +63,7 @@ class ModelLibrary:
                 response = await self._stream(built.model, turn, steps, sink)
             return read_reply(response, turn, steps)
         except AgentWorkerError:
-            raise  # ours: already classified, or from the hands
+            raise  # ours: already classified, or from the sink
         except TimeoutError:
             raise Transient(f"the provider's answer took longer than {self._patience.total:g} s") from None
         except Exception as error:  # this is the border to the vendors' libraries, which raise what they like

@@ -46,7 +46,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Guest:
-    """The hands of a run that no agent has: nothing is stored, and there is one tool."""
+    """The step sink of a run that no agent has: nothing is stored, and there is one tool."""
 
     run: str = field(default_factory=lambda: new_id("r"))
     word: str = field(default_factory=lambda: secrets.token_hex(4))

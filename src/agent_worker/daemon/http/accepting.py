@@ -41,7 +41,7 @@ def raise_limit() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """What there is room for: the database, files and programs need descriptors too."""
 
     strangers: int
@@ -63,8 +63,8 @@ class Guest(Protocol):
 class Doorstep:
     """Who is here. Told by the connections themselves."""
 
-    def __init__(self, workspace: Room) -> None:
-        self.workspace = workspace
+    def __init__(self, capacity: Capacity) -> None:
+        self.capacity = capacity
         self.strangers: dict[Guest, None] = {}  # who came first stands first
         self.trusted: set[Guest] = set()
         self.left: Callable[[], None] = lambda: None  #: somebody went, or is no stranger any more
@@ -73,12 +73,12 @@ class Doorstep:
     def is_crowded(self) -> bool:
         """Nobody else is let in for now."""
         everybody = len(self.strangers) + len(self.trusted)
-        return len(self.strangers) >= self.workspace.strangers or everybody >= self.workspace.connections + _REFUSED
+        return len(self.strangers) >= self.capacity.strangers or everybody >= self.capacity.connections + _REFUSED
 
     @property
     def is_full(self) -> bool:
         """Whoever is let in is told to come again."""
-        return len(self.strangers) + len(self.trusted) >= self.workspace.connections
+        return len(self.strangers) + len(self.trusted) >= self.capacity.connections
 
     def came(self, who: Guest) -> None:
         self.strangers[who] = None
@@ -139,7 +139,7 @@ class Accepting:
         for _ in range(_BATCH):
             if self._doorstep.is_crowded and not self._doorstep.make_workspace():
                 return self._rest(_LOOK)
-            if len(self._greeting) >= self._doorstep.workspace.strangers:
+            if len(self._greeting) >= self._doorstep.capacity.strangers:
                 return self._pause()
             try:
                 connection, _ = self._listener.accept()

@@ -2,8 +2,8 @@
 
 The server's own protocol with limits where it has none. A connection is a stranger's until a request on it has shown
 a token. Many strangers may come at once, for our own clients do (accepting.py); of those who say nothing for a moment
-few may stay. Guards the socket, judges no request: that is guardpost.py, which is handed the connection as an extension
-of the scope.
+few may stay. Guards the socket, judges no request: that is request_guard.py, which is handed the connection as an
+extension of the scope.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """The request is answered like any other, and refused (guardpost.py)."""
+        """The request is answered like any other, and refused (request_guard.py)."""
 
     # --- refusing
 

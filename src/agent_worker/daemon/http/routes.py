@@ -1,7 +1,7 @@
 """The HTTP door: a route for every operation, made from the table. Reads, calls once, writes.
 
 Arguments come from path, query and body, as one: a name that is given twice or unknown is refused. A stream is sent as
-server-sent events. Who may ask was decided before (guardpost.py); what is done is decided below (service/).
+server-sent events. Who may ask was decided before (request_guard.py); what is done is decided below (service/).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class TooMany(AgentWorkerError):
 
 
 class Routes:
-    """Routes to an office."""
+    """The routes to a service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

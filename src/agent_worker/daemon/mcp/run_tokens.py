@@ -1,6 +1,6 @@
 """Our side of the door for programs: who holds which token, and what we know of how they use it.
 
-Above: mcp.py tells what came in by a token. Below: the guardpost's tokens. A program's entry ends with its run.
+Above: server.py tells what came in by a token. Below: the request guard's tokens. A program's entry ends with its run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class RunTokens:
         self._tokens = tokens
         self._url = url
         self._entries: dict[str, ToolEndpoint] = {}  # by run
-        #: The seat of a run that is under way here. Set when there is an engine.
+        #: The identity of a run that is under way here. Set when there is an engine.
         self.identity_of: Callable[[str], RunIdentity | None] = lambda run: None
         self.expects: Callable[[], None] = lambda: None  #: told that somebody will come in soon
 

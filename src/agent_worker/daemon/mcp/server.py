@@ -1,6 +1,6 @@
 """The MCP door: the person's AI gets the operations, an agent at work gets the tools of its run.
 
-Who is calling was decided by the guardpost from the token; nothing in a request can change it. Stateless, with JSON
+Who is calling was decided by the request guard from the token; nothing in a request can change it. Stateless, with JSON
 answers, in both eras of the protocol. Every call ends within 25 s: what takes longer goes on, and says where to look.
 Programs repeat calls when a stream breaks under them: what was said with the same words in the same run is one call.
 Importing this takes a second: app.py does it in a thread.
@@ -62,7 +62,7 @@ def make(service: Service, entries: RunTokens | None = None, *, patience: float 
         on_read_resource=tool_access.read_resource,
         on_subscriptions_listen=tool_access.listen,
     )
-    # Host and Origin were judged by the guardpost, before anything was allocated.
+    # Host and Origin were judged by the request guard, before anything was allocated.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return server.streamable_http_app(json_response=True, stateless_http=True, transport_security=security)
 

@@ -34,7 +34,7 @@ from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.redaction import Redactor, secrets_in
-from agent_worker.daemon.http.accepting import Accepting, Doorstep, Room, raise_limit
+from agent_worker.daemon.http.accepting import Accepting, Capacity, Doorstep, raise_limit
 from agent_worker.daemon.http.connection import Connection
 from agent_worker.daemon.process.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
 from agent_worker.daemon.process.logs import logging_to
@@ -106,9 +106,9 @@ def _serve(make_app: MakeApp, settings: DaemonSettings, starter: _Starter) -> No
             raise Refused(told, hint=f"set {discovery.HOME_VARIABLE} to another directory") from None
         watchdog = held.enter_context(Watchdog(file, patience=settings.stuck_after))
         listener = held.enter_context(listening(home, address, settings.port))
-        workspace = Room.within(raise_limit())
+        capacity = Capacity.within(raise_limit())
         daemon = _Daemon(
-            home, settings, instance, token, redact=redact, listener=listener, watchdog=watchdog, workspace=workspace
+            home, settings, instance, token, redact=redact, listener=listener, watchdog=watchdog, capacity=capacity
         )
         asyncio.run(daemon.run(make_app, starter))
 
@@ -160,7 +160,7 @@ class _Daemon:
         redact: Redactor,
         listener: socket.socket,
         watchdog: Watchdog,
-        workspace: Room,
+        capacity: Capacity,
     ) -> None:
         self._grace = settings.grace
         self._listener = listener
@@ -178,7 +178,7 @@ class _Daemon:
         )
         self._announced = asyncio.Event()
         self._front = _Front(self._identity)
-        self._server = _Server(_configured(self._front, lifespan="off"), self._announce, workspace)
+        self._server = _Server(_configured(self._front, lifespan="off"), self._announce, capacity)
 
     async def run(self, make_app: MakeApp, starter: _Starter) -> None:
         loop = asyncio.get_running_loop()
@@ -302,10 +302,10 @@ class _Front:
 class _Server(uvicorn.Server):
     """Says when it accepts connections, accepts them in our way, and leaves the signals to us."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], workspace: Room) -> None:
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], capacity: Capacity) -> None:
         super().__init__(config)
         self._announce = announce
-        self._doorstep = Doorstep(workspace)
+        self._doorstep = Doorstep(capacity)
         self._accepting: list[Accepting] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -88,7 +88,7 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
                 await _own(service, found, project),
                 aria_label=f"About {name}",
             ),
-            class_="room agent",
+            class_="workspace agent",
         ),
     )
 

@@ -22,7 +22,7 @@ async def document(service: Service, at: str, name: str, project: str | None = N
     await prepared(*([found.text] if _is_prose(name) else []), files=[] if _is_prose(name) else [(found.text, name)])
     text = prose(found.text) if _is_prose(name) else code(found.text, name)
     workspace_name = at.removeprefix("@")
-    back = h("a", f"@{workspace_name}", href=link("room", workspace_name, project=project, tab="documents"))
+    back = h("a", f"@{workspace_name}", href=link("workspace", workspace_name, project=project, tab="documents"))
     return View(
         name,
         h(

@@ -83,7 +83,7 @@ _STATES = {
 
 
 def dot(state: str, *, still: bool = False) -> Html:
-    """A room that runs is at rest (`still`); an agent that runs is at work."""
+    """A workspace that runs is at rest (`still`); an agent that runs is at work."""
     kind = f"dot {_STATES.get(state, 'off')}{' still' if still else ''}"
     return h("span", class_=kind, role="img", aria_label=state, title=state)
 

@@ -92,7 +92,7 @@ def _project_in_side(found: Status) -> Html:
                 "a",
                 dot(workspace.state, still=True),
                 h("span", f"@{workspace.name}", class_="name"),
-                href=link("room", workspace.name, project=root),
+                href=link("workspace", workspace.name, project=root),
             ),
             data_name=workspace.name.lower(),
         )
@@ -165,7 +165,7 @@ def _instances(instances: Sequence[Running], root: str) -> Html:
         [
             h(
                 "li",
-                h("a", f"@{workspace.name}", href=link("room", workspace.name, project=root), class_="name"),
+                h("a", f"@{workspace.name}", href=link("workspace", workspace.name, project=root), class_="name"),
                 state_word(workspace.state, still=True),
                 h("span", plural(workspace.messages, "message"), class_="less"),
                 h("span", ", ".join(member.name for member in workspace.members), class_="less"),
@@ -229,7 +229,7 @@ def _start(workflow: Workflow, pending_approvals: Sequence[PendingApproval], roo
             button(f"Start {workflow.name}"),
             label=f"Start {workflow.name}",
             class_="start",
-            then=f"#/room/{{name}}?in={root}",
+            then=f"#/workspace/{{name}}?in={root}",
             workflow=workflow.name,
             project=root,
         ),
@@ -290,7 +290,7 @@ def _welcome() -> Html:
             "POST /demo",
             button("Watch the demo"),
             label="Watch the demo",
-            then="#/room/{name}?in={project}",
+            then="#/workspace/{name}?in={project}",
         ),
         class_="plain welcome",
     )

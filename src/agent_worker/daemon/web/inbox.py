@@ -56,7 +56,7 @@ def _nothing() -> Html:
 def _item(root: str, item: Item) -> Html:
     who = h("a", item.agent, href=link("agent", item.agent, project=root)) if item.agent else None
     workspace = (
-        h("a", f"@{item.workspace}", href=link("room", item.workspace, project=root)) if item.workspace else None
+        h("a", f"@{item.workspace}", href=link("workspace", item.workspace, project=root)) if item.workspace else None
     )
     return h(
         "li",

@@ -13,7 +13,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.proposals import ProposalView
 from agent_worker.service.service import Service
 
-Motions = Mapping[int, ProposalView]
+ProposalViews = Mapping[int, ProposalView]
 _NUMBER = re.compile(r"\[PROPOSAL\] (\d+):")  # as its announcement in the channel begins
 
 
@@ -23,11 +23,11 @@ async def proposal(service: Service, at: str, number: int, project: str | None =
     return View(found.question, card(found, at, project))
 
 
-async def motions(service: Service, at: str, project: str | None) -> Motions:
+async def proposal_views(service: Service, at: str, project: str | None) -> ProposalViews:
     return {each.number: each for each in await proposals.proposals_list(service, at, project=project)}
 
 
-def announced(line: MessageView, known: Motions) -> ProposalView | None:
+def announced(line: MessageView, known: ProposalViews) -> ProposalView | None:
     """The proposal that a message of the channel announces."""
     found = _NUMBER.match(line.text) if line.kind == "proposal" else None
     return known.get(int(found[1])) if found else None

@@ -32,7 +32,7 @@ from agent_worker.processes.environment import safe_environment
 COMMAND = (sys.executable, "-P", "-m", "agent_worker.daemon.web.renderer")  # -P: nothing is imported from where we are
 LIGHT = 4000  #: characters
 FEW = 400  #: characters of a light text that mean something to a parser
-HANDS = 2  #: processes at once
+PROCESSES = 2  #: processes at once
 WAITING = 64  #: texts that wait for one of them; more are shown as they are
 PATIENCE = 5.0  #: seconds that one view waits for all its texts together
 GIVEN_UP = 30.0  #: seconds that one process may take, however busy the machine is
@@ -73,7 +73,7 @@ class Rendering:
         self._made: OrderedDict[bytes, str | None] = OrderedDict()  # None: it could not be
         self._size = 0
         self._under_way: dict[bytes, asyncio.Future[str | None]] = {}
-        self._pool = ThreadPoolExecutor(HANDS, thread_name_prefix="rendering")
+        self._pool = ThreadPoolExecutor(PROCESSES, thread_name_prefix="rendering")
         self._local = threading.local()
         self._processes: set[_Renderer] = set()
         self._closed = False

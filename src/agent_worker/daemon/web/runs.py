@@ -63,7 +63,7 @@ def _view(found: Explained, project: str | None, now: int) -> list[Child]:
 def _bar(found: Explained, project: str | None) -> Html:
     about = found.run
     took = (about.ended_at - about.started_at) if about.ended_at else None
-    workspace = link("room", about.workspace, project=project)
+    workspace = link("workspace", about.workspace, project=project)
     place = h("a", f"@{about.workspace}", href=workspace) if about.workspace else None
     facts = (
         when(about.started_at, day=True),

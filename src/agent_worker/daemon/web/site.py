@@ -24,7 +24,7 @@ VIEWS: tuple[Operation, ...] = tuple(
     each for module in (home, workspaces, documents, proposals, agents, runs, inbox) for each in operations_in(module)
 )
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_SCRIPTS = tuple(f"{name}.js" for name in ("app", "api", "live", "place", "room", "compose", "keys"))
+_SCRIPTS = tuple(f"{name}.js" for name in ("app", "api", "live", "place", "workspace", "compose", "keys"))
 _FILES = (*_SCRIPTS, "style.css", "icon.svg")
 
 #: What needs no token: path → methods.

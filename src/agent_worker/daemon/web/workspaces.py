@@ -26,7 +26,7 @@ from agent_worker.daemon.web.frame import (
     when,
 )
 from agent_worker.daemon.web.markup import Attribute, Child, Html, h, join
-from agent_worker.daemon.web.proposals import Motions, announced, card, motions
+from agent_worker.daemon.web.proposals import ProposalViews, announced, card, proposal_views
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.service import documents, messages, workflows
 from agent_worker.service.messages import MessageView
@@ -52,7 +52,7 @@ class Messages:
     newest: int  #: of the whole channel
 
 
-@operation("GET", "/page/room")
+@operation("GET", "/page/workspace")
 async def workspace(service: Service, at: str, project: str | None = None, tab: str = "channel") -> View:
     found = await workflows.workflow_status(service, at, project)
     tab = tab if tab in TABS else "channel"
@@ -65,7 +65,7 @@ async def workspace(service: Service, at: str, project: str | None = None, tab: 
             _bar(found, project, tab),
             h("div", body, class_="middle"),
             h("aside", beside, aria_label="Team") if beside else None,
-            class_=f"room {tab}",
+            class_=f"workspace {tab}",
             data_workspace=found.id,
             data_at=found.name,
             data_project=project,
@@ -87,7 +87,7 @@ async def messages_of(
     found = await workflows.workflow_status(service, at, project)
     lines = await messages.read(service, f"@{found.name}", project, since, limit, last, before, held=True)
     voted = any(line.kind == "proposal" for line in lines)
-    known = await motions(service, found.name, project) if voted else {}
+    known = await proposal_views(service, found.name, project) if voted else {}
     await prepared(*((_text_of(line), line.mentions) for line in lines))
     html = await asyncio.to_thread(_rows, lines, known, found.name, project)
     return Messages(html, lines[0].seq if lines else 0, lines[-1].seq if lines else 0, found.messages)
@@ -98,7 +98,7 @@ async def messages_of(
 
 def _bar(found: Running, project: str | None, tab: str) -> Html:
     def tab_link(name: str) -> Html:
-        href = link("room", found.name, project=project, tab="" if name == "channel" else name)
+        href = link("workspace", found.name, project=project, tab="" if name == "channel" else name)
         return h("a", name.capitalize(), href=href, class_=f"tab {name}", aria_current="page" if name == tab else None)
 
     act = "resume" if found.state == "paused" else "pause"
@@ -172,7 +172,7 @@ def _compose(found: Running, names: Sequence[str], project: str | None) -> Html:
     )
 
 
-def _rows(lines: Sequence[MessageView], known: Motions, at: str, project: str | None) -> Html:
+def _rows(lines: Sequence[MessageView], known: ProposalViews, at: str, project: str | None) -> Html:
     return join([_row(line, announced(line, known), at, project) for line in lines])
 
 
@@ -243,12 +243,12 @@ def _resource(line: MessageView, at: str, project: str | None) -> Html | None:
 
 async def _team(service: Service, found: Running, project: str | None) -> Html:
     names = await documents.doc_list(service, found.name, project)
-    known = await motions(service, found.name, project)
+    known = await proposal_views(service, found.name, project)
     return panel(
         section("Members", h("ul", [_member(m, project) for m in found.members], class_="members")),
         _votes([each for each in known.values() if each.state == "open"], found.name, project),
         section("Documents", _names(names, found.name, project)),
-        src=source("room", at=found.name, project=project, tab="team"),
+        src=source("workspace", at=found.name, project=project, tab="team"),
         on=_TEAM_EVENTS,
         of=found.id,
         label="Team",
@@ -258,7 +258,7 @@ async def _team(service: Service, found: Running, project: str | None) -> Html:
 def _votes(open_motions: Sequence[ProposalView], at: str, project: str | None) -> Html | None:
     if not open_motions:
         return None
-    place = link("room", at, project=project, tab="decisions")
+    place = link("workspace", at, project=project, tab="decisions")
     return section("Put to the vote", h("ul", [h("li", h("a", each.question, href=place)) for each in open_motions]))
 
 
@@ -289,7 +289,7 @@ async def _documents_tab(service: Service, found: Running, project: str | None) 
     names = await documents.doc_list(service, found.name, project)
     return panel(
         _names(names, found.name, project),
-        src=source("room", at=found.name, project=project, tab="documents"),
+        src=source("workspace", at=found.name, project=project, tab="documents"),
         on="document",
         of=found.id,
         label="Documents",
@@ -298,12 +298,12 @@ async def _documents_tab(service: Service, found: Running, project: str | None) 
 
 
 async def _decisions_tab(service: Service, found: Running, project: str | None) -> Html:
-    known = await motions(service, found.name, project)
+    known = await proposal_views(service, found.name, project)
     newest = sorted(known.values(), key=lambda each: (each.state != "open", -each.number))
     return panel(
         [h("div", card(each, found.name, project), data_key=f"proposal-{each.number}") for each in newest]
         or empty("Nothing was put to the vote yet."),
-        src=source("room", at=found.name, project=project, tab="decisions"),
+        src=source("workspace", at=found.name, project=project, tab="decisions"),
         on="proposal",
         of=found.id,
         label="Decisions",
@@ -336,7 +336,7 @@ async def _map_tab(service: Service, found: Running, project: str | None) -> Htm
         )
         if calls
         else None,
-        src=source("room", at=found.name, project=project, tab="map"),
+        src=source("workspace", at=found.name, project=project, tab="map"),
         on="message",
         of=found.id,
         label="Mentions",

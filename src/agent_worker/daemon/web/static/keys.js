@@ -48,7 +48,7 @@ export function keys({ main, side }) {
   function go(key) {
     if (key === "h") return () => { location.hash = "#/home"; };
     if (key === "i") return () => { location.hash = "#/inbox"; };
-    if (key === "w") return () => side.querySelector('a[href^="#/room/"]')?.click();
+    if (key === "w") return () => side.querySelector('a[href^="#/workspace/"]')?.click();
     const tab = TABS[key] && main.querySelector(`.tabs a.${TABS[key]}`);
     return tab ? () => tab.click() : null;
   }

@@ -10,12 +10,12 @@ const NEAR = 800;      // pixels from an end at which more is fetched
 const TOGETHER = 5 * 60e6;  // microseconds in which messages of one sender stand together
 const LONGEST = 4000;  // characters of what is being written
 
-export class Room {
+export class Workspace {
   #fetching = null;
   #again = false;
 
   constructor(element) {
-    this.id = element.dataset.room;
+    this.id = element.dataset.workspace;
     this.log = element.querySelector(".log");
     this.rows = this.log.querySelector(".rows");
     this.working = this.log.querySelector(".working");
