@@ -9,23 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.backends.mock import MockModel
-from agent_worker.compose import Engine, RuntimeSettings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.redaction import Redactor
 from agent_worker.database.database import Row
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
+from agent_worker.workflows.runtime import Runtime
 from tests.teams import write_project
 
 
 @dataclass
 class House:
     root: Path
-    engine: Engine
+    runtime: Runtime
     service: Service
 
     @property
     def mocks(self) -> dict[str, MockModel]:
-        return self.engine.backends.mocks
+        return self.runtime.backends.mocks
 
     async def do(self, operation: str, **arguments: Any) -> Any:
         wanted = OPERATIONS[operation]
@@ -36,7 +37,7 @@ class House:
         return str((await self.do("serve", agent=agent, message=message))["content"])
 
     async def rows(self, sql: str) -> list[Row]:
-        return await self.engine.stage.database.read(lambda tx: tx.all(sql))
+        return await self.runtime.database.read(lambda tx: tx.all(sql))
 
     async def workspace(self, workflow: str) -> Any:
         """A running one."""
@@ -49,11 +50,11 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
     if not root.exists():
         write_project(root, agents or ["alice"])
     chosen = RuntimeSettings(database=tmp / "state.db", programs=tmp / "programs", quiet_moment=0.02, **settings)
-    async with open_engine(chosen, redact=redact) as engine:
-        service = Service(engine.stage)
+    async with open_runtime(chosen, redact=redact) as runtime:
+        service = Service(runtime)
         await service.project(str(root))
         await service.open_again()
-        yield House(root, engine, service)
+        yield House(root, runtime, service)
         await service.close()
 
 

@@ -70,7 +70,7 @@ def waits_pass(team: Team) -> Iterator[list[Retrying]]:
             seen.append(event)
             passing.add(asyncio.create_task(clock.advance(event.wait)))
 
-    unlisten = team.engine.stage.bus.listen(hear)
+    unlisten = team.runtime.bus.listen(hear)
     try:
         yield seen
     finally:

@@ -23,9 +23,9 @@ async def by_hand(team: Team, agent: str = "alice", owner: str = "by hand") -> A
 
 
 def hands_of(team: Team, job: Assignment, *tools: Tool) -> RunRecorder:
-    stage = team.engine.stage
+    runtime = team.runtime
     identity = RunIdentity(job.fence.agent, job.name, job.project, job.run, job.lead.root, job.lead.hop, job.workspace)
-    context = ToolContext(identity, stage.database, stage.clock)
+    context = ToolContext(identity, runtime.database, runtime.clock)
     return RunRecorder(
-        job, TERMS, context, {t.name: t for t in tools}, RecorderContext(stage.database, stage.bus, stage.clock)
+        job, TERMS, context, {t.name: t for t in tools}, RecorderContext(runtime.database, runtime.bus, runtime.clock)
     )

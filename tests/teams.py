@@ -13,13 +13,14 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.backend import Model
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.compose import Engine, RuntimeSettings, open_engine
-from agent_worker.core.clock import Clock, TestClock, micros
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.clock import Clock, TestClock
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.project import load_project
 from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
 from agent_worker.workflows import instance as workflows
 from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, routing
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass
 class Team:
-    engine: Engine
+    runtime: Runtime
     loaded: LoadedProject
     workspace: Instance
     clock: Clock
@@ -35,10 +36,10 @@ class Team:
 
     @property
     def backends(self) -> dict[str, MockModel]:
-        return self.engine.backends.mocks
+        return self.runtime.backends.mocks
 
     def now(self) -> int:
-        return micros(self.clock.now())
+        return self.clock.micros()
 
     async def post(self, sender: str, text: str, *, to: str | None = None, key: str | None = None) -> routing.Receipt:
         speech = routing.OutgoingMessage(workspace=self.workspace.id, sender=sender, text=text, to=to)
@@ -57,7 +58,7 @@ class Team:
     async def until(self, holds: Callable[[list[Row]], Any], sql: str, **values: object) -> list[Row]:
         """Look again after everything that happens, until it holds."""
         stirred = asyncio.Event()
-        unlisten = self.engine.stage.bus.listen(lambda _: stirred.set())
+        unlisten = self.runtime.bus.listen(lambda _: stirred.set())
         try:
             while True:
                 stirred.clear()
@@ -72,7 +73,7 @@ class Team:
         """Give an agent another model, or change something else about it, everywhere it works."""
         if model is not None:
             changes["backend"] = ToolLoop(model)
-        registry, id = self.engine.stage.registry, self.id_of(agent)
+        registry, id = self.runtime.registry, self.id_of(agent)
         for worker, place in [(w, p) for (a, p), w in registry._workers.items() if a == id]:
             registry.add(replace(worker, **changes), workspace=place)
 
@@ -122,7 +123,7 @@ class Team:
 
     async def halt(self) -> None:
         """End all work at once: a step that waits for time to be handed in would use up all the grace there is."""
-        await self.engine.stage.supervisor.stop(grace=0)
+        await self.runtime.supervisor.stop(grace=0)
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -150,10 +151,10 @@ class Team:
         return [r["state"] for r in await self.rows("select state from instruction order by id")]
 
     async def read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return await self.engine.stage.database.read(query, *args, **kwargs)
+        return await self.runtime.database.read(query, *args, **kwargs)
 
     async def write(self, change: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return await self.engine.stage.database.write(change, *args, **kwargs)
+        return await self.runtime.database.write(change, *args, **kwargs)
 
 
 class Stirrings:
@@ -213,12 +214,12 @@ async def open_team(
     stirrings = Stirrings(asyncio.get_running_loop())
     write_project(root, agents, workflow=workflow, extra=extra)
     exactly = RuntimeSettings(database=database, chance=lambda: 0.0, **settings)
-    async with open_engine(exactly, clock=clock) as engine:
+    async with open_runtime(exactly, clock=clock) as runtime:
         project = load_project(root)
         assert not project.problems, project.problems
-        loaded = await engine.stage.loader.load(project)
-        workspace = await workflows.start(engine.stage, loaded, workflows.Start(project.workflows["review"], tag=tag))
-        yield Team(engine, loaded, workspace, clock, stirrings)
+        loaded = await runtime.loader.load(project)
+        workspace = await workflows.start(runtime, loaded, workflows.Start(project.workflows["review"], tag=tag))
+        yield Team(runtime, loaded, workspace, clock, stirrings)
 
 
 __all__ = ["Team", "Transaction", "open_team", "write_project"]

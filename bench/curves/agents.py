@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from agent_worker.compose import RuntimeSettings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.definitions.project import load_project
 from agent_worker.workflows import instance
 from curves.curve import Rounds, Topic
@@ -42,26 +42,26 @@ async def measure(folder: Path) -> Topic:
 async def costs(count: int, folder: Path) -> dict[str, float]:
     root = write_project(folder, {f"agent{n}": "" for n in range(count)})
     settings = RuntimeSettings(database=root / "state.db")
-    async with open_engine(settings) as engine:  # the first time enrols them
-        await engine.stage.loader.load(load_project(root))
+    async with open_runtime(settings) as runtime:  # the first time enrols them
+        await runtime.loader.load(load_project(root))
     async with AsyncExitStack() as stack:
         with measured() as started:
-            engine = await stack.enter_async_context(open_engine(settings))
-            loaded = await engine.stage.loader.load(load_project(root))
+            runtime = await stack.enter_async_context(open_runtime(settings))
+            loaded = await runtime.loader.load(load_project(root))
         with measured() as opened:
             begin = instance.Start(loaded.project.workflows["review"])
-            workspace = (await instance.start(engine.stage, loaded, begin)).id
+            workspace = (await instance.start(runtime, loaded, begin)).id
         for agent in loaded.agents.values():
-            engine.stage.supervisor.wake(agent)
+            runtime.supervisor.wake(agent)
         await asyncio.sleep(0.2 + count / 500)  # until all have looked into their queues
         weight = psutil.Process().memory_info().rss / 1e6
         mention, post = Series(), Series()
         for number in range(MENTIONS):
             with mention.again():
-                await ask(engine, workspace, f"@agent0 what about {number}?")
+                await ask(runtime, workspace, f"@agent0 what about {number}?")
             with post.again():
                 for _ in range(POSTS):
-                    await say(engine, workspace, TEXT)
+                    await say(runtime, workspace, TEXT)
     return {
         MEMORY: weight,
         "start of the engine, all agents known": started.cpu,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent_worker.compose import Engine
 from agent_worker.database.database import Transaction
 from agent_worker.files.swap import content_hash
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import documents, workspace_rows
 from agent_worker.workspaces.documents import Author, Documents
 from curves.curve import Rounds, Topic, Work
@@ -40,7 +40,7 @@ async def measure(folder: Path) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    engine: Engine
+    runtime: Runtime
     workspace: str
     documents: Documents
     numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -51,11 +51,11 @@ class Shelf:
 
 async def _shelf(workspaces: AsyncExitStack, folder: Path, store: str, size: int) -> Shelf:
     settings = f"workspace: {{ provider: sqlite, documents: {store} }}\n"
-    engine, instance = await workspaces.enter_async_context(open_team(folder, {"alice": ""}, workflow=settings))
-    row = await engine.stage.database.read(workspace_rows.get, instance.id)
-    shelf = Shelf(engine, instance.id, Documents(engine.stage.database, engine.stage.clock, row))
-    await engine.stage.database.write(_fill, instance.id, size - 1)
-    before = await engine.stage.database.read(documents._last, instance.id, NAME)
+    runtime, instance = await workspaces.enter_async_context(open_team(folder, {"alice": ""}, workflow=settings))
+    row = await runtime.database.read(workspace_rows.get, instance.id)
+    shelf = Shelf(runtime, instance.id, Documents(runtime.database, runtime.clock, row))
+    await runtime.database.write(_fill, instance.id, size - 1)
+    before = await runtime.database.read(documents._last, instance.id, NAME)
     base = before["revision"] if before and store == "sqlite" else None  # it has no file yet
     await shelf.documents.write(NAME, shelf.text(), base=base, by=Author("alice"))
     return shelf
@@ -82,4 +82,4 @@ async def _append(shelf: Shelf) -> None:
 
 
 async def _list(shelf: Shelf) -> None:
-    await shelf.engine.stage.database.read(documents.revisions, shelf.workspace, NAME)
+    await shelf.runtime.database.read(documents.revisions, shelf.workspace, NAME)

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from agent_worker.agents import prompt_data
 from agent_worker.backends.mock import calls, says
-from agent_worker.compose import Engine
-from agent_worker.core.clock import micros
 from agent_worker.database.database import Transaction
 from agent_worker.service import events, runs
 from agent_worker.workflows import summary
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, deliveries
 from curves.curve import Rounds, Topic, Work
 from curves.past import fill
@@ -50,7 +49,7 @@ async def measure(folder: Path) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    engine: Engine
+    runtime: Runtime
     id: str
     project: str
     agents: dict[str, str]
@@ -58,26 +57,26 @@ class Room:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def read(self, query: Callable[[Transaction], object]) -> object:
-        return await self.engine.stage.database.read(query)
+        return await self.runtime.database.read(query)
 
 
 async def _workspace(open_workspaces: AsyncExitStack, folder: Path, size: int) -> Room:
     names = [f"agent{n}" for n in range(MEMBERS)]
-    engine, instance = await open_workspaces.enter_async_context(open_team(folder, dict.fromkeys(names, "")))
+    runtime, instance = await open_workspaces.enter_async_context(open_team(folder, dict.fromkeys(names, "")))
     fill(folder / "state.db", instance.id, size, members=MEMBERS)
-    newest = await engine.stage.database.read(lambda tx: tx.all("select max(id) as id from event")[0]["id"])
-    engine.stage.database._events = newest  # it counts by itself
-    return Room(engine, instance.id, instance.loaded.id, dict(instance.members), size)
+    newest = await runtime.database.read(lambda tx: tx.all("select max(id) as id from event")[0]["id"])
+    runtime.database._events = newest  # it counts by itself
+    return Room(runtime, instance.id, instance.loaded.id, dict(instance.members), size)
 
 
 def _post(workspace: Room) -> Work:
-    return lambda: say(workspace.engine, workspace.id, TEXT)
+    return lambda: say(workspace.runtime, workspace.id, TEXT)
 
 
 def _mention(workspace: Room) -> Work:
     async def work() -> None:
-        workspace.engine.backends.mocks["agent0"].then(says(f"answer {next(workspace.numbers)}"))
-        await ask(workspace.engine, workspace.id, f"@agent0 {TEXT}")
+        workspace.runtime.backends.mocks["agent0"].then(says(f"answer {next(workspace.numbers)}"))
+        await ask(workspace.runtime, workspace.id, f"@agent0 {TEXT}")
 
     return work
 
@@ -85,8 +84,8 @@ def _mention(workspace: Room) -> Work:
 def _tool(workspace: Room) -> Work:
     async def work() -> None:
         sending = calls("channel_send", text=f"word {next(workspace.numbers)}")
-        workspace.engine.backends.mocks["agent1"].then(sending, says("done"))
-        await ask(workspace.engine, workspace.id, f"@agent1 {TEXT}")
+        workspace.runtime.backends.mocks["agent1"].then(sending, says("done"))
+        await ask(workspace.runtime, workspace.id, f"@agent1 {TEXT}")
 
     return work
 
@@ -121,7 +120,7 @@ def _last_runs(workspace: Room) -> Callable[[Transaction], object]:
 
 
 def _summary(workspace: Room) -> Callable[[Transaction], object]:
-    since = micros(workspace.engine.stage.clock.now())
+    since = workspace.runtime.clock.micros()
     return lambda tx: summary.summarise(tx, workspace.id, since, "")
 
 

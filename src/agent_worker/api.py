@@ -18,8 +18,8 @@ from pathlib import Path
 
 from agent_worker.agents import rescue
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.compose import Engine, RuntimeSettings, open_engine
-from agent_worker.core.clock import Clock, micros
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.clock import Clock
 from agent_worker.core.errors import InUse, Problem
 from agent_worker.core.events import Subscription
 from agent_worker.definitions.project import find_project, load_project
@@ -28,6 +28,7 @@ from agent_worker.files.root import Root
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
 from agent_worker.workflows import instance
 from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces.channel import Message
 from agent_worker.workspaces.routing import Receipt
@@ -45,15 +46,15 @@ class Team:
 
     async def send(self, text: str, *, to: str | None = None, key: str | None = None) -> Receipt:
         """Say something in the channel, or to one member."""
-        return await deliver(self._running.stage, self._running.loaded, f"{to or ''}@{self.name}", text, key=key)
+        return await deliver(self._running.runtime, self._running.loaded, f"{to or ''}@{self.name}", text, key=key)
 
     async def messages(self, *, since: int = 0, limit: int = 1000) -> list[Message]:
         running = self._running
-        return await read_channel(running.stage, running.loaded, f"@{self.name}", since=since, limit=limit)
+        return await read_channel(running.runtime, running.loaded, f"@{self.name}", since=since, limit=limit)
 
     def events(self) -> Subscription:
         """What happens in this workspace from now on, to be read with `async for`."""
-        return self._running.stage.bus.subscribe(lambda event: event.workspace == self._running.id)
+        return self._running.runtime.bus.subscribe(lambda event: event.workspace == self._running.id)
 
     async def quiet(self) -> str:
         """Wait until nobody has anything to do. Empty, or why the team is paused."""
@@ -61,8 +62,8 @@ class Team:
 
     async def resume(self) -> None:
         """Grant a new allowance after a limit was reached."""
-        stage = self._running.stage
-        await stage.database.write(rescue.resume_workspace, self._running.id, now=micros(stage.clock.now()))
+        runtime = self._running.runtime
+        await runtime.database.write(rescue.resume_workspace, self._running.id, now=runtime.clock.micros())
 
     async def run(self) -> Summary:
         """Work until quiet, then end."""
@@ -74,8 +75,8 @@ class Team:
 
 
 class Project:
-    def __init__(self, engine: Engine, loaded: LoadedProject) -> None:
-        self._engine = engine
+    def __init__(self, runtime: Runtime, loaded: LoadedProject) -> None:
+        self._runtime = runtime
         self._loaded = loaded
         self._running: list[Instance] = []
         self.root = loaded.project.root
@@ -92,21 +93,21 @@ class Project:
         """Start a workflow by its name or by the path of its file."""
         definition = self._workflow(workflow)
         wanted = instance.Start(definition, tag=tag, params=params or {}, message=message)
-        running = await instance.start(self._engine.stage, self._loaded, wanted)
+        running = await instance.start(self._runtime, self._loaded, wanted)
         self._running.append(running)
         return Team(running)
 
     async def send(self, to: str, text: str, *, key: str | None = None) -> Receipt:
         """Deliver to `alice`, `@review` or `alice@review`."""
-        return await deliver(self._engine.stage, self._loaded, to, text, key=key)
+        return await deliver(self._runtime, self._loaded, to, text, key=key)
 
     async def ask(self, agent: str, text: str) -> Answer:
         """Send a direct message and wait for the answer."""
-        return await put_question(self._engine.stage, self._loaded, agent, text)
+        return await put_question(self._runtime, self._loaded, agent, text)
 
     def events(self) -> Subscription:
         """Everything that happens from now on, to be read with `async for`."""
-        return self._engine.stage.bus.subscribe()
+        return self._runtime.bus.subscribe()
 
     def _leave(self) -> None:
         for running in self._running:
@@ -133,10 +134,10 @@ async def open_project(
     """
     definitions = load_project(find_project(Path(path)))
     settings = RuntimeSettings(database=Root.private(Path(home)).location("state.db")) if home else RuntimeSettings()
-    async with open_engine(settings, clock=clock) as engine:
-        loaded = await engine.stage.loader.load(definitions)
-        await engine.stage.supervisor.wake_all()
-        project = Project(engine, loaded)
+    async with open_runtime(settings, clock=clock) as runtime:
+        loaded = await runtime.loader.load(definitions)
+        await runtime.supervisor.wake_all()
+        project = Project(runtime, loaded)
         try:
             yield project
         finally:

@@ -74,7 +74,7 @@ async def test_answer_acknowledgement_and_end_are_one_transaction(team: Team) ->
             looks.append(team.rows(asked))
 
     looks: list = []
-    team.engine.stage.bus.listen(hear)
+    team.runtime.bus.listen(hear)
     team.backends["alice"].then(says("done"))
     await team.post("user", "@alice go")
     await team.still()
@@ -93,7 +93,7 @@ async def test_an_answer_whose_workspace_closed_meanwhile_is_kept_with_the_run_o
 
 async def test_a_dm_is_answered_in_the_personal_thread_and_the_end_carries_the_text(team: Team) -> None:
     ends: list[Event] = []
-    team.engine.stage.bus.listen(ends.append)
+    team.runtime.bus.listen(ends.append)
     team.backends["alice"].then(says("hello"))
     receipt = await team.dm("alice", "hi")
     await team.still()

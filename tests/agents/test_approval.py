@@ -146,11 +146,11 @@ async def test_an_answer_given_before_a_restart_counts_after_it(project: Path, c
         team.backends["alice"].then(pressing)
         await team.dm("alice", "press the red one")
         await waiting(team)
-        await team.engine.stage.supervisor.stop()  # nobody is there to go on with it
+        await team.runtime.supervisor.stop()  # nobody is there to go on with it
         await answer(team, "yes")
     async with open_team(project, "alice", clock=clock, extra={"alice": TOOLS}, database=database) as team:
         team.backends["alice"].then(pressing, says("it is done"))
-        await team.engine.stage.supervisor.wake_all()
+        await team.runtime.supervisor.wake_all()
         await team.idle()
     assert pressed(project) == ["red"]
 

@@ -102,7 +102,7 @@ async def run(context: ToolContext) -> str:
 
 async def test_tools_that_say_so_are_used_in_the_order_asked(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         await team.post("user", "@alice go")
         recorder = hands_of(team, await by_hand(team), write, run)
         done.clear()

@@ -133,7 +133,7 @@ async def knock(context: ToolContext) -> str:
 @pytest.fixture
 async def queued(team: Team) -> Team:
     """Alice has work, and no loop that would take it."""
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     await team.post("user", "@alice go")
     return team
 

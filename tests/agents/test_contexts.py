@@ -37,7 +37,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 async def second_workspace(team: Team, reader: Reader) -> Team:
     definition = team.loaded.project.workflows["review"]
-    workspace = await workflows.start(team.engine.stage, team.loaded, workflows.Start(definition, tag="two"))
+    workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(definition, tag="two"))
     other = replace(team, workspace=workspace)
     other.employ("alice", reader, limits=Limits(None, None, None, None, None, None))
     return other

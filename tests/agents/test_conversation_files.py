@@ -111,13 +111,13 @@ async def test_D7_a_log_that_was_written_in_part_is_looked_at_again(tmp_path: Pa
         folder.parent.mkdir(exist_ok=True)
         folder.write_text("not a folder")
         await say(team, ("hi", "hello"))
-        await team.engine.stage.log_files.flush()
+        await team.runtime.log_files.flush()
         await clock.advance(hours=24)
         folder.unlink()
         tomorrow = folder / "2026-01-06.jsonl"
         tomorrow.mkdir(parents=True)
         await say(team, ("again", "yes"))
-        await team.engine.stage.log_files.flush()
+        await team.runtime.log_files.flush()
         assert (folder / "2026-01-05.jsonl").read_text().count("\n") == 2
         tomorrow.rmdir()
         await say(team, ("and now?", "well"))
@@ -128,10 +128,10 @@ async def test_D7_a_log_that_is_watched_already_knows_better_how_far_it_goes(tmp
     """Files of a project are read again at any time, also while a log is being written."""
     async with open_team(tmp_path, "alice", clock=clock) as team:
         await say(team, ("hi", "hello"))
-        home = team.engine.stage.registry.worker(team.id_of("alice")).home
+        home = team.runtime.registry.worker(team.id_of("alice")).home
         assert home is not None
-        await team.engine.stage.log_files.flush()
-        team.engine.stage.log_files.watch(Target(None, team.id_of("alice")), home, CONVERSATIONS, written=0)
+        await team.runtime.log_files.flush()
+        team.runtime.log_files.watch(Target(None, team.id_of("alice")), home, CONVERSATIONS, written=0)
         await say(team, ("again", "yes"))
     assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4]
 
@@ -160,15 +160,15 @@ async def test_G7_resources_that_could_not_be_looked_for_are_looked_for_again(tm
     folder = tmp_path / "room" / "resources"
     async with open_team(tmp_path, "alice", **bound) as team:
         kept = await team.post("user", "long " * 2000)
-        await team.engine.stage.log_files.flush()
+        await team.runtime.log_files.flush()
         assert [file.name for file in folder.iterdir()] == [kept.resource]
     shutil.rmtree(folder)
     folder.write_text("not a folder")
     async with open_team(tmp_path, "alice", **bound) as team:
-        await team.engine.stage.log_files.flush()
+        await team.runtime.log_files.flush()
         folder.unlink()
         await team.post("user", "and now?")
-        await team.engine.stage.log_files.flush()
+        await team.runtime.log_files.flush()
         assert [file.name for file in folder.iterdir()] == [kept.resource]
 
 

@@ -39,12 +39,12 @@ async def test_I6_after_delete_with_files_nothing_of_it_is_left_on_disk(tmp_path
         session = tmp_path / "programs" / "codex" / owner_of("m1", here.root, "m1") / "sessions"
         session.mkdir(parents=True)
         (session / "one.jsonl").write_text(PIN)
-        await here.engine.stage.log_files.flush()
+        await here.runtime.log_files.flush()
         assert PIN.encode() in stored(tmp_path)
         said = await here.do("agent_delete", name="m1", files=True)
         assert "with its files" in said
         assert PIN.encode() not in stored(tmp_path)
-        assert await here.engine.stage.database.read(audit.flaw) == ""
+        assert await here.runtime.database.read(audit.flaw) == ""
         assert await here.rows("select state, text, manifest from run") == [
             {"state": "done", "text": "", "manifest": ""}
         ], "that it ran is counted"
@@ -69,7 +69,7 @@ async def test_I6_without_files_the_folder_is_taken_over_and_create_says_so(tmp_
     async with house(tmp_path) as here:
         await here.do("agent_create", name="m1", backend="mock")
         await here.ask("m1", "we meet on tuesday")
-        await here.engine.stage.log_files.flush()
+        await here.runtime.log_files.flush()
         await here.do("agent_set", name="m1", action="stop")
         assert ".agents/m1" in await here.do("agent_delete", name="m1")
         assert not await here.rows("select 1 from talk")
@@ -85,7 +85,7 @@ async def test_I6_create_after_the_file_was_removed_by_hand_is_a_new_agent(tmp_p
         await here.do("agent_create", name="m1", backend="mock")
         await here.ask("m1", PIN)
         await here.do("agent_set", name="m1", action="stop")
-        await here.engine.stage.log_files.flush()
+        await here.runtime.log_files.flush()
         Root(here.root).remove(".agents/m1.yaml")
         Root(here.root).remove_tree(".agents/m1")
         with pytest.raises(Refused, match="there was a lasting agent m1"):
@@ -141,7 +141,7 @@ async def test_I6_an_service_that_a_team_gave_is_not_inherited(tmp_path: Path) -
             await here.do("agent_delete", name="m1", files=True)
         await here.do("send", to="@duo", message=f"@m1 {PIN}")
         await here.service.running((await here.rows("select id from workspace"))[0]["id"]).quiet()  # type: ignore[union-attr]
-        await here.engine.stage.database.write(
+        await here.runtime.database.write(
             lambda tx: tx.run("update workspace set coordinator = 'm1', document_owner = 'm1'")
         )
         await here.do("workflow_stop", instance="duo")
@@ -170,7 +170,7 @@ async def test_the_audit_notices_words_that_were_taken_out_of_it(tmp_path: Path)
     async with house(tmp_path) as here:
         here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("ok"))
         await here.ask("alice", "hello")
-        database = here.engine.stage.database
+        database = here.runtime.database
         assert await database.read(audit.flaw) == ""
         await database.write(lambda tx: tx.run("update audit set about = '', before = '', salt = ''"))
         assert await database.read(audit.flaw) == "entry 1 of the audit was altered"

@@ -46,7 +46,7 @@ class Learner:
 async def learning_team(root: Path, clock: TestClock, learner: Learner, **more: Any) -> AsyncIterator[Team]:
     more.setdefault("extra", {"alice": ON})
     async with open_team(root, "alice", clock=clock, **more) as team:
-        await team.engine.backends.catalogue.add("fake/learner", learner.model)
+        await team.runtime.backends.catalogue.add("fake/learner", learner.model)
         yield team
         await team.idle()
 
@@ -187,7 +187,7 @@ async def test_A6_so_is_what_is_learned_from_work_that_another_agent_asked_for(
     tmp_path: Path, clock: TestClock
 ) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=clock, extra={"alice": ON}) as team:
-        await team.engine.backends.catalogue.add("fake/learner", Learner([CHOICE]).model)
+        await team.runtime.backends.catalogue.add("fake/learner", Learner([CHOICE]).model)
         team.backends["bob"].then(says("@alice remember that we use SQLite"))
         team.backends["alice"].then(working, says("so we use SQLite"))
         await team.post("user", "@bob go")

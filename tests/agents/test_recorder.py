@@ -27,7 +27,7 @@ SECRET = "ghp_" + "a1B2" * 9  # put together here: no scanner stumbles over it
 async def queued(tmp_path: Path) -> AsyncIterator[Team]:
     """Alice has work, and no loop that would take it."""
     async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         await team.post("user", "@alice go")
         yield team
 
@@ -78,7 +78,7 @@ async def test_N5_a_secret_that_stands_where_a_result_is_cut_is_not_shown_by_hal
 
 async def test_N5_a_secret_that_stands_where_what_is_shown_is_cut_is_not_shown_by_half(queued: Team) -> None:
     heard: list[Event] = []
-    queued.engine.stage.bus.listen(heard.append)
+    queued.runtime.bus.listen(heard.append)
     recorder = hands_of(queued, await by_hand(queued), leak)
     recorder.show(Call("c1", "curl", {"header": f"{'x' * (SHOWN - 30)} {SECRET}"}))
     (called,) = [event for event in heard if isinstance(event, Called)]
@@ -87,7 +87,7 @@ async def test_N5_a_secret_that_stands_where_what_is_shown_is_cut_is_not_shown_b
 
 async def test_O2_what_is_said_before_a_call_is_shown_before_it(queued: Team) -> None:
     heard: list[Event] = []
-    queued.engine.stage.bus.listen(heard.append)
+    queued.runtime.bus.listen(heard.append)
     recorder = hands_of(queued, await by_hand(queued), look)
     recorder.say("I shall look")  # the last word is held back: it may become a secret
     await recorder.call(0, Call("c1", "look", {}))

@@ -182,7 +182,7 @@ async def test_R8_a_clock_set_back_between_two_looks_does_not_hold_up_a_retry(tm
         clock.armed = isinstance(event, Retrying)
 
     async with open_team(tmp_path, "alice", clock=clock) as team:
-        team.engine.stage.bus.listen(arm)
+        team.runtime.bus.listen(arm)
         team.backends["alice"].then(fails("transient"), says("through"))
         await team.post("user", "@alice go")
         await team.elapse(60)

@@ -32,7 +32,7 @@ AGEING = Ageing()
 async def team(tmp_path: Path) -> AsyncIterator[Team]:
     """Nobody takes the work but the test."""
     async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         yield team
 
 
@@ -171,7 +171,7 @@ async def test_R2_who_was_interrupted_comes_before_those_who_waited_longer(team:
 async def test_I5_a_memory_that_cannot_be_read_is_said_in_the_prompt(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         (tmp_path / ".agents" / "alice" / "todo" / "index.md").mkdir(parents=True)  # no list at all
-        worker = team.engine.stage.registry.worker(team.id_of("alice"))
+        worker = team.runtime.registry.worker(team.id_of("alice"))
         (said,) = prompt_memory(worker, "anything", team.clock.now()).memory
         assert "your memory could not be read" in said.text
 

@@ -40,7 +40,7 @@ async def test_text_is_shown_while_it_is_written_and_posted_when_it_is_whole(
     heard: list[Event] = []
     definition = sdk(server, family=family)
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra={"alice": definition}, approval=LOCAL) as team:
-        team.engine.stage.bus.listen(heard.append)
+        team.runtime.bus.listen(heard.append)
         await team.post("user", "@alice count")
         await team.idle()
         assert await team.texts() == ["@alice count", "one two three four five six seven"]
@@ -58,7 +58,7 @@ async def test_several_tools_of_the_team_are_used_in_one_step(tmp_path: Path, se
     heard: list[Event] = []
     definition = sdk(server, family=family)
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra={"alice": definition}, approval=LOCAL) as team:
-        team.engine.stage.bus.listen(heard.append)
+        team.runtime.bus.listen(heard.append)
         await team.post("user", "@alice go")
         await team.idle()
         assert await team.texts() == ["@alice go", "I look at it"]

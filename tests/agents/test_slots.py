@@ -46,7 +46,7 @@ class Visitor:
 
 
 async def test_I2_programs_that_wait_for_their_turn_keep_no_place_from_others(team: Team) -> None:
-    worker = team.engine.stage.registry.worker(team.id_of("alice"))
+    worker = team.runtime.registry.worker(team.id_of("alice"))
     program = replace(worker, definition=worker.definition.model_copy(update={"backend": "claude"}))
     slots = Slots(runs=2, programs=1)
     hanging = [Visitor(slots, program) for _ in range(5)]
@@ -60,7 +60,7 @@ async def test_I2_programs_that_wait_for_their_turn_keep_no_place_from_others(te
 
 
 async def test_Q3_two_that_want_to_run_alone_do_so_one_after_the_other(team: Team) -> None:
-    worker = team.engine.stage.registry.worker(team.id_of("alice"))
+    worker = team.runtime.registry.worker(team.id_of("alice"))
     slots = Slots(runs=3)
     running = [Visitor(slots, worker) for _ in range(2)]
     await settle()
@@ -84,7 +84,7 @@ async def test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through(team: Tea
     held = threading.Event()
     holding = asyncio.create_task(team.write(lambda tx: held.wait(30)))
     await settle()
-    team.engine.stage.supervisor.wake(team.id_of("alice"))  # it looks, and there is nothing yet
+    team.runtime.supervisor.wake(team.id_of("alice"))  # it looks, and there is nothing yet
     await settle()
     posting = asyncio.create_task(team.post("user", "@alice second"))  # committed together with that look
     await settle()

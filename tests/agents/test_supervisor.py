@@ -32,7 +32,7 @@ class Changes(list[tuple[float, str]]):
 
     def __init__(self, team: Team, agent: str) -> None:
         self._team, self._agent = team, team.id_of(agent)
-        team.engine.stage.bus.listen(self._hear)
+        team.runtime.bus.listen(self._hear)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, AgentChanged) and event.agent == self._agent:
@@ -164,7 +164,7 @@ async def test_an_agent_that_waits_to_be_restarted_can_be_dismissed_at_once(team
     Health(team, "alice").break_down()
     await team.post("user", "@alice go")
     await team.still()
-    await team.meanwhile(team.engine.stage.supervisor.dismiss(team.id_of("alice")), at_most=0)
+    await team.meanwhile(team.runtime.supervisor.dismiss(team.id_of("alice")), at_most=0)
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
 
 
@@ -173,13 +173,13 @@ async def test_an_agent_that_was_interrupted_can_be_dismissed_at_once(team: Team
     team.backends["alice"].then(says("x").model_copy(update={"slow": 60.0}))
     receipt = await team.dm("alice", "go")
     await team.elapse(1)
-    supervisor, gone = team.engine.stage.supervisor, []
+    supervisor, gone = team.runtime.supervisor, []
 
     def hear(event: Event) -> None:
         if isinstance(event, Ended):
             gone.append(asyncio.ensure_future(supervisor.dismiss(team.id_of("alice"))))
 
-    team.engine.stage.bus.listen(hear)
+    team.runtime.bus.listen(hear)
     await team.write(rescue.cancel, receipt.id, reason="not needed", now=team.now())
     await team.meanwhile(gone[0], at_most=0)
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
@@ -192,7 +192,7 @@ async def test_a_new_host_goes_on_with_what_the_old_one_left(tmp_path: Path) -> 
         team.backends["alice"].then(calls("resource_create", text="kept"), slow)
         await team.dm("alice", "start")
         await team.still()
-        stopping = team.engine.stage.supervisor.stop()
+        stopping = team.runtime.supervisor.stop()
         await team.meanwhile(stopping)
     async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
         team.backends["alice"].then(says("unused"), says("unused"), says("done"))
@@ -208,7 +208,7 @@ async def test_an_agent_that_was_about_to_restart_is_not_in_error_for_ever_after
         await team.dm("alice", "hi")
         await team.still()
         assert (await team.agent("alice"))["state"] == "error"
-        await team.meanwhile(team.engine.stage.supervisor.stop())
+        await team.meanwhile(team.runtime.supervisor.stop())
     async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
         team.backends["alice"].then(says("hello"))
         await team.still()
@@ -253,7 +253,7 @@ async def test_an_agent_that_is_deleted_leaves_quietly(tmp_path: Path) -> None:
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents" / "carol.yaml").write_text("backend: mock\n")  # in no workspace
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        changes, service = Changes(team, "carol"), Service(team.engine.stage)
+        changes, service = Changes(team, "carol"), Service(team.runtime)
         await service.project(str(tmp_path))
         team.backends["carol"].then(fails("transient"))
         await team.dm("carol", "hello")

@@ -103,8 +103,8 @@ async def test_N9_no_operation_writes_a_secret_down(tmp_path: Path, known: None,
         await here.do("doc_write", at="@duo", name="other.md", text=WORDS)
         assert taken > 12, (tried, taken)
         await (await here.workspace("duo")).quiet()
-        await here.engine.stage.log_files.flush()
-        await here.engine.stage.database.back_up(tmp_path / "copy.db")
+        await here.runtime.log_files.flush()
+        await here.runtime.database.back_up(tmp_path / "copy.db")
         assert leaks(tmp_path) == []
         rows = {n: await here.rows(f"select * from {n}") for n in ("workspace", "proposal", "message", "event")}
         assert "[redacted:" in rows["workspace"][-1]["given"]
@@ -136,7 +136,7 @@ async def test_N9_no_tool_writes_a_secret_down(tmp_path: Path, known: None) -> N
     async with house(tmp_path, "alice", "bob") as here:
         await team(here, "file", "file")
         await (await here.workspace("duo")).quiet()
-        worker = here.engine.stage.registry.worker((await here.workspace("duo")).members["alice"])
+        worker = here.runtime.registry.worker((await here.workspace("duo")).members["alice"])
         assert len(worker.tools) > 15
         for tool in [tool for tool in worker.tools if tool.spec.name != "ask_user"]:  # that would wait for one
             given, needed = tool.spec.schema["properties"], tool.spec.schema.get("required", ())
@@ -145,7 +145,7 @@ async def test_N9_no_tool_writes_a_secret_down(tmp_path: Path, known: None) -> N
         here.mocks["alice"].then(says(WORDS))
         await here.do("send", to="@duo", message="@alice do everything")
         await (await here.workspace("duo")).quiet()
-        await here.engine.stage.log_files.flush()
+        await here.runtime.log_files.flush()
         made = await here.rows("select tool, result from call where ok = 1")
         assert {row["tool"] for row in made} >= WRITERS, await here.rows("select * from call where ok = 0")
         assert leaks(tmp_path) == []

@@ -97,7 +97,7 @@ async def test_N8_work_with_a_hostile_step_fails_with_a_reason_and_its_agent_goe
                 )
             )
             await team.write(lambda tx: tx.run("update agent set paused = ''"))
-            team.engine.stage.supervisor.wake(team.id_of("alice"))
+            team.runtime.supervisor.wake(team.id_of("alice"))
             await team.idle()
         assert set(await team.states()) == {"failed"}
         reasons = {row["reason"] for row in await team.rows("select reason from instruction")}

@@ -25,7 +25,7 @@ async def here(tmp_path: Path) -> Any:
     async with house(tmp_path, "alice", "bob") as made:
         (made.root / ".workflows" / "duo.yaml").write_text(TEAM)
         await made.do("workflow_start", workflow="duo")
-        registry = made.engine.stage.registry
+        registry = made.runtime.registry
         for (_, place), worker in list(registry._workers.items()):
             watched = ToolLoop(Watched(made.mocks[worker.name]))
             registry.add(replace(worker, backend=watched), workspace=place)
@@ -56,7 +56,7 @@ async def work(here: House, text: str) -> None:
     """Somebody is called on in the team's channel."""
     await here.do("send", to="@duo", message=text)
     await (await here.workspace("duo")).quiet()
-    await here.engine.stage.log_files.flush()
+    await here.runtime.log_files.flush()
 
 
 LOOK = [
@@ -109,7 +109,7 @@ async def test_A14_no_tool_prompt_index_or_file_returns_what_was_taken_back(here
     here.mocks["alice"].then(*LOOK, says("looked"))
     await here.ask("alice", "what do you know?")
     assert "CANARY" in await everything_seen(here, "alice", after=poisoned), "the test can see it"
-    await here.engine.stage.log_files.flush()
+    await here.runtime.log_files.flush()
     assert files(here.root)
 
     taken = await here.do("memory_revert", name="alice", source=poisoned)
@@ -122,7 +122,7 @@ async def test_A14_no_tool_prompt_index_or_file_returns_what_was_taken_back(here
     assert PROMPTS
     assert "CANARY" not in "".join(PROMPTS)
     assert files(here.root) == {}
-    assert await here.engine.stage.database.read(audit.flaw) == ""
+    assert await here.runtime.database.read(audit.flaw) == ""
 
 
 async def test_A14_nor_does_anybody_in_the_team_find_it(here: House) -> None:
@@ -242,7 +242,7 @@ async def test_A14_it_does_not_come_back_with_a_new_database(tmp_path: Path) -> 
     async with house(tmp_path, "alice") as here:
         here.mocks["alice"].then(says(POISON))
         await here.ask("alice", "hello")
-        await here.engine.stage.log_files.flush()
+        await here.runtime.log_files.flush()
         await here.do("memory_revert", name="alice", source=await last_run(here, "alice"))
     for path in tmp_path.glob("state.db*"):  # noqa: ASYNC240
         path.unlink()

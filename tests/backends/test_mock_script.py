@@ -36,7 +36,7 @@ async def test_I7_steps_of_a_script_may_be_slow(tmp_path: Path) -> None:
 
 async def test_a_script_that_became_shorter_than_what_was_played_is_over(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         await team.dm("alice", "go")
         sink = hands_of(team, await by_hand(team))
         turn = Turn(run="r", system="", prompt="", past=(PastStep(Reply(text="")),) * 3)

@@ -141,7 +141,7 @@ def test_I5_a_file_name_that_is_no_text_stops_nobody(root: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in TEXTS if name != "taken"])
 async def test_I5_a_running_agent_keeps_its_last_good_definition(tmp_path: Path, name: str) -> None:
     async with open_team(tmp_path / "p", "alice", "bob", clock=TestClock()) as team:
-        service = Service(team.engine.stage)
+        service = Service(team.runtime)
         root = str(tmp_path / "p")
         await service.project(root)
         for agent in ("alice", "bob"):

@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 from tests.faults.report import report
 
-from agent_worker.agents.loader import AgentKit, Loader
-from agent_worker.compose import RuntimeSettings, open_engine
+from agent_worker.agents.backend_factory import AgentKit
+from agent_worker.agents.loader import Loader
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError, BadInput
 from agent_worker.database.engine_lock import Holder, ProjectLocks
@@ -225,8 +226,8 @@ def fresh(root: Path) -> None:
 
 @asynccontextmanager
 async def opened(root: Path) -> AsyncIterator[Service]:
-    async with open_engine(RuntimeSettings(), clock=SystemClock()) as engine:
-        service = Service(engine.stage)
+    async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
+        service = Service(runtime)
         try:
             yield service
         finally:
@@ -288,7 +289,7 @@ async def test_I7_one_bad_definition_takes_down_nobody_else(tmp_path: Path, titl
             assert shown.reason
             assert (shown.state == "error") == (when == "at load")
             assert (said == "done") == (when != "at load"), said
-        await service.stage.log_files.flush()  # so that nobody writes where we tidy up
+        await service.runtime.log_files.flush()  # so that nobody writes where we tidy up
         fresh(root)
         assert await answers(service, root, "alice") == "done"
         assert not (await status(service, str(root))).project.problems
@@ -385,20 +386,19 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
 ) -> None:
     root = tmp_path / "p"
     fresh(root)
-    async with open_engine(RuntimeSettings(), clock=SystemClock()) as engine:
-        stage = engine.stage
+    async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
 
         class Outfitter:
-            held_back = engine.backends.held_back
+            held_back = runtime.backends.held_back
 
             def make_kit(self, definition: AgentDefinition, *place: Path, **how: Any) -> AgentKit:
                 if definition.name == "alice":
                     raise ZeroDivisionError("a bug of ours")
-                return engine.backends.make_kit(definition, *place, **how)
+                return runtime.backends.make_kit(definition, *place, **how)
 
         locks = ProjectLocks(Holder(reach="", database=""))
-        loader = Loader(stage.database, stage.clock, stage.registry, stage.log_files, Outfitter(), locks)
-        service = Service(replace(stage, loader=loader))
+        loader = Loader(runtime.database, runtime.clock, runtime.registry, runtime.log_files, Outfitter(), locks)
+        service = Service(replace(runtime, loader=loader))
         found = await status(service, str(root))
         (problem,) = found.project.problems
         assert problem.startswith(".agents/alice.yaml:")
@@ -468,8 +468,8 @@ async def test_I7_what_was_approved_and_cannot_be_used_says_why(tmp_path: Path) 
     fresh(root)
     python("import no_such_module\n")(root)
     home = Root.private(tmp_path / "home")
-    async with open_engine(RuntimeSettings(trust=home), clock=SystemClock()) as engine:
-        service = Service(engine.stage)
+    async with open_runtime(RuntimeSettings(trust=home), clock=SystemClock()) as runtime:
+        service = Service(runtime)
         assert "have not approved" in await answers(service, root, "alice")
         await trust_give(service, str(root))
         assert "no_such_module" in await answers(service, root, "alice")

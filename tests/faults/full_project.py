@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_worker.compose import RuntimeSettings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.daemon.http.routes import status_of
@@ -100,7 +100,7 @@ async def attempt(service: Service, root: Path, name: str) -> dict[str, Any]:
 async def tools(service: Service, root: Path) -> list[str]:
     """What the tools of an agent answered."""
     await OPERATIONS["ask"].call(service, {"project": str(root), "agent": "worker", "message": "go"})
-    rows = await service.stage.database.read(
+    rows = await service.read(
         lambda tx: tx.all("select c.result from call c order by c.rowid desc limit :n", n=len(TOOLS))
     )
     return [row["result"] for row in rows]
@@ -109,15 +109,15 @@ async def tools(service: Service, root: Path) -> list[str]:
 async def play(root: Path, how: str) -> dict[str, Any]:
     prepare(root)
     disk = Disk(root, how)
-    async with open_engine(RuntimeSettings(), clock=SystemClock()) as engine:
-        service = Service(engine.stage)
+    async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
+        service = Service(runtime)
         await OPERATIONS["workflow_start"].call(service, {"project": str(root), "workflow": "review"})
-        await engine.stage.log_files.flush()
+        await runtime.log_files.flush()
         disk.trouble()
         before = contents(root)
         during = {name: await attempt(service, root, name) for name in WRITES}
         said = await tools(service, root)
-        await engine.stage.log_files.flush()
+        await runtime.log_files.flush()
         changed = {path: text for path, text in contents(root).items() if text != before.get(path, "")}
         disk.mended()
         after = {name: await attempt(service, root, name) for name in WRITES}

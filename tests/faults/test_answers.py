@@ -42,7 +42,7 @@ async def test_G7_a_damaged_resource_is_an_error_for_the_one_who_reads_it_and_st
 
 
 async def test_D5_a_listener_that_breaks_keeps_nobody_from_the_answer_of_a_commit(team: Team) -> None:
-    unlisten = team.engine.stage.bus.listen(lambda event: 1 / 0)
+    unlisten = team.runtime.bus.listen(lambda event: 1 / 0)
     receipts = [await team.post("user", "hello"), await team.post("user", "still there?")]
     unlisten()
     assert [m.id for m in await team.messages()] == [r.id for r in receipts]

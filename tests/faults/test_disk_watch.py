@@ -69,7 +69,7 @@ async def runs(team: Team) -> int:
 @asynccontextmanager
 async def watched(tmp_path: Path, disk: Disk) -> AsyncIterator[tuple[Team, Service]]:
     async with open_team(tmp_path / "p", "alice", clock=TestClock(), space=disk.space) as team:
-        service = Service(team.engine.stage)
+        service = Service(team.runtime)
         await service.project(str(tmp_path / "p"))
         DiskWatch(service)
         await team.still()
@@ -176,7 +176,7 @@ async def test_G6_gc_lists_what_can_go_and_removes_that_and_nothing_else(tempora
     goes = [left_by_a_killed_one(temporary), old(made(home / "daemon.log.3"))]
     goes += [old(made(home / "state.db.damaged-1")), old(made(home / "backups" / "7.db.unfinished"))]
     async with open_team(project, "alice", clock=SystemClock(), trust=Root.private(home)) as team:
-        service = Service(team.engine.stage)
+        service = Service(team.runtime)
         await service.project(str(project))
         (project / ".agents" / "bob.yaml").unlink()
         goes += [made(sessions["bob"]).parents[2], made(sessions["zoe"]).parents[2]]

@@ -73,7 +73,7 @@ async def test_Q9_what_begins_in_the_last_moment_is_done_before_a_run_ends(tmp_p
 async def _again(team: Team, chance: random.Random) -> Team:
     if (await team.read(workspace_rows.get, team.workspace.id))["state"] != "running":
         definition = team.loaded.project.workflows["review"]
-        team.workspace = await workflows.start(team.engine.stage, team.loaded, workflows.Start(definition))
+        team.workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(definition))
     team.employ("alice", Quick(lambda: chance.random() * 2 * MOMENT, "@bob yours"), limits=NO_LIMITS)
     team.employ("bob", Quick(), limits=NO_LIMITS)
     return team

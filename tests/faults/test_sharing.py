@@ -93,15 +93,15 @@ async def test_I1_no_word_of_one_instance_is_seen_in_the_other(tmp_path: Path) -
     with report.seeded("I1", SEED) as chance:
         async with open_team(tmp_path, "alice", clock=SystemClock(), tag="a") as team:
             definition = team.loaded.project.workflows["review"]
-            stage = team.engine.stage
-            workspace = await workflows.start(stage, team.loaded, workflows.Start(definition, tag="b"))
+            runtime = team.runtime
+            workspace = await workflows.start(runtime, team.loaded, workflows.Start(definition, tag="b"))
             known: list[str] = []
             places = (Place("a", team, known), Place("b", replace(team, workspace=workspace), known))
             for place in places:
                 _listen(place)
-                worker = stage.registry.worker(team.id_of("alice"), place.team.workspace.id)
+                worker = runtime.registry.worker(team.id_of("alice"), place.team.workspace.id)
                 busy = replace(worker, backend=ToolLoop(Restless(place, chance)), limits=NO_LIMITS)
-                stage.registry.add(busy, workspace=place.team.workspace.id)
+                runtime.registry.add(busy, workspace=place.team.workspace.id)
             for _ in range(OPERATIONS // AT_ONCE):
                 place = chance.choice(places)
                 await place.team.post("user", f"@alice go on {place.canary}")
@@ -115,7 +115,7 @@ def _listen(place: Place) -> None:
         if event.workspace == place.team.workspace.id:
             place.shown.append(json.dumps(event.as_record()))
 
-    place.team.engine.stage.bus.listen(hear)
+    place.team.runtime.bus.listen(hear)
 
 
 async def _check(places: tuple[Place, Place]) -> None:

@@ -61,7 +61,7 @@ async def decisions(team: Team) -> list[str]:
 
 async def document(team: Team, name: str = "decisions.md") -> str:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return (await Documents(team.engine.stage.database, team.clock, workspace).read(name)).text
+    return (await Documents(team.runtime.database, team.clock, workspace).read(name)).text
 
 
 # --- asking ------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ async def test_the_asker_is_called_on_with_the_outcome_unless_it_made_it(team: T
 
 async def test_events_tell_of_proposals_votes_and_decisions(team: Team) -> None:
     heard: list[Event] = []
-    team.engine.stage.bus.listen(heard.append)
+    team.runtime.bus.listen(heard.append)
     await propose(team, ProposalRequest("Which index?", options=["tree", "hash"], voters=["alice", "bob"]))
     await vote(team, "alice", "tree")
     await vote(team, "bob", "tree")

@@ -178,7 +178,7 @@ async def test_R8_missed_cron_ticks_fire_once_after_a_restart(scheduled: Open, c
 
 async def test_R9_a_slot_fires_once_however_often_it_is_looked_at(scheduled: Open, clock: TestClock) -> None:
     async with scheduled("wakeup: '*/5 * * * *'") as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         row = (await team.rows("select * from schedule"))[0]
         due = from_micros(row["due_at"])
         for _ in range(3):  # as after a crash between two commits, had there been two
@@ -189,7 +189,7 @@ async def test_R9_a_slot_fires_once_however_often_it_is_looked_at(scheduled: Ope
 
 async def test_R9_firing_and_the_next_due_time_are_one_transaction(scheduled: Open) -> None:
     async with scheduled("wakeup: '*/5 * * * *'") as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         before = await team.rows("select due_at from schedule")
         due = from_micros(before[0]["due_at"])
 
@@ -358,7 +358,7 @@ async def test_R9_a_member_is_not_woken_while_the_workspace_that_wakes_it_does_n
     tmp_path: Path, clock: TestClock
 ) -> None:
     async with open_team(tmp_path, "alice", clock=clock) as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         await kept(team, "5m", workspace=team.workspace.id)
         for state, woken in (("left", 0), ("running", 1)):
             await team.write(lambda tx, state=state: tx.run("update workspace set state = :state", state=state))

@@ -46,7 +46,7 @@ def opened(tmp_path: Path) -> Open:
     async def make(*agents: str, **how: object) -> AsyncIterator[Desk]:
         root = tmp_path / "p"
         async with open_team(root, *agents, clock=TestClock(), database=tmp_path / "state.db", **how) as team:  # type: ignore[arg-type]
-            service = Service(team.engine.stage)
+            service = Service(team.runtime)
             await service.project(str(root))
             yield Desk(team, service, str(root))
             await service.close()
@@ -126,7 +126,7 @@ async def test_a_limit_that_ended_a_run_is_lifted_where_the_work_is_kept_and_exp
         definition = context.team.loaded.project.workflows["review"]
         context.team.employ("alice", model)
         context.team.employ("bob", model)
-        workspace = await workflows.start(context.team.engine.stage, context.team.loaded, workflows.Start(definition))
+        workspace = await workflows.start(context.team.runtime, context.team.loaded, workflows.Start(definition))
         await context.team.meanwhile(workspace.run())
         assert model.turns, "what was left was done"
 

@@ -82,7 +82,7 @@ def watched(tmp_path: Path, clock: TestClock) -> Open:
         (root / ".workflows").mkdir(parents=True, exist_ok=True)
         (root / ".workflows" / "triage.yaml").write_text(triage)
         async with open_team(root, "alice", clock=clock, database=tmp_path / "state.db", tag=tag, **settings) as team:
-            service = Service(team.engine.stage)
+            service = Service(team.runtime)
             await service.project(str(root))
             await service.open_again()
             yield Watched(team, service, Timekeeper(service), str(root))
@@ -155,8 +155,8 @@ async def test_R9_one_that_was_due_when_the_process_died_is_started_by_the_next(
 ) -> None:
     triage = TRIAGE + "schedule: { wakeup: '*/5 * * * *' }\n"
     async with watched(triage) as here:
-        assert here.team.engine.stage.loader.ticker is not None
-        here.team.engine.stage.loader.ticker.listener = None  # died between the tick and the start
+        assert here.team.runtime.loader.ticker is not None
+        here.team.runtime.loader.ticker.listener = None  # died between the tick and the start
         await here.elapse(5 * 60)
         assert await here.started() == []
     async with watched(triage, tag="again") as here:

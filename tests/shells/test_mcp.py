@@ -67,12 +67,12 @@ class Door:
 @pytest.fixture
 async def tool_access(tmp_path: Path) -> AsyncIterator[Door]:
     async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=0.02) as team:
-        service = Service(team.engine.stage)
+        service = Service(team.runtime)
         await service.project(str(tmp_path))
         tokens = Tokens(ADMIN)
-        unlisten = team.engine.stage.bus.listen(tokens.hear)
+        unlisten = team.runtime.bus.listen(tokens.hear)
         entries = RunTokens(tokens, "")
-        entries.identity_of = team.engine.stage.supervisor.identity
+        entries.identity_of = team.runtime.supervisor.identity
         mcp = LazyApp(lambda: make(service, entries, patience=1.0))
         app = Starlette(routes=[Route("/mcp", mcp, methods=["POST"]), Route("/shutdown", mcp, methods=["POST"])])
         config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
@@ -128,7 +128,7 @@ class Waiting:
 async def at_work(tool_access: Door, name: str = "alice") -> AsyncIterator[str]:
     """The token of a run that is under way, as a coding program would have it."""
     model = tool_access.models[name] = Waiting()
-    worker = tool_access.team.engine.stage.registry.worker(
+    worker = tool_access.team.runtime.registry.worker(
         tool_access.team.loaded.agents[name], tool_access.team.workspace.id
     )
     worker.backend._model = model  # type: ignore[attr-defined]
@@ -212,7 +212,7 @@ async def test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_ag
         await gate.wait()
         return "at last"
 
-    worker = tool_access.team.engine.stage.registry.worker(
+    worker = tool_access.team.runtime.registry.worker(
         tool_access.team.loaded.agents["alice"], tool_access.team.workspace.id
     )
     tool_access.team.employ("alice", tools=(*worker.tools, slowly))
@@ -238,7 +238,7 @@ async def test_a_question_to_the_person_lays_the_run_aside(tool_access: Door) ->
         # Whoever goes on with the work makes this very call again, and gets the answer.
         (item,) = await tool_access.team.rows("select id from inbox_item where kind = 'question'")
         await tool_access.team.write(rescue.answer, item["id"], "the blue one", now=tool_access.team.now())
-        recorder = tool_access.team.engine.stage.supervisor.recorder(run)
+        recorder = tool_access.team.runtime.supervisor.recorder(run)
         assert recorder is not None
         assert (await recorder.call(step, call)).text == "the blue one"
 

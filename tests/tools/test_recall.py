@@ -177,7 +177,7 @@ async def test_A11_another_workspace_of_the_same_workflow_finds_nothing(tmp_path
         await say(team, "alice", CANARY, "how strange", in_workspace=True)
         await use(team, "alice", "history_search", in_workspace=True, query="canary")  # now it is in the index
         workflow = team.loaded.project.workflows["review"]
-        team.workspace = await workflows.start(team.engine.stage, team.loaded, workflows.Start(workflow, tag="other"))
+        team.workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(workflow, tag="other"))
         assert CANARY not in await use(team, "alice", "history_search", in_workspace=True, query="purple canary")
         assert CANARY not in await use(team, "alice", "history_read", in_workspace=True)
 
@@ -190,7 +190,7 @@ async def test_A11_a_workspace_that_ended_is_not_found_by_the_next_of_its_name(
         await use(team, "alice", "history_search", in_workspace=True, query="canary")
         await team.workspace.stop()
         workflow = team.loaded.project.workflows["review"]
-        team.workspace = await workflows.start(team.engine.stage, team.loaded, workflows.Start(workflow))
+        team.workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(workflow))
         assert CANARY not in await use(team, "alice", "history_search", in_workspace=True, query="purple canary")
 
 

@@ -132,7 +132,7 @@ async def test_Y24_the_lower_limit_holds_for_those_who_work(tmp_path: Path) -> N
     home = Root.private(tmp_path / "home")
     extra = {"alice": "limits: { usd_per_day: off }\n"}
     async with open_team(tmp_path / "p", "alice", clock=TestClock(), workflow=flow, extra=extra, trust=home) as team:
-        registry = team.engine.stage.registry
+        registry = team.runtime.registry
         assert registry.worker(team.id_of("alice"), team.workspace.id).limits == Limits()
         assert registry.worker(team.id_of("alice")).limits == Limits()
 
@@ -140,7 +140,7 @@ async def test_Y24_the_lower_limit_holds_for_those_who_work(tmp_path: Path) -> N
 async def test_a_program_that_embeds_the_engine_gets_the_limits_it_wrote(tmp_path: Path) -> None:
     flow = "workspace: { provider: sqlite }\nlimits: { turns: off, usd: 500 }\n"
     async with open_team(tmp_path / "p", "alice", clock=TestClock(), workflow=flow) as team:
-        limits = team.engine.stage.registry.worker(team.id_of("alice"), team.workspace.id).limits
+        limits = team.runtime.registry.worker(team.id_of("alice"), team.workspace.id).limits
         assert (limits.runs_per_root, limits.usd_per_root) == (None, 500)
 
 

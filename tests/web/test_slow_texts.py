@@ -182,14 +182,14 @@ def wait_for(file: Path) -> str:
 async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
     """The same text in every place that a page shows: what each page makes of it, when it is asked for."""
     async with open_team(tmp_path / "p", "alice", "bob", clock=SystemClock()) as team:
-        service, here = Service(team.engine.stage), str(tmp_path / "p")
+        service, here = Service(team.runtime), str(tmp_path / "p")
         await service.project(here)
         team.backends["alice"].then(says(text))
         await documents.doc_write(service, "@review", "plan.md", text, None, here)
         await documents.doc_write(service, "@review", "plan.json", text[:LONGEST_CODE], None, here)
         await team.post("user", f"@alice {text}"[:250_000])
         await team.idle()
-        home = team.engine.stage.registry.worker(team.id_of("alice")).home
+        home = team.runtime.registry.worker(team.id_of("alice")).home
         assert home is not None
         home.replace("notes/2026-01-01-long.md", text)
         home.replace("memory/core.yaml", f"fact: {{ value: {json.dumps(text[:2000])} }}\n")

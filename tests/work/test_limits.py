@@ -347,9 +347,9 @@ async def test_a_run_that_produces_something_begins_the_count_anew(team: Team) -
 
 async def test_a_dm_over_its_limit_says_so_and_does_not_keep_the_sender_waiting(team: Team) -> None:
     team.employ("alice", Spender(Usage(1, 0, 1, usd=30.0)), limits=Limits(usd_per_root=None))
-    stage = team.engine.stage
-    first = await team.meanwhile(put_question(stage, team.loaded, "alice", "one"))
+    runtime = team.runtime
+    first = await team.meanwhile(put_question(runtime, team.loaded, "alice", "one"))
     assert first.state == "done"
-    second = await team.meanwhile(put_question(stage, team.loaded, "alice", "two"))
+    second = await team.meanwhile(put_question(runtime, team.loaded, "alice", "two"))
     assert second.state == "incomplete"
     assert "30.00 USD were spent by this agent today" in second.reason

@@ -150,7 +150,7 @@ async def test_a_kept_workspace_keeps_its_copies_and_goes_on_in_them(repository:
         await team.workspace.stop()
         assert copy.read_text() == "print('half')\n"
         again = await workflows.start(
-            team.engine.stage, team.loaded, workflows.Start(team.loaded.project.workflows["review"])
+            team.runtime, team.loaded, workflows.Start(team.loaded.project.workflows["review"])
         )
         assert copy.read_text() == "print('half')\n"
         await again.stop()

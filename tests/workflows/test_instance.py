@@ -52,8 +52,8 @@ async def test_an_inline_agent_ends_with_its_instance(mixed: Team) -> None:
     mixed.backends["helper"].then(says("here it is"))
     await mixed.post("user", "@helper go")
     await mixed.meanwhile(mixed.workspace.run())
-    assert not mixed.engine.stage.registry.knows(helper)
-    assert mixed.engine.stage.registry.knows(mixed.id_of("alice"))
+    assert not mixed.runtime.registry.knows(helper)
+    assert mixed.runtime.registry.knows(mixed.id_of("alice"))
 
 
 async def test_stopping_does_not_wait_for_an_inline_agent_in_the_middle_of_a_step(mixed: Team) -> None:
@@ -62,14 +62,14 @@ async def test_stopping_does_not_wait_for_an_inline_agent_in_the_middle_of_a_ste
     await mixed.elapse(1)
     summary = await mixed.meanwhile(mixed.workspace.stop(), at_most=1)
     assert summary.exit_code == 130
-    assert not mixed.engine.stage.registry.knows(mixed.id_of("helper"))
+    assert not mixed.runtime.registry.knows(mixed.id_of("helper"))
 
 
 async def test_two_inline_agents_of_one_name_in_two_instances_are_two(tmp_path: Path) -> None:
     workflow = f"{HELPER}workspace: {{ provider: sqlite }}\n"
     async with open_team(tmp_path, clock=TestClock(), workflow=workflow) as one:
         definition = one.loaded.project.workflows["review"]
-        workspace = await workflows.start(one.engine.stage, one.loaded, workflows.Start(definition, tag="two"))
+        workspace = await workflows.start(one.runtime, one.loaded, workflows.Start(definition, tag="two"))
         assert workspace.members["helper"] != one.workspace.members["helper"]
         two = replace(one, workspace=workspace)
         await two.post("user", "@helper hello")
@@ -265,4 +265,4 @@ async def test_F1_a_tag_that_is_no_tag_starts_nothing(tmp_path: Path, tag: str) 
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         project = team.loaded.project
         with pytest.raises(BadInput):
-            await workflows.start(team.engine.stage, team.loaded, workflows.Start(project.workflows["review"], tag=tag))
+            await workflows.start(team.runtime, team.loaded, workflows.Start(project.workflows["review"], tag=tag))

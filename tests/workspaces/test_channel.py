@@ -44,7 +44,7 @@ async def test_O1_O2_thirty_two_senders_and_every_reader_see_one_order(team: Tea
     """Each sender's own messages stay in order, no number is missing or doubled, and clocks do not matter."""
     clock, senders, each = team.clock, 32, 20
     assert isinstance(clock, TestClock)
-    streams = [team.engine.stage.bus.subscribe(lambda e: isinstance(e, Posted)) for _ in range(5)]
+    streams = [team.runtime.bus.subscribe(lambda e: isinstance(e, Posted)) for _ in range(5)]
     listening = [asyncio.create_task(heard(stream, senders * each)) for stream in streams]
 
     async def send(sender: int) -> list[int]:
@@ -111,9 +111,9 @@ async def test_a_listener_that_breaks_hurts_nobody_else(team: Team) -> None:
     def break_down(_: object) -> None:
         raise RuntimeError("a broken listener")
 
-    team.engine.stage.bus.listen(break_down)
+    team.runtime.bus.listen(break_down)
     heard: list[object] = []
-    team.engine.stage.bus.listen(heard.append)
+    team.runtime.bus.listen(heard.append)
     team.backends["alice"].then(says("still here"))
     async with asyncio.timeout(5):
         await team.post("user", "@alice go")
@@ -131,14 +131,14 @@ async def woken(team: Team) -> set[str]:
 
 
 async def test_a_mention_of_all_wakes_every_member_but_the_sender(team: Team) -> None:
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     receipt = await team.post("bob", "@all look")
     assert set(receipt.woke) == {"alice", "carol"}
     assert await woken(team) == {"alice", "carol"}
 
 
 async def test_an_agent_never_wakes_itself(team: Team) -> None:
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     receipt = await team.post("alice", "@alice and @ALICE said so")
     assert receipt.woke == ()
     assert await woken(team) == set()
@@ -180,7 +180,7 @@ async def test_the_sender_of_a_bounce_is_told_by_its_tool(team: Team) -> None:
     ],
 )
 async def test_A10_what_is_not_said_in_ones_own_words_wakes_nobody(team: Team, text: str) -> None:
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     receipt = await team.post("bob", text)
     assert receipt.woke == ()
     assert await woken(team) == set()
@@ -224,14 +224,14 @@ async def test_sending_into_a_workspace_that_does_not_run_says_what_to_type(
     team: Team, to: str, name: str, start: str, hint: str
 ) -> None:
     with pytest.raises(NotRunning) as refusal:
-        await deliver(team.engine.stage, team.loaded, to, "hello")
+        await deliver(team.runtime, team.loaded, to, "hello")
     assert str(refusal.value) == f'workflow "{name}" is not running. Start it with: {start}'
     assert refusal.value.hint == (hint or start)
 
 
 async def test_sending_to_an_unknown_agent_lists_the_known(team: Team) -> None:
     with pytest.raises(NotFound, match="there is no agent dave") as refusal:
-        await deliver(team.engine.stage, team.loaded, "dave", "hello")
+        await deliver(team.runtime, team.loaded, "dave", "hello")
     assert refusal.value.hint == "agents: alice, bob, carol"
 
 
@@ -239,7 +239,7 @@ async def test_sending_to_an_unknown_agent_lists_the_known(team: Team) -> None:
 @pytest.mark.parametrize("to", ["alice", "@review", "alice@review"])
 async def test_a_text_that_cannot_be_sent_is_refused_with_a_reason(team: Team, to: str, text: str) -> None:
     with pytest.raises(BadInput):
-        await deliver(team.engine.stage, team.loaded, to, text)
+        await deliver(team.runtime, team.loaded, to, text)
     assert await team.texts() == []
     assert await team.states() == []
 
@@ -255,12 +255,12 @@ async def test_D3p_any_other_text_comes_back_as_it_was_sent(team: Team, text: st
 
 @pytest.mark.parametrize("to", ["alice", "@review", "alice@review"])
 async def test_Q4_the_same_key_is_accepted_once(team: Team, to: str) -> None:
-    await team.engine.stage.supervisor.stop()
-    stage, loaded = team.engine.stage, team.loaded
-    receipts = await asyncio.gather(*(deliver(stage, loaded, to, "@alice hello", key="k1") for _ in range(20)))
+    await team.runtime.supervisor.stop()
+    runtime, loaded = team.runtime, team.loaded
+    receipts = await asyncio.gather(*(deliver(runtime, loaded, to, "@alice hello", key="k1") for _ in range(20)))
     assert len({receipt.id for receipt in receipts}) == 1
     assert len(await team.states()) == 1
-    other = await deliver(stage, loaded, to, "@alice hello", key="k2")
+    other = await deliver(runtime, loaded, to, "@alice hello", key="k2")
     assert other.id != receipts[0].id
 
 

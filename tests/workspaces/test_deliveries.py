@@ -33,7 +33,7 @@ async def results(team: Team) -> list[tuple[bool, str]]:
 
 async def test_a_delivery_goes_from_queued_to_given_to_acked(team: Team) -> None:
     team.backends["alice"].then(says("done").model_copy(update={"slow": 5.0}))
-    await team.engine.stage.supervisor.dismiss(team.id_of("alice"))
+    await team.runtime.supervisor.dismiss(team.id_of("alice"))
     receipt = await team.post("user", "@alice go")
     assert await states(team) == ["queued"]
     await team.elapse(1)
@@ -74,13 +74,13 @@ async def test_M11_what_is_not_in_ones_inbox_cannot_be_acknowledged(team: Team, 
     """Number 2 was sent to bob, 3 to nobody, 99 is yet to come."""
     team.backends["alice"].then(calls("my_inbox_ack", messages=seqs), says(""))
     team.backends["bob"].then(says("").model_copy(update={"slow": 100.0}))
-    await team.engine.stage.supervisor.dismiss(team.id_of("alice"))
+    await team.runtime.supervisor.dismiss(team.id_of("alice"))
     await team.write(lambda tx: tx.run("update agent set paused = 'wait' where name = 'alice'"))
     await team.post("user", "@alice one")
     await team.post("user", "@bob two")
     await team.post("user", "three")
     await team.write(lambda tx: tx.run("update agent set paused = ''"))
-    team.engine.stage.supervisor.wake(team.id_of("alice"))
+    team.runtime.supervisor.wake(team.id_of("alice"))
     await team.still()
     ((ok, text),) = await results(team)
     assert not ok

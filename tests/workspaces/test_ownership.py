@@ -36,7 +36,7 @@ async def owner(team: Team) -> str:
 
 async def documents_of(team: Team) -> Documents:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return Documents(team.engine.stage.database, team.clock, workspace)
+    return Documents(team.runtime.database, team.clock, workspace)
 
 
 async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(team: Team) -> None:
@@ -61,7 +61,7 @@ async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(t
 
 async def test_M13_an_owner_that_changes_while_one_writes_counts(team: Team) -> None:
     """The look before is only for a better sentence: what decides is in the transaction."""
-    documents, database = await documents_of(team), team.engine.stage.database
+    documents, database = await documents_of(team), team.runtime.database
 
     class Slow:
         async def write(self, change, *args, **kwargs):  # type: ignore[no-untyped-def]
@@ -190,7 +190,7 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
         project = load_project(tmp_path)
         await team.write(lambda tx: tx.run("update workspace set state = 'left'"))
         workspace = await team.read(workspace_rows.get, team.workspace.id)
-        await workflows.reopen(team.engine.stage, team.loaded, project.workflows["review"], workspace)
+        await workflows.reopen(team.runtime, team.loaded, project.workflows["review"], workspace)
 
     workflow = ELECTED + "limits: { turns: 'off' }\n"
     async with open_team(

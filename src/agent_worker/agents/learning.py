@@ -18,7 +18,6 @@ from datetime import datetime
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.backends.backend import PastStep, Reply, Turn
-from agent_worker.core.clock import micros
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.memory import audit, memory
 from agent_worker.tools.tool import Call, Result
@@ -89,7 +88,7 @@ async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: Reco
         before=json.dumps(asdict(before)) if before else "",
         run=entry.source,
     )
-    await recording.database.write(audit.note, done, now=micros(recording.clock.now()))
+    await recording.database.write(audit.note, done, now=recording.clock.micros())
 
 
 def did_something(done: Sequence[PastStep]) -> bool:

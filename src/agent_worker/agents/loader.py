@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
 from agent_worker.agents import deletion
-from agent_worker.agents.registry import AgentRuntime, MoreTools, Registry
-from agent_worker.backends.backend import Backend, Model
+from agent_worker.agents.backend_factory import BackendFactory, Held
+from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.backends.unavailable import UnavailableBackend
 from agent_worker.core.address import canonical
-from agent_worker.core.clock import Clock, micros
+from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Database, Transaction
@@ -36,7 +35,6 @@ from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
 from agent_worker.schedules import schedule
 from agent_worker.schedules.schedule import Ticker, Timer
-from agent_worker.tools.tool import Tool
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.work import agent_rows, threads
 from agent_worker.work.limits import Limits
@@ -45,39 +43,6 @@ from agent_worker.workspaces.log_files import CONVERSATIONS, LogFiles, Target, l
 log = logging.getLogger(__name__)
 
 RESTORED = 1000  # lines of a conversation that a new database takes from its files; older ones are only searched
-
-
-#: Limits that a file raised and nobody has approved: whose and which, and the number that holds instead.
-Held = Mapping[tuple[str, str], float]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentKit:
-    """What an agent works with."""
-
-    backend: Backend
-    tools: tuple[Tool, ...] = ()
-    learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
-    more_tools: MoreTools | None = None
-
-
-class Outfitter(Protocol):
-    """Says what an agent may have. Both block."""
-
-    def make_kit(
-        self,
-        definition: AgentDefinition,
-        root: Path,
-        cwd: Path,
-        *,
-        has_home: bool,
-        who: str = "",
-        printed: Collection[str] = (),
-    ) -> AgentKit:
-        """`printed` are variables whose values are meant to be read: they are no secrets."""
-        ...
-
-    def held_back(self, project: ProjectFiles, workflow: WorkflowDefinition | None) -> Held: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +69,7 @@ class Loader:
         clock: Clock,
         registry: Registry,
         log_files: LogFiles,
-        outfitter: Outfitter,
+        backends: BackendFactory,
         locks: ProjectLocks,
     ) -> None:
         self._locks = locks
@@ -112,7 +77,7 @@ class Loader:
         self._clock = clock
         self._registry = registry
         self._log_files = log_files
-        self._outfitter = outfitter
+        self._backends = backends
         self.ticker: Ticker | None = None
 
     async def load(
@@ -124,9 +89,9 @@ class Loader:
         project is touched before its lock is ours: raises InUse when another engine works on it.
         """
         await asyncio.to_thread(self._locks.take, project.root)
-        loaded = await self._database.write(_enrol_all, project, quick or {}, now=micros(self._clock.now()))
+        loaded = await self._database.write(_enrol_all, project, quick or {}, now=self._clock.micros())
         self._registry.keep_project(loaded.id, project)
-        held = await asyncio.to_thread(self._outfitter.held_back, project, None)
+        held = await asyncio.to_thread(self._backends.held_back, project, None)
         for name, definition in loaded.quick.items():
             id = loaded.agents[name]
             if not self._registry.knows(id):
@@ -193,7 +158,7 @@ class Loader:
     ) -> dict[str, str]:
         """Attach the members of a workflow to its workspace, some with a checkout of their own. Name → id."""
         members_in: dict[str, str] = {}
-        held = await asyncio.to_thread(self._outfitter.held_back, loaded.project, workflow)
+        held = await asyncio.to_thread(self._backends.held_back, loaded.project, workflow)
         for name, member in workflow.agents.items():
             if isinstance(member, RefMember):
                 worker = await self._as_member(loaded, member, workflow, held, working_copies.get(name))
@@ -252,7 +217,7 @@ class Loader:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
             worker = replace(worker, home=home, library=Library(home, definition.name))
             printed = project.printed_variables.union(workflow.env if workflow else ())
-            make_kit = partial(self._outfitter.make_kit, has_home=has_home, who=who, printed=printed)
+            make_kit = partial(self._backends.make_kit, has_home=has_home, who=who, printed=printed)
             kit = await asyncio.to_thread(make_kit, definition, project.root, worker.cwd)
         except Untrusted as error:  # nothing is wrong with it: it waits for a person
             return replace(worker, backend=UnavailableBackend(error))

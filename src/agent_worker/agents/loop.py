@@ -22,7 +22,7 @@ from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.agents.retries import GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, Terms
 from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
-from agent_worker.core.clock import Clock, micros
+from agent_worker.core.clock import Clock
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
 from agent_worker.files.space import Space
@@ -77,7 +77,7 @@ class LoopContext:
         return self.recording.clock
 
     def now(self) -> int:
-        return micros(self.recording.clock.now())
+        return self.recording.clock.micros()
 
 
 class Loop:

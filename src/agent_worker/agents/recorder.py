@@ -17,7 +17,7 @@ from typing import Any
 from agent_worker.agents.call_order import CallOrder, CallSlot
 from agent_worker.agents.run_begin import Assignment, Terms, hold_run, keep_step
 from agent_worker.backends.backend import PastStep, Reply, Suspended
-from agent_worker.core.clock import Clock, micros
+from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Fenced, StorageFault
 from agent_worker.core.events import Bus, Called, Delta, Returned
 from agent_worker.core.failpoints import failpoint
@@ -127,7 +127,7 @@ class RunRecorder:
         self._kept.clear()
         try:
             self.reached = await self._recording.database.write(
-                keep_step, self._job, step, reply, self._terms, now=micros(self._recording.clock.now())
+                keep_step, self._job, step, reply, self._terms, now=self._recording.clock.micros()
             )
             failpoint("step.after_persist")
         finally:
@@ -220,7 +220,7 @@ class RunRecorder:
             agent=self._job.fence.agent,
             ref=place.key,
             text=text,
-            now=micros(self._recording.clock.now()),
+            now=self._recording.clock.micros(),
         )
         return None
 
@@ -251,7 +251,7 @@ class RunRecorder:
             run=self._job.run,
             tool=call.tool,
             arguments=_as_json(call),
-            now=micros(self._recording.clock.now()),
+            now=self._recording.clock.micros(),
             result=result.text if result else None,
             ok=result.ok if result else True,
         )

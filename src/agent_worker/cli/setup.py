@@ -110,7 +110,7 @@ def doctor(fix: bool, as_json: bool) -> None:
         _database(fix),
         _daemon(fix),
         _project(),
-        *_engine(),
+        *_runtime(),
         _keys(),
         *_sandbox(),
         _git(),
@@ -229,7 +229,7 @@ def _found_at_work(root: Path) -> list[str]:
     return problems
 
 
-def _engine() -> list[Check]:
+def _runtime() -> list[Check]:
     """Who works on this project, when that is not the daemon of this home."""
     from agent_worker.client.connection import find
     from agent_worker.database.engine_lock import holder_of, refusal

@@ -18,6 +18,10 @@ class Clock(Protocol):
         """Wall time, UTC."""
         ...
 
+    def micros(self) -> int:
+        """The same in microseconds since 1970, as it is stored."""
+        ...
+
     def monotonic(self) -> float:
         """Seconds that never go back."""
         ...
@@ -28,6 +32,9 @@ class Clock(Protocol):
 class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+    def micros(self) -> int:
+        return micros(self.now())
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -50,6 +57,9 @@ class TestClock:
 
     def now(self) -> datetime:
         return self._start + self._jumped + timedelta(seconds=self._elapsed)
+
+    def micros(self) -> int:
+        return micros(self.now())
 
     def monotonic(self) -> float:
         return self._elapsed

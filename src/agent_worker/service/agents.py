@@ -80,7 +80,7 @@ LANES = ("immediate", "normal", "background")
 async def agents_list(service: Service, project: str | None = None) -> list[Agent]:
     """Every agent of a project, with its state and what it spent today."""
     loaded = await service.project(project)
-    rows = await service.stage.database.read(_states, loaded.id, day=limits.day_of(service.now()))
+    rows = await service.read(_states, loaded.id, day=limits.day_of(service.now()))
     found = [_agent(service, loaded, row) for row in rows if row["name"] in loaded.agents]
     return sorted((*found, *(_broken(loaded, name) for name in loaded.project.broken)), key=lambda a: a.name)
 
@@ -93,9 +93,9 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
         return AgentDetail(_broken(loaded, broken), {}, "", [], [])
     id = agent_id(loaded, name)
     day = limits.day_of(service.now())
-    row = next(r for r in await service.stage.database.read(_states, loaded.id, day=day) if r["id"] == id)
-    queue = await service.stage.database.read(_queue, id)
-    talk = await service.stage.database.read(threads.recent, id, threads.PERSONAL, 10)
+    row = next(r for r in await service.read(_states, loaded.id, day=day) if r["id"] == id)
+    queue = await service.read(_queue, id)
+    talk = await service.read(threads.recent, id, threads.PERSONAL, 10)
     definition = loaded.definition(row["name"])
     return AgentDetail(
         agent=_agent(service, loaded, row),
@@ -127,7 +127,7 @@ async def agent_create(
         raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
     text = _written(loaded, name, origin, backend=backend, model=model, system=system)
     definition = validate(AgentDefinition, parse_source(text, file=f"agent {name}"), defaults={})
-    before = await service.stage.database.read(agent_rows.known, project=loaded.id, name=name)
+    before = await service.read(agent_rows.known, project=loaded.id, name=name)
     found = ""
     if lasting:
         found = await asyncio.to_thread(_folder_of, Root(loaded.project.root), definition.personal_dir)
@@ -173,7 +173,7 @@ async def _write_file(service: Service, loaded: LoadedProject, name: str, text: 
     definition = validate(AgentDefinition, parse_source(text, file=path), defaults={})
     # What our own command writes for the user is approved.
     powers = await asyncio.to_thread(powers_of_agent, definition, loaded.project.root)
-    await asyncio.to_thread(service.stage.gate.approve, loaded.project.root, powers)
+    await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, powers)
     if isinstance(await asyncio.to_thread(root.swap, path, text, expected=None), Conflict):
         raise Refused(f"{path} is there already", hint=f"agent-worker agent info {name}")
     await service.project(str(loaded.project.root))
@@ -181,7 +181,7 @@ async def _write_file(service: Service, loaded: LoadedProject, name: str, text: 
 
 async def _free_name(service: Service, loaded: LoadedProject) -> str:
     """One that no agent has, or had when its file was last seen."""
-    taken = set(loaded.agents) | {row["name"] for row in await service.stage.database.read(_names, loaded.id)}
+    taken = set(loaded.agents) | {row["name"] for row in await service.read(_names, loaded.id)}
     return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in taken)
 
 
@@ -209,7 +209,7 @@ async def agent_edit(service: Service, name: str, changes: dict[str, Any], proje
 def _approve_new(service: Service, root: Path, before: AgentDefinition, after: AgentDefinition) -> None:
     """What the user's own command adds is approved; what was in the file before is not approved by the way."""
     known = {power.digest for power in powers_of_agent(before, root)}
-    service.stage.gate.approve(root, [power for power in powers_of_agent(after, root) if power.digest not in known])
+    service.runtime.gate.approve(root, [power for power in powers_of_agent(after, root) if power.digest not in known])
 
 
 def _own_file(loaded: LoadedProject, name: str) -> tuple[str, str]:
@@ -234,11 +234,11 @@ async def agent_delete(service: Service, name: str, project: str | None = None, 
     loaded = await service.project(project)
     found, file = _own_file(loaded, name)
     id, definition, root = loaded.agents[found], loaded.project.agents[found], Root(loaded.project.root)
-    if workspaces := await service.stage.database.read(workspace_rows.at_work_with, id):
+    if workspaces := await service.read(workspace_rows.at_work_with, id):
         at = " and ".join(f"@{workspace_rows.name_of(workspace)}" for workspace in workspaces)
         raise Refused(f"{found} takes part in {at}", hint=f"agent-worker stop @{workspace_rows.name_of(workspaces[0])}")
-    me = await service.stage.database.read(agent_rows.identity, id)
-    logs = await service.stage.database.read(workspace_rows.workspaces_of, id) if files else []
+    me = await service.read(agent_rows.identity, id)
+    logs = await service.read(workspace_rows.workspaces_of, id) if files else []
     await asyncio.to_thread(root.remove, file)
     await _take_leave(service, loaded, me, definition)
     if files:
@@ -250,18 +250,18 @@ async def agent_delete(service: Service, name: str, project: str | None = None, 
 
 async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definition: AgentDefinition) -> None:
     """Whatever of an agent is in this process, in the database, and with coding programs."""
-    stage, id = service.stage, me["id"]
-    await stage.database.write(deletion.cancel_all, id, now=service.now())
-    await stage.supervisor.dismiss(id)
-    await stage.log_files.flush()
-    stage.log_files.forget(Target(None, id))
-    for library in stage.registry.remove_all(id):
+    runtime, id = service.runtime, me["id"]
+    await runtime.database.write(deletion.cancel_all, id, now=service.now())
+    await runtime.supervisor.dismiss(id)
+    await runtime.log_files.flush()
+    runtime.log_files.forget(Target(None, id))
+    for library in runtime.registry.remove_all(id):
         await asyncio.to_thread(library.close)
-    await stage.database.write(deletion.erase, me, now=service.now())
-    await stage.database.shed()
+    await runtime.database.write(deletion.erase, me, now=service.now())
+    await runtime.database.shed()
     root = loaded.project.root
-    await asyncio.to_thread(lambda: stage.gate.withdraw(root, powers_of_agent(definition, root)))
-    await asyncio.to_thread(forget_sessions, stage.programs, owner_of(me["name"], root, me["name"]))
+    await asyncio.to_thread(lambda: runtime.gate.withdraw(root, powers_of_agent(definition, root)))
+    await asyncio.to_thread(forget_sessions, runtime.programs, owner_of(me["name"], root, me["name"]))
 
 
 @operation("POST", "/agents/{name}/{action}")
@@ -271,18 +271,18 @@ async def agent_set(
     """Pause or resume an agent (with a new allowance), stop it, or start it again after an error."""
     loaded = await service.project(project)
     id = agent_id(loaded, name)
-    database = service.stage.database
+    database = service.runtime.database
     match action:
         case "pause":
             await database.write(agent_rows.pause, id, "paused by a person")
         case "resume":
             await database.write(rescue.resume_agent, id, now=service.now())
         case "stop":
-            await service.stage.supervisor.dismiss(id)
+            await service.runtime.supervisor.dismiss(id)
             await database.write(agent_rows.set_state, id, "stopped", reason="stopped by a person")
         case "start":
             await database.write(rescue.start_agent, id)
-    service.stage.supervisor.wake(id)
+    service.runtime.supervisor.wake(id)
     return (await agent_info(service, name, project=str(loaded.project.root))).agent
 
 
@@ -307,7 +307,7 @@ def _broken(loaded: LoadedProject, name: str) -> Agent:
 
 def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
     definition = loaded.definition(row["name"])
-    worker = service.stage.registry.own(row["id"])
+    worker = service.runtime.registry.own(row["id"])
     trouble = "; ".join(map(str, loaded.project.wrong_with(row["name"])))
     return Agent(
         name=row["name"],

@@ -36,7 +36,7 @@ async def audit_show(service: Service, agent: str | None = None, limit: int = 10
     loaded = await service.project(project)
     names = {id: name for name, id in loaded.agents.items()}
     id = agent_id(loaded, agent) if agent else None
-    rows, flaw = await service.stage.database.read(_look, loaded.id, id, max(1, min(limit, MOST)))
+    rows, flaw = await service.read(_look, loaded.id, id, max(1, min(limit, MOST)))
     return Audit([_noted(row, names.get(row["agent"], row["agent"])) for row in rows], flaw)
 
 

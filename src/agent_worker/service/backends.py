@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from agent_worker.backends.programs.known import KNOWN, found, version
 from agent_worker.backends.programs.probe import Guest, Seen, probe
 from agent_worker.core.clock import from_micros
-from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import scratch
 from agent_worker.processes.environment import safe_environment
@@ -70,13 +70,11 @@ async def backend_test(service: Service, name: str, model: str = "") -> BackendS
 
     @contextmanager
     def invite(guest: Guest) -> Iterator[None]:
-        with service.stage.supervisor.visited(guest):
+        with service.runtime.supervisor.visited(guest):
             yield
 
-    if service.stage.testbench is None:
-        raise Refused("programs are tested by the daemon", hint="agent-worker backends --test")
     with scratch("test") as place:
-        backend = service.stage.testbench(name, model, place)
+        backend = service.runtime.backends.to_try(name, model, place)
         try:
             seen = await probe(backend, invite, model=model)
         finally:
@@ -114,5 +112,5 @@ def _keep(service: Service, name: str, tested: Tested) -> None:
 
 
 def _root(service: Service) -> Root | None:
-    place = service.stage.programs
+    place = service.runtime.programs
     return Root(place) if place else None

@@ -40,14 +40,14 @@ async def backup(service: Service) -> Backup:
     home = home_of(service)
     files = await asyncio.to_thread(_files, home)
     path = await asyncio.to_thread(_free_name, home, f"{from_micros(service.now()):%Y%m%dT%H%M%S}")
-    await service.stage.database.back_up(path, files)
+    await service.runtime.database.back_up(path, files)
     return Backup(str(path), path.stat().st_size)
 
 
 def home_of(service: Service) -> Root:
-    if service.stage.home is None:
+    if service.runtime.home is None:
         raise Refused("nothing is kept here: there is no home", hint="use the daemon")
-    return service.stage.home
+    return service.runtime.home
 
 
 def _free_name(home: Root, stamp: str) -> Path:
@@ -81,7 +81,7 @@ def put_files_back(home: Root, files: Mapping[str, bytes], *, stamp: str) -> Non
 async def look_at_database(service: Service) -> None:
     """All of it, once, while the work goes on. A start does not wait for it: it takes seconds for each gigabyte."""
     try:
-        await service.stage.database.check()
+        await service.runtime.database.check()
     except AgentWorkerError as error:
         log.error("%s", error)
 
@@ -97,10 +97,10 @@ class DiskWatch:
     async def _watch(self) -> None:
         while True:
             try:
-                await self._tell(self._service.stage.space.look())
+                await self._tell(self._service.runtime.space.look())
             except StorageFault as error:  # not even this can be stored
                 log.warning("%s", error)
-            await self._service.stage.clock.sleep(LOOK)
+            await self._service.runtime.clock.sleep(LOOK)
 
     async def _tell(self, space: FreeSpace) -> None:
         for loaded in self._service.projects():
@@ -108,7 +108,7 @@ class DiskWatch:
                 continue
             if told := space.told():
                 log.warning("%s", told)
-            await self._service.stage.database.write(_put, loaded.id, space, now=self._service.now())
+            await self._service.runtime.database.write(_put, loaded.id, space, now=self._service.now())
             self._told[loaded.id] = space.state
 
 

@@ -41,7 +41,7 @@ class Leftover:
 @operation("GET", "/leftovers")
 async def leftovers(service: Service) -> list[Leftover]:
     """What can go from the disk: of killed runs, of deleted agents, old sessions of programs, backups and logs."""
-    rows = await service.stage.database.read(_agents)
+    rows = await service.read(_agents)
     return await asyncio.to_thread(lambda: sorted(_all(service, rows), key=lambda each: -each.bytes))
 
 

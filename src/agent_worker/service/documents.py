@@ -55,7 +55,7 @@ async def doc_append(service: Service, at: str, name: str, text: str, project: s
 async def doc_history(service: Service, at: str, name: str, project: str | None = None) -> list[Revision]:
     """The revisions of a document, oldest first."""
     workspace = await _workspace(service, at, project)
-    rows = await service.stage.database.read(documents.revisions, workspace["id"], name)
+    rows = await service.read(documents.revisions, workspace["id"], name)
     return [Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows]
 
 
@@ -63,7 +63,7 @@ async def doc_history(service: Service, at: str, name: str, project: str | None 
 async def doc_change(service: Service, at: str, name: str, n: int, project: str | None = None) -> list[str]:
     """What one revision changed, as the lines of a unified diff."""
     workspace = await _workspace(service, at, project)
-    before, after = await service.stage.database.read(documents.revised, workspace["id"], name, n)
+    before, after = await service.read(documents.revised, workspace["id"], name, n)
     return await asyncio.to_thread(_difference, before, after)
 
 
@@ -71,7 +71,7 @@ async def doc_change(service: Service, at: str, name: str, n: int, project: str 
 async def resource_get(service: Service, at: str, id: str, project: str | None = None) -> resources.Resource:
     """A resource, whole."""
     workspace = await _workspace(service, at, project)
-    return await service.stage.database.read(resources.load, workspace["id"], id)
+    return await service.read(resources.load, workspace["id"], id)
 
 
 def _difference(before: str, after: str) -> list[str]:
@@ -93,12 +93,10 @@ def _alike(old: list[str], new: list[str]) -> int:
 
 
 async def _documents(service: Service, at: str, project: str | None) -> Documents:
-    return Documents(service.stage.database, service.stage.clock, await _workspace(service, at, project))
+    return Documents(service.runtime.database, service.runtime.clock, await _workspace(service, at, project))
 
 
 async def _workspace(service: Service, at: str, project: str | None) -> Row:
     loaded = await service.project(project)
     workflow, _, tag = at.removeprefix("@").partition(":")
-    return await service.stage.database.read(
-        workspace_rows.find, project=loaded.id, workflow=workflow, tag=tag or "main"
-    )
+    return await service.read(workspace_rows.find, project=loaded.id, workflow=workflow, tag=tag or "main")

@@ -69,7 +69,7 @@ async def events(
     kinds = frozenset(kind.split(",")) if kind else None
     if at is not None:
         loaded = await service.project(project)
-        place = await service.stage.database.read(_place, loaded, parse_address(at))
+        place = await service.read(_place, loaded, parse_address(at))
         return EventStream(service, Filter(kinds, *place), after=after)
     whose = None if project is None else (await service.project(project)).id
     return EventStream(service, Filter(kinds, project=whose), after=after)
@@ -119,8 +119,8 @@ class Follower:
 
     def __init__(self, service: Service, wanted: Filter, *, until: asyncio.Event, at: int = 0) -> None:
         self._service = service
-        self._database = service.stage.database
-        self._bus = service.stage.bus
+        self._database = service.runtime.database
+        self._bus = service.runtime.bus
         self._wanted = wanted
         self._until = until
         self._ear: _Listener | None = None

@@ -51,15 +51,15 @@ NO_ANSWER = "(the person gave no answer: decide yourself, or do without)"
 async def inbox_list(service: Service, project: str | None = None) -> list[Item]:
     """Everything that waits for the person: questions, approvals, failures, limits, mentions."""
     loaded = await service.project(project)
-    return await service.stage.database.read(_items, loaded.id)
+    return await service.read(_items, loaded.id)
 
 
 @operation("POST", "/inbox/{item}", tool="inbox_answer")
 async def inbox_answer(service: Service, item: str, action: Action, text: str = "") -> str:
     """Answer one item: approve or deny a tool, answer a question, retry or drop a failure."""
-    told = await service.stage.database.write(_act, item, action, text, now=service.now())
-    if service.stage.loader.ticker:
-        service.stage.loader.ticker.look_again()  # it may be a workflow that was not started
+    told = await service.write(_act, item, action, text, now=service.now())
+    if service.runtime.loader.ticker:
+        service.runtime.loader.ticker.look_again()  # it may be a workflow that was not started
     return told
 
 

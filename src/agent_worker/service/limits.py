@@ -31,16 +31,16 @@ class Allowance:
 async def limits_list(service: Service, project: str | None = None) -> list[Allowance]:
     """What a project, its agents and its running workflows may spend, and have spent."""
     loaded = await service.project(project)
-    own = {name: service.stage.registry.worker(id).limits for name, id in loaded.agents.items()}
+    own = {name: service.runtime.registry.worker(id).limits for name, id in loaded.agents.items()}
     waiting = await asyncio.to_thread(_waiting, service, loaded)
-    found = await service.stage.database.read(_allowances, service, loaded, own, now=service.now())
+    found = await service.read(_allowances, service, loaded, own, now=service.now())
     return [replace(each, waits=waiting.get((_whose(each), each.unit), "")) for each in found]
 
 
 def _waiting(service: Service, loaded: LoadedProject) -> dict[tuple[str, str], str]:
     """What files say of whom, in USD or runs, that is not approved."""
     project = loaded.project
-    held = service.stage.gate.held_back(project.root, allowances_of(project))
+    held = service.runtime.gate.held_back(project.root, allowances_of(project))
     return {
         (each.of, "runs" if each.name == "turns" else "USD"): f"{each.told(each.value)}, once you approve it"
         for each in allowances_of(project)
@@ -86,7 +86,9 @@ def _of_workspace(
     if dearest is None or not members:
         return []
     agent = next(iter(members.values()))
-    limits = service.stage.registry.worker(agent, workspace).limits.with_granted(workspace_rows.granted(tx, workspace))
+    limits = service.runtime.registry.worker(agent, workspace).limits.with_granted(
+        workspace_rows.granted(tx, workspace)
+    )
     used = spent(tx, Payer(agent, loaded.id, dearest["key"]), hop=0, fruitless=0, now=now)
     row = workspace_rows.get(tx, workspace)
     name = f"@{row['workflow']}" if row["tag"] == "main" else f"@{row['workflow']}:{row['tag']}"

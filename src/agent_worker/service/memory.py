@@ -48,8 +48,8 @@ async def memory_set(
 
     What is `shareable` its colleagues get to hear when they ask; without `visibility` that stays as it was.
     """
-    home, redact = await home_of_agent(service, name, project), service.stage.database.redact
-    key, value, now = redact(key), redact(value), service.stage.clock.now()
+    home, redact = await home_of_agent(service, name, project), service.runtime.database.redact
+    key, value, now = redact(key), redact(value), service.runtime.clock.now()
     known = await asyncio.to_thread(memory.find, home, key)
     if was is not None:
         _same(f"what {name} remembers as {key}", known.value if known else "", was)
@@ -106,7 +106,7 @@ async def note_show(service: Service, name: str, note: str, project: str | None 
 async def note_edit(service: Service, name: str, note: str, text: str, was: str, project: str | None = None) -> str:
     """Replace a note that still says what it `was`."""
     home = await home_of_agent(service, name, project)
-    text = service.stage.database.redact(text)
+    text = service.runtime.database.redact(text)
     await asyncio.to_thread(notes.edit, home, note, text, was=was)
     return text
 
@@ -121,7 +121,7 @@ async def todos_list(service: Service, name: str, project: str | None = None) ->
 async def todo_put(service: Service, name: str, text: str, project: str | None = None) -> list[Todo]:
     """Add a todo."""
     home = await home_of_agent(service, name, project)
-    await asyncio.to_thread(todos.add, home, service.stage.database.redact(text))
+    await asyncio.to_thread(todos.add, home, service.runtime.database.redact(text))
     return await asyncio.to_thread(todos.load, home)
 
 
@@ -141,7 +141,7 @@ async def todo_tick(
 async def note(service: Service, name: str, project: str | None, deed: audit.Deed, about: str) -> None:
     loaded = await service.project(project)
     done = audit.Done(project=loaded.id, agent=agent_id(loaded, name), who="user", deed=deed, about=about)
-    await service.stage.database.write(audit.note, done, now=service.now())
+    await service.write(audit.note, done, now=service.now())
 
 
 def _same(what: str, now: str, was: str) -> None:
@@ -151,7 +151,7 @@ def _same(what: str, now: str, was: str) -> None:
 
 async def home_of_agent(service: Service, name: str, project: str | None) -> Root:
     loaded = await service.project(project)
-    worker = service.stage.registry.worker(agent_id(loaded, name))
+    worker = service.runtime.registry.worker(agent_id(loaded, name))
     if worker.home is None:
         raise NotFound(f"{name} has no files of its own")
     return worker.home

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address, canonical, parse_address
-from agent_worker.core.clock import micros
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning
 from agent_worker.core.events import Ended, Event
 from agent_worker.core.mentions import find_mentions
@@ -17,7 +16,7 @@ from agent_worker.database.database import Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import threads
-from agent_worker.workflows.instance import Stage
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, deliveries, routing, workspace_rows
 from agent_worker.workspaces.channel import Message
 from agent_worker.workspaces.routing import OutgoingMessage, Receipt
@@ -81,7 +80,7 @@ class Hop:
 @operation("POST", "/send", tool="agent_send")
 async def send(service: Service, to: str, message: str, project: str | None = None, key: str | None = None) -> Receipt:
     """Deliver a message to `alice`, `@workflow` or `alice@workflow`. The same key is accepted once."""
-    return await deliver(service.stage, await service.project(project), to, message, key=key)
+    return await deliver(service.runtime, await service.project(project), to, message, key=key)
 
 
 @operation("POST", "/channels/{workspace}", tool="channel_send")
@@ -90,7 +89,7 @@ async def channel_send(
 ) -> Receipt:
     """Say something in the channel of a running workflow. Write @name to call on a member."""
     return await deliver(
-        service.stage, await service.project(project), f"@{workspace.removeprefix('@')}", message, key=key
+        service.runtime, await service.project(project), f"@{workspace.removeprefix('@')}", message, key=key
     )
 
 
@@ -111,47 +110,45 @@ async def read(
     """
     loaded = await service.project(project)
     pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before, held)
-    return await service.stage.database.read(_read, loaded, parse_address(at), pick)
+    return await service.read(_read, loaded, parse_address(at), pick)
 
 
 @operation("POST", "/preview")
 async def preview(service: Service, at: str, message: str, project: str | None = None) -> Wakes:
     """Whom a message in a channel would wake. Nothing is sent."""
     loaded = await service.project(project)
-    return await service.stage.database.read(_wakes, loaded, parse_address(at), message)
+    return await service.read(_wakes, loaded, parse_address(at), message)
 
 
 @operation("GET", "/mentions")
 async def mentions_map(service: Service, at: str, project: str | None = None) -> list[Calls]:
     """Who has called on whom in a channel, and how often."""
     loaded = await service.project(project)
-    return await service.stage.database.read(_calls, loaded, parse_address(at))
+    return await service.read(_calls, loaded, parse_address(at))
 
 
 @operation("POST", "/ask", tool="agent_ask")
 async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answer:
     """Send a direct message to an agent and wait for the answer."""
-    return await put_question(service.stage, await service.project(project), agent, message)
+    return await put_question(service.runtime, await service.project(project), agent, message)
 
 
 @operation("GET", "/trace/{message}")
 async def trace(service: Service, message: str) -> list[Hop]:
     """Where a message went."""
-    rows = await service.stage.database.read(deliveries.trace, message)
+    rows = await service.read(deliveries.trace, message)
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 
 # --- for those inside the process ---------------------------------------------------------------------
 
 
-async def deliver(stage: Stage, loaded: LoadedProject, to: str, text: str, *, key: str | None = None) -> Receipt:
+async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *, key: str | None = None) -> Receipt:
     routing.check_size(text)
-    return await stage.database.write(
-        hand_over, loaded, parse_address(to), text, now=micros(stage.clock.now()), key=key
-    )
+    return await runtime.database.write(hand_over, loaded, parse_address(to), text, now=runtime.clock.micros(), key=key)
 
 
-async def put_question(stage: Stage, loaded: LoadedProject, agent: str, text: str) -> Answer:
+async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
     """Send a direct message and wait for what becomes of it."""
     if parse_address(agent).workflow is not None:
         raise BadInput(f"{agent} is no direct address: only an agent by itself can be asked", hint="such as alice")
@@ -169,9 +166,9 @@ async def put_question(stage: Stage, loaded: LoadedProject, agent: str, text: st
         if not answer.done():
             answer.set_exception(NotRunning("it was closed before there was an answer", hint="open it again, and ask"))
 
-    unlisten, unwait = stage.bus.listen(hear), stage.bus.when_closed(close)
+    unlisten, unwait = runtime.bus.listen(hear), runtime.bus.when_closed(close)
     try:
-        receipt = await deliver(stage, loaded, agent, text)
+        receipt = await deliver(runtime, loaded, agent, text)
         asked.append(receipt.id)
         return ended[receipt.id] if receipt.id in ended else await answer
     finally:
@@ -181,9 +178,9 @@ async def put_question(stage: Stage, loaded: LoadedProject, agent: str, text: st
 
 
 async def read_channel(
-    stage: Stage, loaded: LoadedProject, at: str, *, since: int = 0, limit: int = 100
+    runtime: Runtime, loaded: LoadedProject, at: str, *, since: int = 0, limit: int = 100
 ) -> list[Message]:
-    return await stage.database.read(_messages, loaded, parse_address(at), since, limit)
+    return await runtime.database.read(_messages, loaded, parse_address(at), since, limit)
 
 
 def agent_id(loaded: LoadedProject, name: str) -> str:

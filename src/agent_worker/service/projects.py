@@ -48,7 +48,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         agents=await agents_list(service, project),
         instances=await instances_list(service, project),
         waiting=len(await inbox_list(service, project)),
-        disk=service.stage.space.look(),
+        disk=service.runtime.space.look(),
     )
 
 

@@ -162,7 +162,7 @@ async def _in_workspace(service: Service, at: str, project: str | None, look: Ca
     def find(tx: Transaction) -> T:
         return look(tx, workspace_rows.find(tx, project=loaded.id, workflow=workflow, tag=tag or "main")["id"])
 
-    return await service.stage.database.read(find)
+    return await service.read(find)
 
 
 async def _change(
@@ -175,7 +175,7 @@ async def _change(
         workspace = workspace_rows.find_running(tx, project=loaded.id, workflow=workflow, tag=tag or "main")
         return _view(tx, change(tx, workspace["id"]))
 
-    return await service.stage.database.write(make)
+    return await service.write(make)
 
 
 def _all(tx: Transaction, workspace: str) -> list[ProposalView]:

@@ -43,7 +43,7 @@ async def remote_look(service: Service, source: str, project: str | None = None)
     """What an update of a fetched workflow would change. Nothing is changed by looking."""
     loaded = await service.project(project)
     remote = workflow_source(source)
-    now = await service.remotes().get(remote, now=service.stage.clock.now())
+    now = await service.remotes().get(remote, now=service.runtime.clock.now())
     newest = await _newest(service, loaded, source)
     assert newest.fetched is not None
     return Newer(str(remote), now.commit, newest.fetched.commit, await pending_approvals(service, loaded, newest))
@@ -60,7 +60,7 @@ async def remote_update(
     if newest.fetched.commit != commit:
         raise Stale(f"{source} has moved again", hint=f"agent-worker remote update {source}")
     await approve_all(service, loaded, newest, digests or [])
-    await service.remotes().move(newest.fetched.remote, commit, now=service.stage.clock.now())
+    await service.remotes().move(newest.fetched.remote, commit, now=service.runtime.clock.now())
     return next(lock for lock in await remotes_list(service) if lock.source == str(newest.fetched.remote))
 
 

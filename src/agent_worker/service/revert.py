@@ -62,7 +62,7 @@ async def memory_revert(
         raise BadInput("either a day or a run says what is taken back", hint="since 2026-01-31, or source r_…")
     loaded = await service.project(project)
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
-    database = service.stage.database
+    database = service.runtime.database
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]
     runs = await database.read(containment.tree, loaded.id, named)
     taken = TakenBack([_told(loaded, run) for run in runs])
@@ -93,14 +93,14 @@ async def _unlearn(
 ) -> None:
     """What one agent learned in these runs, or since a day, and its index of what was said."""
     with suppress(NotFound):  # one that lives in a workflow has nothing of its own
-        worker = service.stage.registry.worker(agent)
+        worker = service.runtime.registry.worker(agent)
         await asyncio.to_thread(worker.library.begin_anew)
         if worker.home is None:
             return
         sources = {run.run for run in runs if run.agent == agent}
         at = micros(_day(since)) if since is not None else None
-        deeds = await service.stage.database.read(audit.of_runs, agent, sources, at)
-        how = partial(revert, since=since, sources=sources, now=service.stage.clock.now())
+        deeds = await service.read(audit.of_runs, agent, sources, at)
+        how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
 
 
@@ -116,7 +116,7 @@ def _add(taken: TakenBack, found: Reverted, name: str) -> None:
 
 async def _strike_files(service: Service, held: Held) -> None:
     """The files that people, and agents who may read files, would still find it in."""
-    log_files, database, registry = service.stage.log_files, service.stage.database, service.stage.registry
+    log_files, database, registry = service.runtime.log_files, service.runtime.database, service.runtime.registry
     await log_files.flush()
     for (agent, context), seqs in held.lines.items():
         if context == PERSONAL:
@@ -140,8 +140,8 @@ async def _strike_files(service: Service, held: Held) -> None:
 
 async def _undo_documents(service: Service, held: Held, taken: TakenBack) -> None:
     for id, keys in held.keys.items():
-        workspace = await service.stage.database.read(workspace_rows.get, id)
-        undone = await Documents(service.stage.database, service.stage.clock, workspace).undo(keys)
+        workspace = await service.read(workspace_rows.get, id)
+        undone = await Documents(service.runtime.database, service.runtime.clock, workspace).undo(keys)
         place = workspace_rows.name_of(workspace)
         taken.documents.extend(f"@{place}: {name}" for name in undone.taken)
         taken.for_you.extend(f"document {name} of @{place}: others have written on it since" for name in undone.stands)
@@ -150,7 +150,7 @@ async def _undo_documents(service: Service, held: Held, taken: TakenBack) -> Non
 async def _places(service: Service, held: Held) -> list[str]:
     found = []
     for id, seqs in held.messages.items():
-        workspace = await service.stage.database.read(workspace_rows.get, id)
+        workspace = await service.read(workspace_rows.get, id)
         found += [f"@{workspace_rows.name_of(workspace)} #{seq}" for seq in sorted(seqs)]
     return found
 

@@ -149,7 +149,7 @@ async def _play(service: Service, request: _RunRequest, project: str | None) -> 
 
 async def _listening(service: Service, *, until: asyncio.Event) -> Follower:
     """To everything, from before the work is given: what comes of it in the first moment is not missed."""
-    follower = Follower(service, Filter(), until=until, at=await newest(service.stage.database))
+    follower = Follower(service, Filter(), until=until, at=await newest(service.runtime.database))
     follower.listen()
     return follower
 
@@ -223,7 +223,7 @@ async def _ask(service: Service, loaded: LoadedProject, to: str, message: str) -
     routing.check_size(message)
     follower = await _listening(service, until=service.closing)
     try:
-        work = await service.stage.database.write(_put, loaded, address, message, now=service.now())
+        work = await service.write(_put, loaded, address, message, now=service.now())
     except BaseException:
         follower.close()
         raise
@@ -238,25 +238,25 @@ class _AgentRun(_Followed):
 
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind == "inbox":
-            return await self._service.stage.database.read(_is_about, told.record()["id"], self._work["work"])
+            return await self._service.runtime.database.read(_is_about, told.record()["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:
             return False
         run = told.record()["run"]
         if run not in self._runs:
-            self._runs[run] = await self._service.stage.database.read(_is_at, run, self._work["id"])
+            self._runs[run] = await self._service.runtime.database.read(_is_at, run, self._work["id"])
         return self._runs[run]
 
     async def _is_over(self) -> bool:
-        row = await self._service.stage.database.read(_work_by_id, self._work["id"])
+        row = await self._service.runtime.database.read(_work_by_id, self._work["id"])
         return row["state"] in ENDS
 
     async def _conclude(self) -> Served | AgentWorkerError:
-        row = await self._service.stage.database.read(_work_by_id, self._work["id"])
+        row = await self._service.runtime.database.read(_work_by_id, self._work["id"])
         if row["state"] not in ENDS:
             return _STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
-        usage = await self._service.stage.database.read(_usage, "r.instruction = :id", self._work["id"], 0)
+        usage = await self._service.runtime.database.read(_usage, "r.instruction = :id", self._work["id"], 0)
         return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
 
 
@@ -329,7 +329,7 @@ class _TeamRun(_Followed):
             return _STOPPING
         summary = self._finishing.result()
         id, since = self._running.id, self._running.started_at
-        usage = await self._service.stage.database.read(_usage, "r.workspace = :id", id, since)
+        usage = await self._service.runtime.database.read(_usage, "r.workspace = :id", id, since)
         return Served(self._content, self._tools, usage, summary.outcome, summary.reason, summary)
 
 

@@ -84,21 +84,21 @@ async def runs_list(
     if at is not None:
         place = parse_address(at)
         workspace = {"project": loaded.id, "workflow": place.workflow or "", "tag": place.tag}
-        wanted["workspace"] = (await service.stage.database.read(workspace_rows.find, **workspace))["id"]
-    return await service.stage.database.read(_runs, loaded.id, wanted, max(1, min(limit, 500)))
+        wanted["workspace"] = (await service.read(workspace_rows.find, **workspace))["id"]
+    return await service.read(_runs, loaded.id, wanted, max(1, min(limit, 500)))
 
 
 @operation("GET", "/runs/{run}")
 async def explain(service: Service, run: str) -> Explained:
     """What a run saw and did."""
-    return await service.stage.database.read(_explain, run)
+    return await service.read(_explain, run)
 
 
 @operation("GET", "/stats")
 async def stats(service: Service, project: str | None = None) -> Stats:
     """What a project has done and spent."""
     loaded = await service.project(project)
-    return await service.stage.database.read(_stats, loaded.id)
+    return await service.read(_stats, loaded.id)
 
 
 RUN = """

@@ -29,7 +29,7 @@ class Timekeeper:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._busy = asyncio.Lock()
-        if (ticker := service.stage.loader.ticker) is not None:
+        if (ticker := service.runtime.loader.ticker) is not None:
             ticker.listener = self.look
             ticker.look_again()
 
@@ -38,22 +38,22 @@ class Timekeeper:
 
     async def _start_due(self) -> None:
         async with self._busy:
-            for row in await self._service.stage.database.read(schedule.workflows_due):
+            for row in await self._service.runtime.database.read(schedule.workflows_due):
                 try:
                     await self._start(row)
-                    await self._service.stage.database.write(_settled, row["id"])
+                    await self._service.runtime.database.write(_settled, row["id"])
                 except StorageFault:
                     raise
                 except Exception as error:  # boundary: one that cannot be started holds up no other
                     log.exception("the workflow %s was not started by its schedule", row["workflow"])
-                    await self._service.stage.database.write(_complain, row, str(error), now=self._service.now())
-                await self._service.stage.database.write(schedule.begun, row)
+                    await self._service.runtime.database.write(_complain, row, str(error), now=self._service.now())
+                await self._service.runtime.database.write(schedule.begun, row)
 
     async def _start(self, row: Row) -> None:
         service, wanted = self._service, schedule.spec_of(row)
         assert isinstance(wanted, WorkflowSchedule)
         name, _, tag = row["workflow"].partition(":")
-        workspace = await service.stage.database.read(_running, row["project"], name, tag)
+        workspace = await service.read(_running, row["project"], name, tag)
         if workspace is None:
             running = await begin(
                 service, name, row["root"], tag=tag, params=wanted.params, message=wanted.prompt, ends="quiet"

@@ -38,7 +38,7 @@ class Scheduled:
 async def schedules_list(service: Service, project: str | None = None) -> list[Scheduled]:
     """All schedules of a project, with when each is due next and was last."""
     loaded = await service.project(project)
-    return [_scheduled(row) for row in await service.stage.database.read(schedule.of_project, loaded.id)]
+    return [_scheduled(row) for row in await service.read(schedule.of_project, loaded.id)]
 
 
 @operation("GET", "/schedules/{target}")
@@ -46,7 +46,7 @@ async def schedule_get(service: Service, target: str, project: str | None = None
     """The schedule of an agent, or of a @workflow."""
     loaded = await service.project(project)
     id = _id(loaded, target)
-    for row in await service.stage.database.read(schedule.of_project, loaded.id):
+    for row in await service.read(schedule.of_project, loaded.id):
         if row["id"] == id:
             return _scheduled(row)
     raise NotFound(f"{target} has no schedule", hint=f"agent-worker schedule set {target} 5m")
@@ -72,9 +72,9 @@ async def schedule_set(
     if workflow:
         await _check_workflow(service, loaded, workflow, wanted)
     timer = Timer(loaded.id, wanted, agent=agent, workflow=workflow, set_by="person")
-    await service.stage.database.write(schedule.keep, timer, now=service.stage.clock.now())
-    if service.stage.loader.ticker:
-        service.stage.loader.ticker.look_again()
+    await service.write(schedule.keep, timer, now=service.runtime.clock.now())
+    if service.runtime.loader.ticker:
+        service.runtime.loader.ticker.look_again()
     return await schedule_get(service, target, project)
 
 
@@ -84,12 +84,12 @@ async def schedule_clear(service: Service, target: str, project: str | None = No
     loaded = await service.project(project)
     agent, workflow = _target(loaded, target)
     id, written = schedule.id_of(loaded.id, agent, workflow), _in_file(loaded, agent, workflow)
-    was = await service.stage.database.write(schedule.clear, id, set_by="person")
+    was = await service.write(schedule.clear, id, set_by="person")
     if not was and written:
         raise Refused(f"the schedule of {target} is in its file", hint="remove it there: the lines under schedule:")
     if written:
         timer = Timer(loaded.id, written, agent=agent, workflow=workflow)
-        await service.stage.database.write(schedule.keep, timer, now=service.stage.clock.now())
+        await service.write(schedule.keep, timer, now=service.runtime.clock.now())
     return was
 
 

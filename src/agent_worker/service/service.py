@@ -1,4 +1,4 @@
-"""What every operation works with: the stage, the projects it serves, the workflow instances that run.
+"""What every operation works with: the runtime, the projects it serves, the workflow instances that run.
 
 A project is loaded when it is first named and read again when its files change. After a restart the instances
 that were running are opened again, with the members their files name now.
@@ -10,14 +10,13 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.clock import micros
 from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
@@ -26,14 +25,16 @@ from agent_worker.definitions.remote import Fetched, Remote, is_remote, parse_re
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
 from agent_worker.files.disk import trouble_of
 from agent_worker.workflows import instance as instances
-from agent_worker.workflows.instance import Instance, Stage
+from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.remote import Remotes
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary
 from agent_worker.workflows.values import MODEL
 from agent_worker.workspaces import workspace_rows
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 TAKE_UP = 2.0  #: seconds between two tries to open a project that another engine has
 _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
@@ -75,8 +76,8 @@ class FoundWorkflow:
 
 
 class Service:
-    def __init__(self, stage: Stage, *, closing: asyncio.Event | None = None) -> None:
-        self.stage = stage
+    def __init__(self, runtime: Runtime, *, closing: asyncio.Event | None = None) -> None:
+        self.runtime = runtime
         self.closing = closing or asyncio.Event()  #: set when the host is about to end: streams say goodbye
         self._projects: dict[Path, _Known] = {}
         self._instances: dict[str, Instance] = {}
@@ -86,7 +87,15 @@ class Service:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def now(self) -> int:
-        return micros(self.stage.clock.now())
+        return self.runtime.clock.micros()
+
+    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.runtime.database.read(query, *args, **kwargs)
+
+    def write(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        return self.runtime.database.write(change, *args, **kwargs)
 
     # --- projects -------------------------------------------------------------------------------------
 
@@ -107,7 +116,7 @@ class Service:
             if known is None or known.stamp != stamp:
                 known = self._projects[path] = await self._read(path, known, stamp)
                 if not self._opening:
-                    await self.stage.supervisor.wake_all()
+                    await self.runtime.supervisor.wake_all()
         if is_new and not self._opening:  # another engine had it when we began
             await self._open_workspaces(
                 [workspace for workspace in await self._workspaces_left() if workspace["project"] == known.loaded.id]
@@ -117,14 +126,14 @@ class Service:
     async def _read(self, path: Path, known: _Known | None, stamp: _Stamp | None) -> _Known:
         previous, quick = (known.loaded.project, known.loaded.quick) if known else (None, {})
         definitions = await asyncio.to_thread(load_project, path, previous=previous)
-        loaded = await self.stage.loader.load(definitions, quick)
+        loaded = await self.runtime.loader.load(definitions, quick)
         # The stamp does not know yet what else is to be watched: whatever of it is there is read once more.
         return _Known(loaded, definitions, stamp, (*definitions.elsewhere, *self._ailing(loaded, definitions)))
 
     def _ailing(self, loaded: LoadedProject, definitions: ProjectFiles) -> Iterator[Path]:
         """What agents that cannot be used depend on beside their own file: any of it may be what is mended."""
         for name, definition in definitions.agents.items():
-            worker = self.stage.registry.own(loaded.agents[name])
+            worker = self.runtime.registry.own(loaded.agents[name])
             if worker is not None and worker.trouble:
                 files = [tool.name.rpartition(":")[0] for tool in definition.tools if ".py:" in tool.name]
                 folders = [definition.personal_dir, *(f"{definition.personal_dir}/{part}" for part in _PERSONAL)]
@@ -135,13 +144,13 @@ class Service:
         async with self._admitting:
             known = self._projects[loaded.project.root]
             quick = {**known.loaded.quick, definition.name: definition}
-            known.loaded = await self.stage.loader.load(known.definitions, quick)
+            known.loaded = await self.runtime.loader.load(known.definitions, quick)
 
     async def remake_kit(self, loaded: LoadedProject) -> None:
         """The user has approved something: what was refused to agents may be theirs now."""
         async with self._admitting:
             known = self._projects[loaded.project.root]
-            known.loaded = await self.stage.loader.load(known.definitions, known.loaded.quick, again=True)
+            known.loaded = await self.runtime.loader.load(known.definitions, known.loaded.quick, again=True)
 
     def projects(self) -> list[LoadedProject]:
         return [known.loaded for known in self._projects.values()]
@@ -159,10 +168,10 @@ class Service:
             await self._open_workspaces(await self._workspaces_left())
         finally:
             self._opening = False
-        await self.stage.supervisor.wake_all()
+        await self.runtime.supervisor.wake_all()
 
     async def _open_projects(self) -> None:
-        for row in await self.stage.database.read(_roots_with_work):
+        for row in await self.read(_roots_with_work):
             try:
                 await self.project(row["root"])
             except InUse as error:
@@ -174,7 +183,7 @@ class Service:
     async def _take_up_later(self, root: str) -> None:
         """As soon as the other engine lets go of it: nobody tells us when."""
         while True:
-            await self.stage.clock.sleep(TAKE_UP)
+            await self.runtime.clock.sleep(TAKE_UP)
             try:
                 await self.project(root)
             except InUse:
@@ -184,7 +193,7 @@ class Service:
             return
 
     async def _workspaces_left(self) -> list[Row]:
-        return await self.stage.database.read(workspace_rows.left)
+        return await self.read(workspace_rows.left)
 
     async def _open_workspaces(self, workspaces: list[Row]) -> None:
         for workspace in workspaces:
@@ -196,19 +205,19 @@ class Service:
                 log.exception("workflow %s:%s could not be opened again", workspace["workflow"], workspace["tag"])
 
     async def _reopen(self, workspace: Row) -> None:
-        root = (await self.stage.database.read(_root_of, workspace["project"]))["root"]
+        root = (await self.read(_root_of, workspace["project"]))["root"]
         loaded = await self.project(root)
         found = await self.workflow(loaded, workspace["file"] or workspace["workflow"])
         definition, model = found.definition, json.loads(workspace["given"]).get(MODEL)
         if model:
             definition = with_model(definition, loaded.project.agents, model)
-        running = await instances.reopen(self.stage, loaded, definition, workspace)
+        running = await instances.reopen(self.runtime, loaded, definition, workspace)
         self._instances[running.id] = running
         if workspace["ends"] == "quiet":
             self.background(self.finish(running))
 
     async def start(self, loaded: LoadedProject, wanted: instances.Start) -> Instance:
-        running = await instances.start(self.stage, loaded, wanted)
+        running = await instances.start(self.runtime, loaded, wanted)
         self._instances[running.id] = running
         return running
 
@@ -237,7 +246,7 @@ class Service:
     async def instance(self, loaded: LoadedProject, name: str) -> Instance:
         """A running one, by `workflow` or `workflow:tag`."""
         workflow, _, tag = name.removeprefix("@").partition(":")
-        workspace = await self.stage.database.read(
+        workspace = await self.read(
             workspace_rows.find_running, project=loaded.id, workflow=workflow, tag=tag or "main"
         )
         return self._instances[workspace["id"]]
@@ -252,7 +261,7 @@ class Service:
         if name in project.workflows:
             return FoundWorkflow(project.workflows[name], str(project.workflow_files[name]))
         if is_remote(name):
-            fetched = await self.remotes().get(workflow_source(name), now=self.stage.clock.now())
+            fetched = await self.remotes().get(workflow_source(name), now=self.runtime.clock.now())
             return await asyncio.to_thread(read_fetched, loaded, fetched)
         if name.endswith((".yaml", ".yml")):
             path = Path(name) if os.path.isabs(name) else project.root / name
@@ -260,9 +269,9 @@ class Service:
         raise project.no_workflow(name)
 
     def remotes(self) -> Remotes:
-        if self.stage.remotes is None:
+        if self.runtime.remotes is None:
             raise Refused("nothing is fetched here: there is no home to keep it in", hint="use the daemon")
-        return self.stage.remotes
+        return self.runtime.remotes
 
     # --- tasks ----------------------------------------------------------------------------------------
 

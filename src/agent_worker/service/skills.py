@@ -67,7 +67,7 @@ async def skill_import(service: Service, source: str, commit: str, project: str 
     await asyncio.to_thread(_copy, fetched, offer, Root(loaded.project.root).beneath(FOLDER))
     # The person has seen it: those who may use the folder already may go on.
     new = [p for p in await _waiting(service, loaded) if p.kind == "skills" and p.key not in {w.key for w in waiting}]
-    await asyncio.to_thread(service.stage.gate.approve, loaded.project.root, new)
+    await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, new)
     await service.remake_kit(loaded)
     return offer
 
@@ -112,7 +112,7 @@ def _offer(fetched: Fetched, loaded: LoadedProject) -> SkillOffer:
 
 async def _waiting(service: Service, loaded: LoadedProject) -> Iterable[Power]:
     powers = await asyncio.to_thread(powers_of, loaded.project)
-    waiting = await asyncio.to_thread(service.stage.gate.unapproved, loaded.project.root, powers)
+    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
     return [one.power for one in waiting]
 
 

@@ -53,7 +53,7 @@ async def pending_approvals(
     service: Service, loaded: LoadedProject, found: FoundWorkflow | None
 ) -> list[PendingApproval]:
     powers = await asyncio.to_thread(_powers, loaded, found)
-    waiting = await asyncio.to_thread(service.stage.gate.unapproved, loaded.project.root, powers)
+    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
     return [
         PendingApproval(one.power.what, one.shown(), one.power.digest, one.before is not None, one.why, one.power.kind)
         for one in waiting
@@ -66,9 +66,9 @@ async def approve_all(
     powers = await asyncio.to_thread(_powers, loaded, found)
     wanted = [power for power in powers if digests is None or power.digest in digests]
     root = loaded.project.root
-    waiting = await asyncio.to_thread(service.stage.gate.unapproved, root, wanted)
+    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, root, wanted)
     if waiting:
-        await asyncio.to_thread(service.stage.gate.approve, root, [one.power for one in waiting])
+        await asyncio.to_thread(service.runtime.gate.approve, root, [one.power for one in waiting])
         await service.remake_kit(loaded)
     return len(waiting)
 

@@ -59,7 +59,7 @@ async def workflows_list(service: Service, project: str | None = None, file: str
 async def instances_list(service: Service, project: str | None = None) -> list[Running]:
     """The instances of a project's workflows that run or are kept."""
     loaded = await service.project(project)
-    return await service.stage.database.read(_instances, loaded.id)
+    return await service.read(_instances, loaded.id)
 
 
 @operation("GET", "/workflows/{instance}", tool="workflow_status")
@@ -67,8 +67,8 @@ async def workflow_status(service: Service, instance: str, project: str | None =
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
     name, _, tag = instance.removeprefix("@").partition(":")
-    row = await service.stage.database.read(workspace_rows.find, project=loaded.id, workflow=name, tag=tag or "main")
-    return await service.stage.database.read(_running, row)
+    row = await service.read(workspace_rows.find, project=loaded.id, workflow=name, tag=tag or "main")
+    return await service.read(_running, row)
 
 
 @operation("POST", "/workflows")
@@ -84,7 +84,7 @@ async def workflow_start(
 ) -> Running:
     """Start a workflow and keep it alive until it is stopped. `model` takes the place of its members' models."""
     running = await begin(service, workflow, project, tag=tag, params=params, message=message, trust=trust, model=model)
-    return await service.stage.database.read(_running_by_id, running.id)
+    return await service.read(_running_by_id, running.id)
 
 
 @operation("POST", "/workflows/run", tool="workflow_run")
@@ -116,10 +116,10 @@ async def workflow_set(
     loaded = await service.project(project)
     running = await service.instance(loaded, instance)
     if action == "pause":
-        await service.stage.database.write(workspace_rows.pause, running.id, "paused by a person")
+        await service.write(workspace_rows.pause, running.id, "paused by a person")
     else:
-        await service.stage.database.write(rescue.resume_workspace, running.id, now=service.now())
-    return await service.stage.database.read(_running_by_id, running.id)
+        await service.write(rescue.resume_workspace, running.id, now=service.now())
+    return await service.read(_running_by_id, running.id)
 
 
 async def begin(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agent_worker.core.clock import micros
 from agent_worker.database.database import Transaction
 from agent_worker.tools.tool import RunIdentity, ToolContext, tool
 from agent_worker.work import queue, threads
@@ -18,7 +17,7 @@ def channel_send(tx: Transaction, context: ToolContext, text: str) -> str:
 
     Not needed for your answer: your final text is posted by itself, unless you have used this.
     """
-    identity, now = context.identity, micros(context.clock.now())
+    identity, now = context.identity, context.clock.micros()
     assert identity.workspace
     if _said_in_this_run(tx, identity, text):
         return "You have said exactly this already; it was not sent again."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from agent_worker.core.address import canonical
-from agent_worker.core.clock import micros
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Transaction
 from agent_worker.memory import audit, sharing
@@ -41,14 +40,14 @@ def _note(
     tx: Transaction, context: ToolContext, name: str, id: str, question: str, found: tuple[sharing.MemoryEntry, ...]
 ) -> None:
     """On both sides."""
-    now = micros(context.clock.now())
+    now = context.clock.micros()
     audit.note(tx, _done(context, context.identity.agent, "asked", f"{name}: {question}"), now=now)
     audit.note(tx, _done(context, id, "told", ", ".join(entry.key for entry in found)), now=now)
 
 
 async def _deny(context: ToolContext, about: str) -> None:
     done = _done(context, context.identity.agent, "denied", about)
-    await context.database.write(audit.note, done, now=micros(context.clock.now()))
+    await context.database.write(audit.note, done, now=context.clock.micros())
 
 
 def _done(context: ToolContext, whose: str, deed: audit.Deed, about: str) -> audit.Done:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agent_worker.core.clock import micros
 from agent_worker.database.database import Transaction
 from agent_worker.proposals import lifecycle, store, wording
 from agent_worker.proposals.request import MINUTES, Cause, ProposalRequest, Voter
@@ -67,7 +66,7 @@ def team_proposal_create(
         by=_me(context),
         cause=Cause(identity.root, identity.hop + 1, identity.run),
         vote=vote,
-        now=micros(context.clock.now()),
+        now=context.clock.micros(),
     )
     queue.note_produced(tx, identity.run)
     return f"Proposal {made.number} was made. {_stands(tx, context, made)}"
@@ -77,7 +76,7 @@ def team_proposal_create(
 def team_vote(tx: Transaction, context: ToolContext, proposal: int, choice: str, reason: str = "") -> str:
     """Vote on a proposal, by its number. `choice` is one of its options. Voting again replaces your vote."""
     assert context.identity.workspace
-    now = micros(context.clock.now())
+    now = context.clock.micros()
     voted = lifecycle.cast(tx, context.identity.workspace, proposal, choice, by=_me(context), reason=reason, now=now)
     queue.note_produced(tx, context.identity.run)
     return f"Your vote counts. {_stands(tx, context, voted)}"
@@ -97,7 +96,7 @@ def team_proposal_status(tx: Transaction, context: ToolContext, proposal: int | 
 def team_proposal_cancel(tx: Transaction, context: ToolContext, proposal: int, reason: str = "") -> str:
     """Take back a proposal that you made and that is not decided yet."""
     assert context.identity.workspace
-    now = micros(context.clock.now())
+    now = context.clock.micros()
     lifecycle.cancel(tx, context.identity.workspace, proposal, by=_me(context), reason=reason, now=now)
     queue.note_produced(tx, context.identity.run)
     return f"Proposal {proposal} is cancelled."

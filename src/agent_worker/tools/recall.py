@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Literal
 
-from agent_worker.core.clock import micros
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
@@ -212,7 +211,7 @@ async def _note(context: ToolContext, deed: audit.Deed, about: str, before: memo
         before=json.dumps(asdict(before)) if before else "",
         run=context.identity.run,
     )
-    await context.database.write(audit.note, done, now=micros(context.clock.now()))
+    await context.database.write(audit.note, done, now=context.clock.micros())
 
 
 def _home(context: ToolContext) -> Root:

@@ -20,7 +20,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent_worker.core.clock import micros
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.paths import is_control, names_in, same_document
@@ -200,7 +199,7 @@ async def _reported(context: ToolContext, new: list[Path]) -> str:
         agent=context.identity.agent,
         ref=named[:500],
         text=text,
-        now=micros(context.clock.now()),
+        now=context.clock.micros(),
     )
     return f"\n[the user was told that you wrote {named}: such files make other programs run something]"
 

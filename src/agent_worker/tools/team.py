@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agent_worker.core.clock import micros
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import ToolContext, tool
@@ -68,7 +67,7 @@ async def team_doc_append(context: ToolContext, text: str, name: str = DEFAULT) 
 @tool
 def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, document: str = DEFAULT) -> str:
     """Tell the owner of the documents what you would write in one of them. The owner is called on and decides."""
-    identity, now = context.identity, micros(context.clock.now())
+    identity, now = context.identity, context.clock.micros()
     assert identity.workspace
     owner = workspace_rows.get(tx, identity.workspace)["document_owner"]
     if owner in ("", identity.name):

@@ -12,34 +12,28 @@ from functools import partial
 from pathlib import Path
 
 from agent_worker.agents import rescue
-from agent_worker.agents.loader import LoadedProject, Loader
-from agent_worker.agents.registry import Registry
-from agent_worker.agents.supervisor import Supervisor
-from agent_worker.backends.backend import Backend
+from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical, check_tag
-from agent_worker.core.clock import Clock, from_micros, micros
+from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import Refused, StorageFault
-from agent_worker.core.events import Bus
 from agent_worker.core.failpoints import failpoint
-from agent_worker.database.database import Database, Row, Transaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
 from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.files.disk import trouble_of
 from agent_worker.files.root import Root
-from agent_worker.files.space import Space
 from agent_worker.proposals import lifecycle, minutes
 from agent_worker.proposals.ending import SYSTEM, cancel_all
 from agent_worker.proposals.request import ProposalRequest, Said, Voter
 from agent_worker.schedules import schedule
-from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.work import inbox, threads
 from agent_worker.workflows import archive
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
-from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet
-from agent_worker.workflows.remote import Remotes
+from agent_worker.workflows.quiet import QuietWatch, close_if_quiet
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.setup import run_setup
 from agent_worker.workflows.summary import Summary, summarise
 from agent_worker.workflows.values import values_of
@@ -47,32 +41,10 @@ from agent_worker.workflows.working_copies import WorkingCopies
 from agent_worker.workflows.working_copy import FOLDER, WorkingCopy
 from agent_worker.workspaces import routing, workspace_rows
 from agent_worker.workspaces.documents import Documents
-from agent_worker.workspaces.log_files import HISTORY, LogFiles, Target, last_seq
+from agent_worker.workspaces.log_files import HISTORY, Target, last_seq
 from agent_worker.workspaces.workspace_rows import NewWorkspace
 
-Testbench = Callable[[str, str, Path], Backend]  #: backend, model, where it works
 ELECT = "elect"  # instead of the name of a document owner
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What every instance of a host is played on."""
-
-    database: Database
-    bus: Bus
-    clock: Clock
-    registry: Registry
-    loader: Loader
-    supervisor: Supervisor
-    log_files: LogFiles
-    gate: Gate
-    moment: float = MOMENT  #: how long a team must have been idle to be quiet
-    remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
-    testbench: Testbench | None = None  #: makes backends to be tried out
-    programs: Path | None = None  #: where coding programs keep what lasts
-    home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
-    space: Space = field(default_factory=Space)  #: on the disk
-    opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +57,7 @@ class Instance:
     members: Mapping[str, str]  #: name → agent id
     directory: Path | None
     started_at: int
-    stage: Stage
+    runtime: Runtime
     watch: QuietWatch = field(repr=False)
     inline: tuple[str, ...] = ()  #: agent ids that end with it
     alarm: asyncio.Task[None] | None = field(default=None, repr=False)  #: pauses it when its time is up
@@ -101,15 +73,15 @@ class Instance:
             await self.quiet()
             if self.working_copies:
                 await self.working_copies.settle()
-            now = micros(self.stage.clock.now())
-            if await self.stage.database.write(close_if_quiet, self.id, now=now):
+            now = self.runtime.clock.micros()
+            if await self.runtime.database.write(close_if_quiet, self.id, now=now):
                 return await self._wind_up("")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
         """End now: what is queued or running here is cancelled."""
         if self.working_copies:
             await self.working_copies.settle()
-        await self.stage.database.write(_cancel_all, self.id, reason, now=micros(self.stage.clock.now()))
+        await self.runtime.database.write(_cancel_all, self.id, reason, now=self.runtime.clock.micros())
         return await self._wind_up(reason)
 
     def leave(self) -> None:
@@ -121,23 +93,23 @@ class Instance:
             self.working_copies.leave()
 
     async def _wind_up(self, reason: str) -> Summary:
-        await minutes.file_pending(self.stage.database, self.stage.clock, self.id)
-        summary = await self.stage.database.read(summarise, self.id, self.started_at, reason)
+        await minutes.file_pending(self.runtime.database, self.runtime.clock, self.id)
+        summary = await self.runtime.database.read(summarise, self.id, self.started_at, reason)
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
-        await self.stage.log_files.flush()
+        await self.runtime.log_files.flush()
         failpoint("detach")
         for agent in self.inline:
-            await self.stage.supervisor.dismiss(agent)
+            await self.runtime.supervisor.dismiss(agent)
         if self.working_copies:
-            workspace = await self.stage.database.read(workspace_rows.get, self.id)
+            workspace = await self.runtime.database.read(workspace_rows.get, self.id)
             await self.working_copies.close(remove=not workspace["bound"])
-        self.stage.registry.detach(self.id)
+        self.runtime.registry.detach(self.id)
         for target in (Target(self.id, None), *(Target(self.id, agent) for agent in self.members.values())):
-            self.stage.log_files.forget(target)
-        await self.stage.database.write(_leave_no_trace, self.id)
-        await self.stage.database.write(schedule.clear_workspace, self.id)
+            self.runtime.log_files.forget(target)
+        await self.runtime.database.write(_leave_no_trace, self.id)
+        await self.runtime.database.write(schedule.clear_workspace, self.id)
         return summary
 
 
@@ -155,29 +127,29 @@ class Start:
     model: str = ""  #: that its members were given in place of theirs
 
 
-async def start(stage: Stage, loaded: LoadedProject, wanted: Start) -> Instance:
+async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Instance:
     """Set up, open the workspace, add the members, post the kickoff."""
     check_tag(wanted.tag)
     root = loaded.project.root
     powers = await asyncio.to_thread(powers_of, loaded.project, wanted.workflow, wanted.fetched)
-    await asyncio.to_thread(stage.gate.require, root, powers)
+    await asyncio.to_thread(runtime.gate.require, root, powers)
     source = wanted.fetched.root if wanted.fetched else root
     values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
     for setup in (power for power in powers if power.kind == "setup"):
-        check = partial(stage.gate.still_approved, root, setup)
+        check = partial(runtime.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
-    async with _undone_on_failure(stage, workspace_rows.close_workspace, now=micros(stage.clock.now())) as opening:
-        instance = await _open(stage, loaded, wanted, values, opening)
+    async with _undone_on_failure(runtime, workspace_rows.close_workspace, now=runtime.clock.micros()) as opening:
+        instance = await _open(runtime, loaded, wanted, values, opening)
         await _kick_off(instance, wanted.workflow, values, wanted.message)
     return instance
 
 
-async def reopen(stage: Stage, loaded: LoadedProject, workflow: WorkflowDefinition, workspace: Row) -> Instance:
+async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefinition, workspace: Row) -> Instance:
     """Go on with an instance whose host died: set-up and kickoff are not done again."""
     wanted = Start(workflow, tag=workspace["tag"], file=workspace["file"], ends=workspace["ends"])
     values = json.loads(workspace["given"])
-    async with _undone_on_failure(stage, workspace_rows.leave) as opening:
-        instance = await _open(stage, loaded, wanted, values, opening)
+    async with _undone_on_failure(runtime, workspace_rows.leave) as opening:
+        instance = await _open(runtime, loaded, wanted, values, opening)
         await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
     return instance
 
@@ -191,7 +163,7 @@ class _Opening:
 
 
 @asynccontextmanager
-async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int) -> AsyncIterator[_Opening]:
+async def _undone_on_failure(runtime: Runtime, undo: Callable[..., None], **how: int) -> AsyncIterator[_Opening]:
     """A workspace that was opened and could not be made ready is not left open: nobody would ever work in it."""
     opening = _Opening()
     try:
@@ -200,29 +172,29 @@ async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int
         if opening.instance:
             opening.instance.leave()
         with suppress(StorageFault):  # then it is left open, and whoever starts it next goes on with it
-            await stage.database.write(_undo_workspaces, opening, undo, **how)
+            await runtime.database.write(_undo_workspaces, opening, undo, **how)
         for id in opening.workspaces:
-            stage.registry.detach(id)
+            runtime.registry.detach(id)
         if isinstance(error, OSError) and trouble_of(error) is None:
             raise Refused(f"{error.filename or 'the workspace'} cannot be used: {error.strerror or error}") from error
         raise
 
 
 async def _open(
-    stage: Stage, loaded: LoadedProject, wanted: Start, values: Mapping[str, str], opening: _Opening
+    runtime: Runtime, loaded: LoadedProject, wanted: Start, values: Mapping[str, str], opening: _Opening
 ) -> Instance:
     """Files in order, everybody added, and only then is anybody let in: nothing is tidied under those who work."""
     workspace = replace(_workspace(loaded, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
     workspace = replace(workspace, given=json.dumps(values))
-    async with stage.opening:
-        instance = opening.instance = await _prepare(stage, loaded, wanted.workflow, workspace, values, opening)
-        await stage.database.write(workspace_rows.let_in, instance.id)
-    await stage.supervisor.wake_all()  # what was queued before everybody was a member
+    async with runtime.opening:
+        instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
+        await runtime.database.write(workspace_rows.let_in, instance.id)
+    await runtime.supervisor.wake_all()  # what was queued before everybody was a member
     return instance
 
 
 async def _prepare(
-    stage: Stage,
+    runtime: Runtime,
     loaded: LoadedProject,
     workflow: WorkflowDefinition,
     workspace: NewWorkspace,
@@ -233,27 +205,27 @@ async def _prepare(
     copies = _copies(loaded, workflow, workspace)
     # Before anything is stored: a link on the way to its files is refused, and none of ours.
     await asyncio.to_thread(_make_places, loaded.project.root, workspace, copies)
-    known = await stage.database.read(workspace_rows.kept, workspace)
+    known = await runtime.database.read(workspace_rows.kept, workspace)
     used_before = directory if known is None and not workspace.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
-        await asyncio.to_thread(archive.set_aside, used_before, now=stage.clock.now())
-    id = await stage.database.write(_open_workspace, workspace, opening, now=micros(stage.clock.now()))
+        await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now())
+    id = await runtime.database.write(_open_workspace, workspace, opening, now=runtime.clock.micros())
     failpoint("attach")
     if used_before:
-        await stage.database.write(archive.forget_old, now=micros(stage.clock.now()))
+        await runtime.database.write(archive.forget_old, now=runtime.clock.micros())
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     working_copies = {name: copy.files for name, copy in copies.items()}
-    members = await stage.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
-    await stage.database.write(workspace_rows.add_members, id, members)
-    opened = await stage.database.read(workspace_rows.get, id)
+    members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
+    await runtime.database.write(workspace_rows.add_members, id, members)
+    opened = await runtime.database.read(workspace_rows.get, id)
     began = opened["started_at"]  # earlier, if its host died since
     if directory is not None:
         files = workspace_rows.files_of(opened)
-        await _go_on_after(stage, id, files, members)
-        await _tidy(stage, id, files)
+        await _go_on_after(runtime, id, files, members)
+        await _tidy(runtime, id, files)
         if workspace.provider == "file":
-            _keep_logs(stage, id, files, members)
-    own = WorkingCopies(stage.database, stage.bus, stage.clock, stage.supervisor.leaves)
+            _keep_logs(runtime, id, files, members)
+    own = WorkingCopies(runtime.database, runtime.bus, runtime.clock, runtime.supervisor.leaves)
     await own.open(id, workspace.name, {members[name]: copy for name, copy in copies.items()}, began=began)
     return Instance(
         id=id,
@@ -262,24 +234,24 @@ async def _prepare(
         members=members,
         directory=directory,
         started_at=began,
-        stage=stage,
-        watch=QuietWatch(stage.database, stage.bus, stage.clock, id, moment=stage.moment),
+        runtime=runtime,
+        watch=QuietWatch(runtime.database, runtime.bus, runtime.clock, id, moment=runtime.moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
-        alarm=_set_alarm(stage, id, began, workflow),
+        alarm=_set_alarm(runtime, id, began, workflow),
         working_copies=own,
     )
 
 
-def _set_alarm(stage: Stage, id: str, began: int, workflow: WorkflowDefinition) -> asyncio.Task[None] | None:
+def _set_alarm(runtime: Runtime, id: str, began: int, workflow: WorkflowDefinition) -> asyncio.Task[None] | None:
     minutes = workflow.limits.minutes
     if minutes is None or minutes == "off":
         return None
 
     async def ring() -> None:
-        used = (stage.clock.now() - from_micros(began)).total_seconds()
-        await stage.clock.sleep(max(0.0, minutes * 60 - used))
+        used = (runtime.clock.now() - from_micros(began)).total_seconds()
+        await runtime.clock.sleep(max(0.0, minutes * 60 - used))
         reason = f"limit reached: it has been running for {minutes:g} minutes"
-        await stage.database.write(rescue.pause_workspace, id, reason, now=micros(stage.clock.now()))
+        await runtime.database.write(rescue.pause_workspace, id, reason, now=runtime.clock.micros())
 
     return asyncio.create_task(ring(), name=f"alarm of {id}")
 
@@ -295,22 +267,22 @@ async def _kick_off(
     elects = settings.document_owner == ELECT and len(instance.members) > 1
     # Once, also when the host dies right now and the instance is gone on with.
     key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
-    now = micros(instance.stage.clock.now())
-    await instance.stage.database.write(
+    now = instance.runtime.clock.micros()
+    await instance.runtime.database.write(
         _begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now
     )
 
 
 async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str | None, *, key: str) -> None:
     """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
-    stage = instance.stage
+    runtime = instance.runtime
     if text is None:
-        given = json.loads((await stage.database.read(workspace_rows.get, instance.id))["given"])
+        given = json.loads((await runtime.database.read(workspace_rows.get, instance.id))["given"])
         filled = interpolate_marked(workflow.kickoff or "", given)
         speech = routing.OutgoingMessage(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
     else:
         speech = routing.OutgoingMessage(instance.id, "user", text)
-    await stage.database.write(routing.say, speech, now=micros(stage.clock.now()), key=key)
+    await runtime.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
 
 
 def _make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, WorkingCopy]) -> None:
@@ -318,49 +290,49 @@ def _make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, Worki
         Root(root).make_dirs(os.path.relpath(place, root))
 
 
-async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, str]) -> None:
+async def _go_on_after(runtime: Runtime, id: str, root: Root, members: Mapping[str, str]) -> None:
     """Where the files know more than the database (it is new, or was restored), go on counting after what they hold."""
     if not root.is_there:
         return
     said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
-    workspace = await stage.database.read(workspace_rows.get, id)
+    workspace = await runtime.database.read(workspace_rows.get, id)
     if workspace["seq"] < said:
-        await stage.database.write(workspace_rows.begin_at, id, said)
+        await runtime.database.write(workspace_rows.begin_at, id, said)
         if workspace["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
             text = (
                 f"{workspace['workflow']}: the database knows its messages up to {workspace['seq']}, and its "
                 f"channel file up to {said}. What is missing can be read in {root.location(archive.CHANNEL)}"
             )
-            await _tell_person(stage, workspace, "failure", f"{id}/{workspace['seq']}-{said}", text)
+            await _tell_person(runtime, workspace, "failure", f"{id}/{workspace['seq']}-{said}", text)
     for name, agent in members.items():
         talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
-        if await stage.database.read(threads.last_seq, agent, id) < talked:
-            await stage.database.write(threads.restore, agent, id, (), seq=talked)
+        if await runtime.database.read(threads.last_seq, agent, id) < talked:
+            await runtime.database.write(threads.restore, agent, id, (), seq=talked)
 
 
-async def _tidy(stage: Stage, id: str, files: Root) -> None:
+async def _tidy(runtime: Runtime, id: str, files: Root) -> None:
     """Make good what a crash left in the files, before anybody writes there."""
     await asyncio.to_thread(files.make_dirs)
     conflicts = await asyncio.to_thread(files.sweep)
-    workspace = await stage.database.read(workspace_rows.get, id)
+    workspace = await runtime.database.read(workspace_rows.get, id)
     for kept in conflicts:
         text = f"a file was edited while we wrote it; the other version is {kept}"
-        await _tell_person(stage, workspace, "conflict", kept, text)
-    await Documents(stage.database, stage.clock, workspace).file_pending()
-    await minutes.file_pending(stage.database, stage.clock, id)
+        await _tell_person(runtime, workspace, "conflict", kept, text)
+    await Documents(runtime.database, runtime.clock, workspace).file_pending()
+    await minutes.file_pending(runtime.database, runtime.clock, id)
 
 
-async def _tell_person(stage: Stage, workspace: Row, kind: inbox.Kind, ref: str, text: str) -> None:
-    now = micros(stage.clock.now())
-    await stage.database.write(
+async def _tell_person(runtime: Runtime, workspace: Row, kind: inbox.Kind, ref: str, text: str) -> None:
+    now = runtime.clock.micros()
+    await runtime.database.write(
         inbox.ask, kind, project=workspace["project"], workspace=workspace["id"], ref=ref, text=text, now=now
     )
 
 
-def _keep_logs(stage: Stage, id: str, files: Root, members: Mapping[str, str]) -> None:
-    stage.log_files.watch(Target(id, None), files, archive.CHANNEL)
+def _keep_logs(runtime: Runtime, id: str, files: Root, members: Mapping[str, str]) -> None:
+    runtime.log_files.watch(Target(id, None), files, archive.CHANNEL)
     for name, agent in members.items():
-        stage.log_files.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
+        runtime.log_files.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
 
 
 def _workspace(

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC
 
-from agent_worker.core.clock import Clock, from_micros, micros
+from agent_worker.core.clock import Clock, from_micros
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.events import Bus, Ended, Event
 from agent_worker.database.database import Database, Transaction
@@ -86,7 +86,7 @@ class WorkingCopies:
                 return
             kept = await copy.keep(changes, self._ref(copy))
             self._told[agent] = changes
-            now = micros(self._clock.now())
+            now = self._clock.micros()
             await self._database.write(
                 _tell, self._workspace, _sentence(copy.agent, changes, kept), changes.patch, now=now
             )

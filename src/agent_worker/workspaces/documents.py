@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
-from agent_worker.core.clock import Clock, micros
+from agent_worker.core.clock import Clock
 from agent_worker.core.errors import BadInput, NotFound, Refused, Stale
 from agent_worker.core.events import DocumentChanged
 from agent_worker.core.failpoints import failpoint
@@ -229,7 +229,7 @@ class Documents:
         new = Document(now.name, text, content_hash(text))
         if now.document is not None and now.document.revision == new.revision:
             return now.document
-        row = await self._database.write(_revise, self._workspace, new, now, by, at=micros(self._clock.now()))
+        row = await self._database.write(_revise, self._workspace, new, now, by, at=self._clock.micros())
         failpoint("document.before_file")
         try:
             await self._file(row | {"text": text})  # which may hold what a person wrote, and the row may not
@@ -267,7 +267,7 @@ class Documents:
             outcome = await asyncio.to_thread(self._root.swap, row["name"], row["text"], expected=row["base"] or None)
             failpoint("document.after_file")
             kept = outcome.kept if isinstance(outcome, Conflict) else ""
-            state = await self._database.write(_filed, self._workspace, row, kept, now=micros(self._clock.now()))
+            state = await self._database.write(_filed, self._workspace, row, kept, now=self._clock.micros())
             if kept and state == FILED:
                 # Another engine brought it there, and it was rightly written over since: nobody's text is in danger.
                 with suppress(NotFound):

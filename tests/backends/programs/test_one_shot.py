@@ -197,6 +197,6 @@ async def test_without_a_daemon_a_program_says_that_it_needs_one(tmp_path: Path)
 async def test_programs_count_against_their_own_limit(tmp_path: Path) -> None:
     definition = "backend: codex\nprompt: { system: You are Alice. }\n"
     async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), extra={"alice": definition}) as team:
-        registry = team.engine.stage.registry
+        registry = team.runtime.registry
         assert registry.worker(team.loaded.agents["alice"]).is_program
         assert not registry.worker(team.loaded.agents["bob"]).is_program

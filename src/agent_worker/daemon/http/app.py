@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
-from agent_worker.compose import RuntimeSettings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.errors import BadInput
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.openapi import describe
@@ -62,12 +62,12 @@ async def make_app(identity: Identity) -> App:
         settings = RuntimeSettings(
             database=database, trust=private, programs=identity.home / "programs", space=space, reached_by=reached_by
         )
-        engine = await opening.enter_async_context(open_engine(settings, tool_access=entries, redact=identity.redact))
-        entries.identity_of = engine.stage.supervisor.identity
-        service = Service(engine.stage, closing=identity.stopping)
+        runtime = await opening.enter_async_context(open_runtime(settings, tool_access=entries, redact=identity.redact))
+        entries.identity_of = runtime.supervisor.identity
+        service = Service(runtime, closing=identity.stopping)
         opening.push_async_callback(service.close)
-        opening.callback(engine.stage.bus.listen(tokens.hear))
-        opening.callback(engine.stage.bus.listen(entries.hear))
+        opening.callback(runtime.bus.listen(tokens.hear))
+        opening.callback(runtime.bus.listen(entries.hear))
         mcp = LazyApp(lambda: _mcp(service, entries))
         entries.expects = mcp.wake
         opening.callback(end_rendering)

@@ -85,7 +85,7 @@ class _Server:
         self._late: set[asyncio.Task[Any]] = set()  # calls that outlive their answer
         self._operations = {each.tool: each for each in OPERATIONS.values() if each.tool}
         self._offered = [_tool(_spec(each), changes=each.method != "GET") for each in self._operations.values()]
-        self._hints = Hints(service.stage.bus, service.closing)
+        self._hints = Hints(service.runtime.bus, service.closing)
 
     async def list_tools(self, context: Context, _: object) -> wire.ListToolsResult:
         caller = _caller(context)
@@ -167,11 +167,11 @@ class _Server:
             return _said("It is still being worked on. Look again later with channel_read or workflow_status.")
         except AgentWorkerError as error:
             told = f"{error.message} ({error.hint})" if error.hint else error.message
-            return _said(self._service.stage.database.redact(told), ok=False)
+            return _said(self._service.runtime.database.redact(told), ok=False)
         return _said(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
 
     def _recorder(self, identity: RunIdentity) -> Working | None:
-        return self._service.stage.supervisor.recorder(identity.run)
+        return self._service.runtime.supervisor.recorder(identity.run)
 
 
 def _digest(tool: str, arguments: dict[str, Any]) -> str:

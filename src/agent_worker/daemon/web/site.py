@@ -32,7 +32,7 @@ STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} 
 
 
 def page_routes(service: Service, tokens: Tokens) -> list[BaseRoute]:
-    codes = LoginCodes(tokens, service.stage.clock)
+    codes = LoginCodes(tokens, service.runtime.clock)
 
     async def make_code(request: Request) -> Response:
         project = (await arguments(request)).get("project")
