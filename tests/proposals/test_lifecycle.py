@@ -473,7 +473,7 @@ async def test_a_raised_limit_counts_at_once(tmp_path: Path) -> None:
         await team.post("user", "@alice begin")
         await team.still()
         (workspace,) = await team.rows("select paused from workspace")
-        assert workspace["paused"] == "limit reached: 4 runs came of one proposed (limit 4)"
+        assert workspace["paused"] == "limit reached: 4 runs came of one request (limit 4)"
 
 
 class _Passes:
