@@ -17,12 +17,11 @@ from agent_worker.core.control_files import CONTROL_NAMES
 from agent_worker.processes.cgroups import PROCESSES, usable_places
 from agent_worker.processes.child import Completed, run_command
 from agent_worker.processes.environment import safe_environment
-from agent_worker.tools.sandbox import Ceilings, NoSandbox, Sandbox, find_sandbox, limits_that_hold
+from agent_worker.tools.sandbox import Ceilings, Sandbox, find_sandbox, limits_that_hold
+from tests.needs import needs_sandbox, skip_without
 
 FOUND = find_sandbox()
-pytestmark = pytest.mark.skipif(
-    isinstance(FOUND, NoSandbox), reason=FOUND.reason if isinstance(FOUND, NoSandbox) else ""
-)
+pytestmark = needs_sandbox()
 MIB = 1024**2
 STRANGER = 64_321  # no such user, and so without any rights
 SMALL = Ceilings(memory=192 * MIB, processes=40, temporary=8 * MIB, shared=4 * MIB, file=16 * MIB)
@@ -37,7 +36,7 @@ def stranger(request: pytest.FixtureRequest) -> bool:
     if os.geteuid() != 0:
         pytest.skip("we are without rights already")
     if shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not installed")
+        skip_without("setpriv")
     return True
 
 
