@@ -46,7 +46,6 @@ LIBRARIES = {
     "httpx2": {"backends", "tools"},
     "anthropic": {"backends"},
     "openai": {"backends"},
-    "filelock": {"daemon"},
     "starlette": {"daemon"},
     "uvicorn": {"daemon"},
     "markdown_it": {"daemon"},
@@ -77,13 +76,15 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    """Every import, also under TYPE_CHECKING and inside functions."""
+    """Every import, also under TYPE_CHECKING, inside functions and by `import_module`."""
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+            yield from (each.value for each in node.args[:1] if isinstance(each, ast.Constant))
 
 
 def test_every_part_has_its_place() -> None:
