@@ -16,7 +16,7 @@ WANTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 
 def main(arguments: list[str]) -> int:
     listed = subprocess.run(
-        ["uv", "python", "list", "--only-installed", "--output-format", "json", "--quiet"],
+        ["uv", "python", "list", "--only-installed", "--output-format", "json"],
         check=True,
         capture_output=True,
         text=True,

@@ -31,6 +31,13 @@ LONG = (
     "tests/faults/test_failpoints.py",
     "tests/backends/test_model_api.py",
     "tests/docs/test_guide.py",
+    "tests/docs/test_workflows_guide.py",
+    "tests/docs/test_votes_guide.py",
+    "tests/examples/test_examples.py",
+    "tests/faults/test_embedding.py",
+    "tests/faults/test_growth.py",
+    "tests/attacks/test_approval.py",
+    "tests/test_processes.py",
     "tests/backends/programs/test_mixed_team.py",
 )
 
