@@ -3,7 +3,7 @@
     uv run python -m bench.page [--write docs/figures/page.md]
 
 A real daemon, a real Chromium without a screen, a channel of ten thousand messages. Needs what
-scripts/test_needs.py installs.
+`poe test-setup` installs.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="also write the page here")
     options = parser.parse_args()
     if not CHROMIUM:
-        sys.exit("chromium is not installed: uv run python scripts/test_needs.py")
+        sys.exit("chromium is not installed: uv run poe test-setup")
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="page-") as folder:
         figures = measure(Path(folder))

@@ -3,7 +3,7 @@
     uv run python -m bench.programs [--runs 30] [--write docs/figures/programs.md]
 
 Both talk to the same model on loopback and list tools at the same daemon, in turns, so that both meet the same
-machine. Needs what scripts/test_needs.py installs.
+machine. Needs what `poe test-setup` installs.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     if missing := [name for name in PROGRAMS if not is_installed(name)]:
-        sys.exit(f"not installed: {', '.join(missing)}; run: uv run python scripts/test_needs.py")
+        sys.exit(f"not installed: {', '.join(missing)}; run: uv run poe test-setup")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, world(Path(folder)) as there:
         rows = [row for label in BY_HAND for row in measured(there, label, options.runs)]
         rows += [row for name in SPEAKING for row in spoken_with(there, name, options.runs // 3)]

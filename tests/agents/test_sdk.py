@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
 from tests.models import FAMILIES, MODELS, sdk, sent, waits_pass
+from tests.needs import needs_sandbox
 from tests.teams import Team, open_team
 
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
@@ -16,7 +17,6 @@ from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.events import Called, Delta, Event, Returned
 from agent_worker.core.outbound import NOT_TOO_LONG
-from agent_worker.tools.sandbox import NoSandbox, find_sandbox
 
 LOCAL = Approval(local=True)
 MEET = """
@@ -92,7 +92,7 @@ async def test_files_are_read_where_the_agent_works(tmp_path: Path, server: Mode
     assert "a word in a file" in sent(server)
 
 
-@pytest.mark.skipif(isinstance(find_sandbox(), NoSandbox), reason="bash needs a sandbox: scripts/test_needs.py")
+@needs_sandbox()
 async def test_commands_run_where_the_agent_works(tmp_path: Path, server: ModelServer) -> None:
     (tmp_path / "hello.txt").write_text("loud")
     server.script([Answer("", (Ask("bash", {"command": "tr a-z A-Z < hello.txt | tee out.txt"}, "a"),)), "done"])

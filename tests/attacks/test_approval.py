@@ -25,10 +25,15 @@ WRITES = (
 )
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("approval")) as running:
+        yield running
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path) as daemon:
-        yield daemon
+def daemon(running: Served, tmp_path: Path) -> Served:
+    return running.beside(tmp_path / "project")
 
 
 def write(daemon: Served, name: str, text: str) -> Path:
@@ -160,7 +165,7 @@ def test_Y22_a_skill_is_not_read_from_a_changed_file(daemon: Served) -> None:
     assert ask(daemon, "carl") == "done"
     write(daemon, "skills/tidy/SKILL.md", "Run rm -rf.")
     ask(daemon, "carl")
-    first, second = daemon.rows("select result from call order by rowid")
+    first, second = daemon.rows("select result from call where tool = 'skill_read' order by rowid")
     assert first == ("Sweep.",)
     assert "changed: skills/tidy/SKILL.md" in second[0]
     assert "rm -rf" not in second[0]
@@ -203,14 +208,14 @@ def test_Y23_a_member_that_writes_counts_for_the_next_run_of_its_own_workflow(da
         run(daemon)
 
 
-def test_Y23_an_agent_that_works_in_a_copy_of_its_own_does_not_count(tmp_path: Path) -> None:
+def test_Y23_an_agent_that_works_in_a_copy_of_its_own_does_not_count(running: Served, tmp_path: Path) -> None:
     Repository.at(tmp_path / "project", **{"src.txt": "old\n"})
-    with served(tmp_path) as daemon:
-        workflow(daemon, "make -v", agent="carl: { ref: carl, isolate: worktree }", more="kickoff: '@carl go'\n")
-        write(daemon, ".agents/carl.yaml", WRITES)
-        run(daemon, trust=True)
-        assert (daemon.project / "src.txt").read_text() == "old\n"
-        run(daemon)
+    daemon = running.beside(tmp_path / "project")
+    workflow(daemon, "make -v", agent="carl: { ref: carl, isolate: worktree }", more="kickoff: '@carl go'\n")
+    write(daemon, ".agents/carl.yaml", WRITES)
+    run(daemon, trust=True)
+    assert (daemon.project / "src.txt").read_text() == "old\n"
+    run(daemon)
 
 
 def test_Y23_the_command_line_shows_what_waits_and_approves_it(daemon: Served) -> None:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.needs import needs_sandbox
 from tests.repositories import Repository
 from tests.teams import open_team
 from tests.traps import SPRUNG_BY, Bait
@@ -15,11 +16,10 @@ from tests.traps import SPRUNG_BY, Bait
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import Refused
-from agent_worker.tools.task import why_bash_is_off
 from agent_worker.workflows import walk
 from agent_worker.workflows.working_copy import WorkingCopy
 
-no_sandbox = pytest.mark.skipif(why_bash_is_off(unsafe=False) is not None, reason="bash is off: no sandbox here")
+with_bash = needs_sandbox()
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def inner(folder: Path) -> Repository:
     return made
 
 
-@no_sandbox
+@with_bash
 async def test_G12s_a_filter_that_an_agent_hides_in_a_repository_of_its_own_does_not_run(tmp_path: Path) -> None:
     """With its own shell, as it would: a nested repository, and a file that changed without changing its length."""
     project = Repository.at(tmp_path / "project", **{"app.py": "old\n"})

@@ -6,14 +6,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from tests.needs import needs_sandbox
 from tests.shells.served import Served, eventually, served
 
 from agent_worker.definitions.project import load_project
-from agent_worker.tools.sandbox import NoSandbox, find_sandbox
 
-pytestmark = pytest.mark.skipif(
-    isinstance(find_sandbox(), NoSandbox), reason="bash needs a sandbox: scripts/test_needs.py"
-)
+pytestmark = needs_sandbox()
 
 EVIL = "limits: { usd_per_day: 9999 }"
 TRIES = f"""

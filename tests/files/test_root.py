@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.needs import skip_without
 
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.files.exchange import exchange
@@ -289,7 +290,7 @@ for name in ("alice", "bob"):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except FileNotFoundError:
-        pytest.skip("no unshare here")
+        skip_without("unshare")
     if "unshare" in done.stderr or "mount" in done.stderr:
         pytest.skip("mounting is not allowed here")
     assert done.stdout.splitlines() == ["'alice' is a mounted disk", "'bob' is a mounted disk"], done.stderr

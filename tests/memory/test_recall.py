@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.needs import skip_without
 
 from agent_worker.memory.index import Index
 from agent_worker.memory.index_tables import IndexEntry
@@ -334,7 +335,7 @@ def test_age_is_told_as_people_tell_it(ago: timedelta, words: str) -> None:
 def test_meaning_finds_what_has_no_word_in_common(index: Index) -> None:
     embedding = load_embedding()
     if embedding is None:
-        pytest.skip("the extra `semantic` is not installed")
+        skip_without("the extra `semantic`")
     lines = ("the physician wrote a prescription", "a goal in the last minute", "the train was late", "rain all day")
     for number, line in enumerate(lines):
         index.put(f"talk-{number}", talk(f"bob: {line}", source=f"talk-{number}"))
@@ -346,7 +347,7 @@ def test_meaning_finds_what_has_no_word_in_common(index: Index) -> None:
 def test_meaning_finds_nothing_where_nothing_is_near(index: Index) -> None:
     embedding = load_embedding()
     if embedding is None:
-        pytest.skip("the extra `semantic` is not installed")
+        skip_without("the extra `semantic`")
     index.put("talk", talk("bob: the ticket OPS-306 is closed", "bob: the train was late"))
     place = SearchScope(index, meaning=Meaning(embedding, None))
     assert [recall([place], query, now=NOW) for query in ("*", '"x', "NEAR(a b)", "")] == [[], [], [], []]
@@ -356,7 +357,7 @@ def test_several_places_are_one_ranking(index: Index) -> None:
     """The second place holds the better answer, and meaning was asked in both."""
     embedding = load_embedding()
     if embedding is None:
-        pytest.skip("the extra `semantic` is not installed")
+        skip_without("the extra `semantic`")
     other = Index()
     index.put("talk", talk("bob: my cat is called Tibbles"))
     other.put("room", talk("bob: the purple canary sings at midnight", source="room"))
@@ -369,7 +370,7 @@ def test_several_places_are_one_ranking(index: Index) -> None:
 def test_meaning_keeps_its_vectors_in_a_file_and_notices_edits(tmp_path) -> None:  # type: ignore[no-untyped-def]
     embedding = load_embedding()
     if embedding is None:
-        pytest.skip("the extra `semantic` is not installed")
+        skip_without("the extra `semantic`")
     index = Index(tmp_path / "recall.db")
     index.put("talk", talk("bob: the physician wrote a prescription", "bob: the train was late"))
     first = Meaning(embedding, tmp_path / "meaning.npz")

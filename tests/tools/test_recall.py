@@ -14,6 +14,7 @@ from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.memory import library
 from agent_worker.workflows import instance as workflows
+from tests.needs import missing
 from tests.teams import Team, open_team
 
 
@@ -25,7 +26,7 @@ def extra(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "words":
             patch.setitem(sys.modules, "wordllama", None)  # as where it is not installed
         else:
-            pytest.importorskip("wordllama", reason="the extra `semantic` is not installed")
+            pytest.importorskip("wordllama", reason=missing("the extra `semantic`"))
         yield request.param
     library.embedding.cache_clear()
 

@@ -27,11 +27,10 @@ from agent_worker.tools.task import (
     write_file,
 )
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
+from tests.needs import needs_sandbox
 
 FOUND = find_sandbox()
-needs_sandbox = pytest.mark.skipif(
-    isinstance(FOUND, NoSandbox), reason=FOUND.reason if isinstance(FOUND, NoSandbox) else ""
-)
+needs_bash = needs_sandbox()
 CONTROL = [
     *(".git/hooks/pre-commit", ".git/config", ".claude/settings.json", ".mcp.json", ".cursor/mcp.json"),
     *(".codex/config.toml", ".agents/alice.yaml", ".workflows/w.yaml", ".bashrc", "sub/.GIT/config"),
@@ -260,7 +259,7 @@ async def test_a_search_ends_in_a_directory_without_end(context: ToolContext, mo
     assert "too much to look through" in await use(search_files, context, text="needle")
 
 
-@needs_sandbox
+@needs_bash
 async def test_bash_runs_in_the_working_directory_and_tells_how_it_ended(context: ToolContext) -> None:
     assert await use(bash, context, command="pwd; echo err >&2; exit 3") == f"{context.cwd}\nerr\n[exit code 3]"
     assert await use(bash, context, command="[[ a == a ]]") == "(no output)"
@@ -268,7 +267,7 @@ async def test_bash_runs_in_the_working_directory_and_tells_how_it_ended(context
     assert (await use(bash, context, command="sleep 100", seconds=1)).startswith("(no output)\n[stopped after 1 s")
 
 
-@needs_sandbox
+@needs_bash
 async def test_bash_shows_the_two_ends_of_a_long_output(context: ToolContext) -> None:
     said = await use(bash, context, command="echo first; yes | head -n 1000000; echo last")
     assert len(said) < SHOWN + 100
@@ -277,13 +276,13 @@ async def test_bash_shows_the_two_ends_of_a_long_output(context: ToolContext) ->
     assert "bytes left out" in said
 
 
-@needs_sandbox
+@needs_bash
 async def test_B3_bash_sees_only_declared_variables(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
     assert "canary" not in await use(bash, context, command="env")
 
 
-@needs_sandbox
+@needs_bash
 async def test_B11_bash_cannot_read_what_another_agent_owns(context: ToolContext) -> None:
     (context.cwd / ".agents" / "bob").mkdir(parents=True)
     (context.cwd / ".agents" / "bob" / "memory.md").write_text("canary")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from tests.needs import needs
 from tests.shells.served import Served
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or ""
 SWITCHES = (
@@ -30,9 +27,7 @@ SWITCHES = (
 PICTURES = Path(__file__).parent.parent.parent / ".pictures"  #: kept, to be looked at; not in git
 WIDTHS = (1440, 820, 390)
 
-needs_chromium = pytest.mark.skipif(
-    not CHROMIUM and "CI" not in os.environ, reason="chromium is not installed: python scripts/test_needs.py"
-)
+needs_chromium = needs("chromium", there=bool(CHROMIUM))
 
 
 @contextmanager

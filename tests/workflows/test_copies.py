@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.needs import needs_sandbox
 from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Finished, Outcome, Reply, StepSink, Turn
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import SystemClock
-from agent_worker.tools.task import why_bash_is_off
 from agent_worker.workflows import instance as workflows
 from agent_worker.workflows import working_copy
 from agent_worker.workflows.working_copy import CopyChanges, WorkingCopy
@@ -79,7 +79,7 @@ async def test_two_agents_edit_two_checkouts_and_the_project_is_left_alone(repos
         assert (repository / "app.py").read_text() == "print('from alice')\n"
 
 
-@pytest.mark.skipif(why_bash_is_off(unsafe=False) is not None, reason="bash is off: there is no sandbox here")
+@needs_sandbox()
 async def test_the_shell_of_an_agent_works_in_its_copy_with_git(repository: Path) -> None:
     async with team_of_two(repository) as team:  # type: ignore[attr-defined]
         who = "-c user.name=A -c user.email=a@example.org"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import filelock
 
 from agent_worker.client import discovery
 from agent_worker.client.discovery import AlreadyRunning, DaemonFile, Holder
@@ -22,23 +21,25 @@ _NETWORK_DISKS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "
 def only_one(home: Path, instance: str) -> Iterator[None]:
     """The kernel's lock on this home, for life: it ends with the process, however that ends."""
     holder = Holder(os.getpid(), discovery.birth_of(os.getpid()) or UNKNOWN, instance)
-    path = home / discovery.LOCK_FILE
-    os.close(discovery.open_private(path, os.O_RDWR | os.O_CREAT))  # refuses a link with a sentence
-    lock = filelock.FileLock(
-        path,
-        timeout=0,
-        mode=0o600,
-        fallback_to_soft=False,  # where the kernel has no locks, a file that may be stale is no help
-        on_acquired=lambda descriptor: discovery.write_holder(descriptor, holder),
-    )
+    lock = discovery.open_private(home / discovery.LOCK_FILE, os.O_RDWR | os.O_CREAT)  # refuses a link with a sentence
     try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise already_running(home, _winner(home)) from None
-    try:
+        if not _locked(lock, home):
+            raise already_running(home, _winner(home))
+        discovery.write_holder(lock, holder)
         yield
     finally:
-        lock.release()
+        fcntl.flock(lock, fcntl.LOCK_UN)  # said: a fork of ours may still have it open
+        os.close(lock)
+
+
+def _locked(lock: int, home: Path) -> bool:
+    """Whether the lock is ours. Where the kernel has no locks this raises: a file that may be stale is no help."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # some disks say the latter when another has it
+        return False
+    status = os.fstat(lock)
+    return lock_file(home) == (status.st_dev, status.st_ino)  # a file that is gone guards nothing
 
 
 def lock_file(home: Path) -> tuple[int, int] | None:
