@@ -191,9 +191,7 @@ def _caller(context: Context) -> Caller:
 
 
 def _spec(operation: Operation) -> ToolSpec:
-    schema = operation.arguments.model_json_schema()
-    schema.pop("title", None)
-    return ToolSpec(operation.tool, operation.description, schema)
+    return ToolSpec(operation.tool, operation.description, operation.signature.schema())
 
 
 def _tool(spec: ToolSpec, *, changes: bool) -> wire.Tool:
