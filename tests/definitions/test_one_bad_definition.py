@@ -240,7 +240,7 @@ async def every_look(service: Service, root: Path) -> None:
     for each in OPERATIONS.values():
         if each.method != "GET" or each.result is None:
             continue
-        fields = each.arguments.model_fields
+        fields = each.signature.arguments.model_fields
         given = {field: values.get(field, "1") for field in fields if field in values or fields[field].is_required()}
         said = await sentence(each.call(service, given))
         assert "should not have happened" not in said, (each.name, said)
