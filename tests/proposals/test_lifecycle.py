@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ async def test_a_proposal_is_announced_and_calls_on_every_voter(team: Team) -> N
 
 
 async def test_who_votes_in_asking_is_not_called_on(team: Team) -> None:
-    await propose(team, vote="hash")
+    await propose(team, replace(INDEX, vote="hash"))
     assert (await team.messages())[0].mentions == ("bob", "carol")
     assert await team.read(store.choices, (await found(team)).id) == {"alice": "hash"}
 
@@ -432,7 +433,7 @@ async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> Non
 
 
 async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(team: Team) -> None:
-    await propose(team, ProposalRequest("Who writes?", type="election", role="document_owner"), vote="bob")
+    await propose(team, ProposalRequest("Who writes?", type="election", role="document_owner", vote="bob"))
     await team.write(lambda tx: tx.run("update workspace set document_owner = 'carol', owner_named = 1"))
     await vote(team, "bob", "bob")
     await vote(team, "carol", "bob")
@@ -630,7 +631,7 @@ async def test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fall
     proposed = ProposalRequest("Who leads?", type="election", role="coordinator", **how)
     with pytest.raises(BadInput, match=sentence):
         await propose(team, proposed)
-    await propose(team, ProposalRequest("Who leads?", type="election", role="coordinator"), vote="alice")
+    await propose(team, ProposalRequest("Who leads?", type="election", role="coordinator", vote="alice"))
     await vote(team, "bob", "bob")
     await vote(team, "carol", "bob")
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == "bob"
@@ -638,7 +639,7 @@ async def test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fall
 
 async def test_M20_a_limit_without_the_users_vote_is_not_asked_for(team: Team) -> None:
     with pytest.raises(BadInput, match="only the user gives more"):
-        await propose(team, ProposalRequest("More?", type="approval", usd=1000, voters=["alice"]), vote="approve")
+        await propose(team, ProposalRequest("More?", type="approval", usd=1000, voters=["alice"], vote="approve"))
 
 
 async def test_M20_agents_cannot_vote_away_the_owner_that_the_file_names(tmp_path: Path) -> None:
@@ -647,5 +648,5 @@ async def test_M20_agents_cannot_vote_away_the_owner_that_the_file_names(tmp_pat
         proposed = ProposalRequest("Who writes?", type="election", role="document_owner", voters=["user"])
         with pytest.raises(Refused, match="the workflow names alice"):
             await propose(team, proposed, by="bob")
-        await propose(team, proposed, by="user", vote="bob")
+        await propose(team, replace(proposed, vote="bob"), by="user")
         assert (await team.read(workspace_rows.get, team.workspace.id))["document_owner"] == "bob"

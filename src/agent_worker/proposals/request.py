@@ -41,11 +41,15 @@ PERSON = Voter(USER)
 
 @dataclass(frozen=True, slots=True)
 class ProposalRequest:
-    """A proposal as somebody asks for it. What is None is chosen by its type."""
+    """A proposal as somebody asks for it. What is None is chosen by its type.
+
+    Its fields are the arguments of the tool, of the operation and of `POST /proposals`.
+    """
 
     question: str
-    type: Type = "decision"
     options: Sequence[str] | None = None
+    type: Type = "decision"
+    vote: str | None = None  #: of who asks
     voters: Sequence[str] | None = None  #: names; default: all members
     resolution: Resolution | None = None
     quorum: int | None = None  #: default: all voters

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agent_worker.core.signature import Flat
 from agent_worker.database.database import Transaction
 from agent_worker.proposals import lifecycle, store, wording
-from agent_worker.proposals.request import MINUTES, PERSON, ProposalRequest
-from agent_worker.proposals.store import Proposal, Role, Type, Vote
-from agent_worker.proposals.voting import Resolution, TieBreak, missing, tally
+from agent_worker.proposals.request import PERSON, ProposalRequest
+from agent_worker.proposals.store import Proposal, Vote
+from agent_worker.proposals.voting import missing, tally
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.workspaces import workspace_rows
@@ -55,47 +56,12 @@ async def proposals_list(
 
 @operation("POST", "/proposals")
 async def proposal_create(
-    service: Service,
-    at: str,
-    question: str,
-    options: list[str] | None = None,
-    type: Type = "decision",
-    vote: str | None = None,
-    voters: list[str] | None = None,
-    resolution: Resolution | None = None,
-    quorum: int | None = None,
-    tie_break: TieBreak = "first",
-    minutes: float = MINUTES,
-    fallback: str | None = None,
-    binding: bool = True,
-    veto: bool = False,
-    role: Role | None = None,
-    turns: int | None = None,
-    usd: float | None = None,
-    project: str | None = None,
+    service: Service, at: str, request: Flat[ProposalRequest], project: str | None = None
 ) -> ProposalView:
     """Put a question to the vote. Voters are all members unless named; `user` is you."""
-    request = ProposalRequest(
-        question=question,
-        type=type,
-        options=options,
-        voters=voters,
-        resolution=resolution,
-        quorum=quorum,
-        tie_break=tie_break,
-        minutes=minutes,
-        fallback=fallback,
-        binding=binding,
-        veto=veto,
-        role=role,
-        turns=turns,
-        usd=usd,
-    )
 
     def make(tx: Transaction, workspace: str) -> Proposal:
-        return lifecycle.propose(
-            tx, workspace_rows.get(tx, workspace), request, by=PERSON, vote=vote, now=service.now()
-        )
+        return lifecycle.propose(tx, workspace_rows.get(tx, workspace), request, by=PERSON, now=service.now())
 
     return await _change(service, at, project, make)
 

@@ -16,7 +16,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.schedule import WorkflowSchedule
 from agent_worker.schedules import schedule
 from agent_worker.service.service import Service
-from agent_worker.service.workflows import begin
+from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import inbox
 from agent_worker.workflows.instance import kick_again
 
@@ -55,10 +55,8 @@ class Timekeeper:
         name, _, tag = row["workflow"].partition(":")
         workspace = await service.read(_running, row["project"], name, tag)
         if workspace is None:
-            running = await begin(
-                service, name, row["root"], tag=tag, params=wanted.params, message=wanted.prompt, ends="quiet"
-            )
-            service.background(service.finish(running))
+            request = WorkflowRequest(name, row["root"], tag, wanted.params, wanted.prompt)
+            service.background(service.finish(await begin(service, request, ends="quiet")))
         elif workspace["ends"] == "stop" and (instance := service.running(workspace["id"])) is not None:
             loaded = await service.project(row["root"])
             found = await service.workflow(loaded, workspace["file"] or name)
