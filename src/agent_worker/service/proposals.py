@@ -25,7 +25,7 @@ class ProposalView:
 
     number: int
     state: str  #: open | resolved | expired | cancelled | vetoed
-    type: str
+    kind: str
     question: str
     creator: str
     tally: dict[str, int]  #: votes by option
@@ -153,7 +153,7 @@ def _view(tx: Transaction, proposal: Proposal) -> ProposalView:
     return ProposalView(
         number=proposal.number,
         state=proposal.state,
-        type=proposal.type,
+        kind=proposal.kind,
         question=proposal.question,
         creator=proposal.creator,
         tally=tally(rules, votes),

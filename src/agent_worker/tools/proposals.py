@@ -16,7 +16,7 @@ from agent_worker.workspaces import workspace_rows
 def team_proposal_create(tx: Transaction, context: ToolContext, request: Flat[ProposalRequest]) -> str:
     """Put a question to the vote. Every voter is called on, and you are told when it is decided; do not wait for it.
 
-    `vote` is your own vote. Types: `decision` (default yes/no), `election` (of a member; `role` makes the winner
+    `vote` is your own vote. Kinds: `decision` (default yes/no), `election` (of a member; `role` makes the winner
     document_owner or coordinator, and everybody votes), `assignment` (the winner gets the question as a task),
     `approval` (approve/reject; with `turns` or `usd` it sets the team's limits, for which the user must vote too).
     Voters: all members unless named, `user` is the person. `resolution`: plurality, majority (over half of the votes)

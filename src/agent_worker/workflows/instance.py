@@ -408,7 +408,7 @@ def _begin(tx: Transaction, workspace: str, said: Said, candidates: Sequence[str
     if candidates and not row["document_owner"]:
         question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
         request = ProposalRequest(
-            question, type="election", options=candidates, role="document_owner", fallback=candidates[0]
+            question, kind="election", options=candidates, role="document_owner", fallback=candidates[0]
         )
         lifecycle.propose(tx, row, request, by=Voter(SYSTEM), then=said, now=now)
     else:

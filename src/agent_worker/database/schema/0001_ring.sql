@@ -247,7 +247,7 @@ create table proposal (
   id text primary key,
   workspace text not null,
   n integer not null,                       -- its number in the workspace: what everybody calls it
-  type text not null,                       -- election | decision | approval | assignment
+  kind text not null,                       -- election | decision | approval | assignment
   question text not null,
   options text not null,                    -- JSON list
   electorate text not null,                 -- JSON: name → agent id, fixed when it was made; user is the person
