@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Transaction
 from agent_worker.proposals import lifecycle, store, wording
@@ -122,11 +123,10 @@ async def proposal_cancel(
 
 
 async def _in_workspace(service: Service, at: str, project: str | None, look: Callable[[Transaction, str], T]) -> T:
-    loaded = await service.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
+    loaded, name = await service.project(project), WorkspaceName.parse(at)
 
     def find(tx: Transaction) -> T:
-        return look(tx, workspace_rows.find(tx, project=loaded.id, workflow=workflow, tag=tag or "main")["id"])
+        return look(tx, workspace_rows.find(tx, project=loaded.id, name=name)["id"])
 
     return await service.read(find)
 
@@ -134,11 +134,10 @@ async def _in_workspace(service: Service, at: str, project: str | None, look: Ca
 async def _change(
     service: Service, at: str, project: str | None, change: Callable[[Transaction, str], Proposal]
 ) -> ProposalView:
-    loaded = await service.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
+    loaded, name = await service.project(project), WorkspaceName.parse(at)
 
     def make(tx: Transaction) -> ProposalView:
-        workspace = workspace_rows.find_running(tx, project=loaded.id, workflow=workflow, tag=tag or "main")
+        workspace = workspace_rows.find_running(tx, project=loaded.id, name=name)
         return _view(tx, change(tx, workspace["id"]))
 
     return await service.write(make)

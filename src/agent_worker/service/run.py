@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import Address, parse_address
+from agent_worker.core.address import MAIN, Address, parse_address
 from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent, Refused
 from agent_worker.core.events import Lagging
 from agent_worker.core.ids import new_id
@@ -76,7 +76,7 @@ class RunRequest:
     agent: str | None = None
     workflow: str | None = None
     agents: dict[str, Any] | None = None
-    tag: str = "main"
+    tag: str = MAIN
     params: dict[str, str] = field(default_factory=dict)
     project: str | None = None
     trust: bool = False  #: approve what the workflow could execute, as it is now

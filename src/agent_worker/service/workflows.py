@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_worker.agents import rescue
+from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
@@ -54,7 +55,7 @@ class WorkflowRequest:
 
     workflow: str  #: its name, its file, or where it is fetched from
     project: str | None = None
-    tag: str = "main"
+    tag: str = MAIN
     params: dict[str, str] = field(default_factory=dict)
     message: str | None = None
 
@@ -78,8 +79,7 @@ async def instances_list(service: Service, project: str | None = None) -> list[R
 async def workflow_status(service: Service, instance: str, project: str | None = None) -> Running:
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
-    name, _, tag = instance.removeprefix("@").partition(":")
-    row = await service.read(workspace_rows.find, project=loaded.id, workflow=name, tag=tag or "main")
+    row = await service.read(workspace_rows.find, project=loaded.id, name=WorkspaceName.parse(instance))
     return await service.read(_running, row)
 
 
@@ -167,7 +167,7 @@ def _running(tx: Transaction, row: Row) -> Running:
         Member(m["name"], "paused" if m["paused"] else m["state"], m["status"])
         for m in workspace_rows.members(tx, row["id"])
     ]
-    name = row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}"
+    name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
     services = row["document_owner"], row["coordinator"]
     return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services)
