@@ -234,6 +234,9 @@ class Loop:
             model=terms_model(worker),
             max_steps=job.done_before + worker.definition.max_steps,
             max_tokens=worker.definition.max_tokens,
+            asked=brief.instruction,
+            members=tuple(brief.members),
+            ballots=gathered.ballots,
         )
         return turn, gathered.seen, composed.manifest
 

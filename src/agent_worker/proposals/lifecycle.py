@@ -48,6 +48,7 @@ def propose(
         text=announcement(proposal),
         calls=called,
         kind="proposal",
+        proposal=proposal.number,
         root=cause.root,
         hop=cause.hop,
         run=cause.run,

@@ -48,6 +48,7 @@ class MessageView:
     run: str | None = None  #: that said it
     reply_to: int | None = None
     held: bool = False  #: taken back: no agent reads it any more
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,9 @@ def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> l
 
 
 def _line(m: Message) -> MessageView:
-    return MessageView(m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held)
+    return MessageView(
+        m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held, m.proposal
+    )
 
 
 def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[MessageView]:

@@ -66,6 +66,7 @@ create table message (
   mentions text not null,                   -- JSON list of names
   resource text,
   reply_to bigint,
+  proposal integer,                         -- the number of the one it announces, or whose end it tells
   root text not null,
   hop integer not null,
   run text,
