@@ -79,6 +79,14 @@ async def test_a_proposal_is_announced_and_calls_on_every_voter(team: Team) -> N
     assert [row["name"] for row in queued] == ["alice", "bob", "carol"]
 
 
+async def test_which_proposal_a_message_is_about_is_told_by_its_number_not_by_its_words(team: Team) -> None:
+    await propose(team, replace(INDEX, question="[PROPOSAL] 7: Which index?", voters=["bob"]))
+    await vote(team, "bob", "hash")
+    await team.post("user", "[PROPOSAL] 1: Which index?")
+    found = [(message.kind, message.proposal) for message in await team.messages()]
+    assert found == [("proposal", 1), ("decision", 1), ("message", None)]
+
+
 async def test_who_votes_in_asking_is_not_called_on(team: Team) -> None:
     await propose(team, replace(INDEX, vote="hash"))
     assert (await team.messages())[0].mentions == ("bob", "carol")
