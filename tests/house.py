@@ -30,7 +30,7 @@ class House:
 
     async def do(self, operation: str, **arguments: Any) -> Any:
         wanted = OPERATIONS[operation]
-        here = {"project": str(self.root)} if "project" in wanted.arguments.model_fields else {}
+        here = {"project": str(self.root)} if wanted.signature.takes("project") else {}
         return await wanted.call(self.service, here | arguments)
 
     async def ask(self, agent: str, message: str) -> str:

@@ -36,7 +36,7 @@ RANK = {name: number for number, row in enumerate(ROWS) for name in row}
 LIBRARIES = {
     "apsw": {"database", "memory"},
     "yaml": {"definitions", "memory", "tools"},
-    "pydantic": {"definitions", "tools", "backends", "service"},
+    "pydantic": {"core", "definitions", "tools", "backends", "service"},
     "pydantic_core": {"definitions", "backends"},
     "cronsim": {"definitions", "schedules"},
     "click": {"cli"},

@@ -19,6 +19,7 @@ from pathlib import Path
 from agent_worker.agents import rescue
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.address import MAIN
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import InUse, Problem
 from agent_worker.core.events import Subscription
@@ -86,7 +87,7 @@ class Project:
         self,
         workflow: str,
         *,
-        tag: str = "main",
+        tag: str = MAIN,
         params: Mapping[str, str] | None = None,
         message: str | None = None,
     ) -> Team:

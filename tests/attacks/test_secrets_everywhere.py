@@ -53,7 +53,7 @@ def leaks(tmp: Path) -> list[str]:
 
 
 KNOWN = {"to": "@duo", "at": "@duo", "instance": "duo", "workflow": "duo", "workspace": "duo", "agent": "alice"}
-KNOWN |= {"target": "alice", "proposal": 1, "number": 1, "n": 1, "name": "alice", "type": "decision", "tier": "working"}
+KNOWN |= {"target": "alice", "proposal": 1, "number": 1, "n": 1, "name": "alice", "kind": "decision", "tier": "working"}
 KNOWN |= {
     "wakeup": "1h",
     "project": None,
@@ -86,7 +86,7 @@ async def test_N9_no_operation_writes_a_secret_down(tmp_path: Path, known: None,
         for name, operation in OPERATIONS.items():
             if name in APART or operation.method == "GET":
                 continue
-            fields = operation.arguments.model_fields
+            fields = operation.signature.arguments.model_fields
             wanted = {each: KNOWN.get(each, value_for(each, field.annotation)) for each, field in fields.items()}
             wanted = {each: value for each, value in wanted.items() if value is not None and each != "project"}
             if operation.path.startswith(("/documents", "/changes")):
@@ -99,7 +99,7 @@ async def test_N9_no_operation_writes_a_secret_down(tmp_path: Path, known: None,
                 except AgentWorkerError:
                     pass
         await here.do("send", to="@duo", message=f"@bob {WORDS}", key=WORDS)
-        await here.do("proposal_create", at="@duo", question=WORDS, type="decision", options=[WORDS, "no"])
+        await here.do("proposal_create", at="@duo", question=WORDS, kind="decision", options=[WORDS, "no"])
         await here.do("doc_write", at="@duo", name="other.md", text=WORDS)
         assert taken > 12, (tried, taken)
         await (await here.workspace("duo")).quiet()

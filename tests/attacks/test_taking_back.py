@@ -131,7 +131,7 @@ async def test_A14_nor_does_anybody_in_the_team_find_it(here: House) -> None:
         calls("team_doc_create", name="new.md", text=POISON),
         calls("resource_create", text=POISON * 3),
         calls("my_status_set", status=POISON),
-        calls("team_proposal_create", question=POISON, type="decision", options=["yes", "no"], voters=["bob"]),
+        calls("team_proposal_create", question=POISON, kind="decision", options=["yes", "no"], voters=["bob"]),
         calls("channel_send", text=POISON),
         says(""),
     )

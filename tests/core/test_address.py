@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_worker.core.address import RESERVED, Address, canonical, check_name, check_tag, parse_address
+from agent_worker.core.address import RESERVED, Address, WorkspaceName, canonical, check_name, check_tag, parse_address
 from agent_worker.core.errors import BadInput
 
 
@@ -43,8 +43,26 @@ def test_each_form_is_read(text: str, address: Address) -> None:
 def test_printing_drops_the_main_tag() -> None:
     assert str(parse_address("@review:main")) == "@review"
     assert str(parse_address("alice@review:main")) == "alice@review"
-    assert parse_address("@review").workspace == "review:main"
+    assert parse_address("@review").workspace == WorkspaceName("review", "main")
     assert parse_address("alice").workspace is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "shown", "full"),
+    [
+        ("review", WorkspaceName("review"), "review", "review:main"),
+        ("@review", WorkspaceName("review"), "review", "review:main"),
+        ("review:main", WorkspaceName("review"), "review", "review:main"),
+        ("review:", WorkspaceName("review"), "review", "review:main"),
+        ("@review:pr-123", WorkspaceName("review", "pr-123"), "review:pr-123", "review:pr-123"),
+    ],
+)
+def test_a_workspace_is_called_by_its_workflow_and_by_its_tag_unless_that_is_main(
+    text: str, name: WorkspaceName, shown: str, full: str
+) -> None:
+    assert WorkspaceName.parse(text) == name
+    assert (str(name), name.full) == (shown, full)
+    assert WorkspaceName.parse(str(name)) == WorkspaceName.parse(name.full) == name
 
 
 @given(addresses)

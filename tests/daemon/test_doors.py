@@ -16,7 +16,8 @@ from agent_worker.core.errors import BadInput
 from agent_worker.core.events import Bus, Ended, Retrying
 from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.http import routes
-from agent_worker.daemon.http.request_guard import LARGEST_BODY, Admin, Message, Receive, RequestGuard, Send, Tokens
+from agent_worker.daemon.http.asgi import Message, Receive, Send
+from agent_worker.daemon.http.request_guard import LARGEST_BODY, Admin, RequestGuard, Tokens
 from agent_worker.daemon.http.routes import BadRequest, arguments, explained
 from agent_worker.daemon.mcp.hints import _CallerBus
 from agent_worker.daemon.mcp.run_tokens import RunTokens

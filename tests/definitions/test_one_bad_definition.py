@@ -32,7 +32,7 @@ from agent_worker.service.messages import ask
 from agent_worker.service.projects import status
 from agent_worker.service.service import Service
 from agent_worker.service.trust import trust_give
-from agent_worker.service.workflows import workflow_start
+from agent_worker.service.workflows import WorkflowRequest, workflow_start
 from agent_worker.tools.python_functions import python_tool
 
 GOOD = "backend: mock\n"
@@ -240,7 +240,7 @@ async def every_look(service: Service, root: Path) -> None:
     for each in OPERATIONS.values():
         if each.method != "GET" or each.result is None:
             continue
-        fields = each.arguments.model_fields
+        fields = each.signature.arguments.model_fields
         given = {field: values.get(field, "1") for field in fields if field in values or fields[field].is_required()}
         said = await sentence(each.call(service, given))
         assert "should not have happened" not in said, (each.name, said)
@@ -331,8 +331,8 @@ async def test_I7_one_bad_workflow_takes_down_nothing_else(tmp_path: Path, title
             await status(service, str(root))
         (root / ".workflows/a.yaml").write_text(FLOWS[title])
         with suppress(AgentWorkerError):
-            await workflow_start(service, "a", project=str(root))
-        assert (await workflow_start(service, "review", project=str(root))).name == "review"
+            await workflow_start(service, WorkflowRequest("a", str(root)))
+        assert (await workflow_start(service, WorkflowRequest("review", str(root)))).name == "review"
         assert await answers(service, root, "alice") == "done"
         assert await answers(service, root, "bob") == "done"
         await every_look(service, root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,16 @@ async def test_a_proposal_is_announced_and_calls_on_every_voter(team: Team) -> N
     assert [row["name"] for row in queued] == ["alice", "bob", "carol"]
 
 
+async def test_which_proposal_a_message_is_about_is_told_by_its_number_not_by_its_words(team: Team) -> None:
+    await propose(team, replace(INDEX, question="[PROPOSAL] 7: Which index?", voters=["bob"]))
+    await vote(team, "bob", "hash")
+    await team.post("user", "[PROPOSAL] 1: Which index?")
+    found = [(message.kind, message.proposal) for message in await team.messages()]
+    assert found == [("proposal", 1), ("decision", 1), ("message", None)]
+
+
 async def test_who_votes_in_asking_is_not_called_on(team: Team) -> None:
-    await propose(team, vote="hash")
+    await propose(team, replace(INDEX, vote="hash"))
     assert (await team.messages())[0].mentions == ("bob", "carol")
     assert await team.read(store.choices, (await found(team)).id) == {"alice": "hash"}
 
@@ -107,11 +116,11 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
         (ProposalRequest("?", minutes=10081), "at most 10080 minutes"),
         (ProposalRequest("?", minutes=float("nan")), "at most 10080 minutes"),
         (ProposalRequest("?", fallback="maybe"), "'maybe' is no option"),
-        (ProposalRequest("?", type="assignment", options=["alice", "dave"]), "dave is no member"),
+        (ProposalRequest("?", kind="assignment", options=["alice", "dave"]), "dave is no member"),
         (ProposalRequest("?", role="coordinator"), "by an election"),
-        (ProposalRequest("?", type="approval", options=["a", "b"]), "approve and reject"),
+        (ProposalRequest("?", kind="approval", options=["a", "b"]), "approve and reject"),
         (ProposalRequest("?", turns=100), "by an approval"),
-        (ProposalRequest("?", type="approval", usd=-1), "more than 0"),
+        (ProposalRequest("?", kind="approval", usd=-1), "more than 0"),
     ],
 )
 async def test_what_is_wrong_with_a_proposal_is_said(team: Team, proposed: ProposalRequest, sentence: str) -> None:
@@ -212,7 +221,7 @@ async def test_when_its_time_is_up_it_expires(team: Team) -> None:
 
 
 async def test_an_expired_proposal_takes_its_fallback(team: Team) -> None:
-    proposed = ProposalRequest("Who leads?", type="election", role="coordinator", fallback="carol", minutes=1)
+    proposed = ProposalRequest("Who leads?", kind="election", role="coordinator", fallback="carol", minutes=1)
     await propose(team, proposed, by="user")
     await team.elapse(61)
     assert (await found(team)).outcome == "carol"
@@ -305,7 +314,7 @@ async def test_whatever_is_done_in_whatever_order_each_proposal_has_one_end(team
             match chance.randrange(9):
                 case 0:
                     kind = chance.choice(("decision", "election", "approval", "assignment"))
-                    await propose(team, ProposalRequest("?", type=kind, veto=chance.random() < 0.3, minutes=2), by=name)  # type: ignore[arg-type]
+                    await propose(team, ProposalRequest("?", kind=kind, veto=chance.random() < 0.3, minutes=2), by=name)  # type: ignore[arg-type]
                 case 1:
                     await team.write(lifecycle.cancel, team.workspace.id, number, by=voter(team, name), now=team.now())
                 case 2:
@@ -369,7 +378,7 @@ async def test_a_person_who_votes_lets_the_outcome_stand(team: Team) -> None:
 
 async def test_a_veto_stops_it(team: Team) -> None:
     await propose(
-        team, ProposalRequest("Who leads?", type="election", role="coordinator", voters=["bob"], veto=True), by="user"
+        team, ProposalRequest("Who leads?", kind="election", role="coordinator", voters=["bob"], veto=True), by="user"
     )
     await vote(team, "bob", "bob")
     vetoed = await team.write(lifecycle.veto, team.workspace.id, 1, reason="not now", now=team.now())
@@ -406,7 +415,7 @@ async def test_only_its_creator_or_a_person_cancels_it(team: Team) -> None:
 
 async def test_an_election_makes_an_owner_of_the_documents(team: Team) -> None:
     await propose(
-        team, ProposalRequest("Who writes?", type="election", role="document_owner", voters=["bob"]), by="user"
+        team, ProposalRequest("Who writes?", kind="election", role="document_owner", voters=["bob"]), by="user"
     )
     await vote(team, "bob", "@carol")
     assert (await team.read(workspace_rows.get, team.workspace.id))["document_owner"] == "carol"
@@ -414,7 +423,7 @@ async def test_an_election_makes_an_owner_of_the_documents(team: Team) -> None:
 
 
 async def test_an_assignment_gives_the_winner_the_task(team: Team) -> None:
-    await propose(team, ProposalRequest("Write the release notes", type="assignment", voters=["bob"]))
+    await propose(team, ProposalRequest("Write the release notes", kind="assignment", voters=["bob"]))
     await vote(team, "bob", "carol")
     task = next(m for m in await team.messages() if m.kind == "message")
     assert (task.sender, task.text, task.mentions) == ("alice", "@carol Write the release notes", ("carol",))
@@ -423,7 +432,7 @@ async def test_an_assignment_gives_the_winner_the_task(team: Team) -> None:
 
 
 async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> None:
-    await propose(team, ProposalRequest("Who leads?", type="election", role="coordinator", voters=["bob"]), by="user")
+    await propose(team, ProposalRequest("Who leads?", kind="election", role="coordinator", voters=["bob"]), by="user")
     left = {name: agent for name, agent in team.workspace.members.items() if name != "carol"}
     await team.write(workspace_rows.add_members, team.workspace.id, left)
     await vote(team, "bob", "carol")
@@ -432,7 +441,7 @@ async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> Non
 
 
 async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(team: Team) -> None:
-    await propose(team, ProposalRequest("Who writes?", type="election", role="document_owner"), vote="bob")
+    await propose(team, ProposalRequest("Who writes?", kind="election", role="document_owner", vote="bob"))
     await team.write(lambda tx: tx.run("update workspace set document_owner = 'carol', owner_named = 1"))
     await vote(team, "bob", "bob")
     await vote(team, "carol", "bob")
@@ -441,21 +450,21 @@ async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(te
 
 
 async def test_advice_changes_nothing(team: Team) -> None:
-    proposed = ProposalRequest("Who leads?", type="election", role="coordinator", voters=["bob"], binding=False)
+    proposed = ProposalRequest("Who leads?", kind="election", role="coordinator", voters=["bob"], binding=False)
     await propose(team, proposed)
     assert (await vote(team, "bob", "bob")).outcome == "bob"
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == ""
 
 
 async def test_a_person_sets_the_limits_by_a_vote_of_the_team(team: Team) -> None:
-    await propose(team, ProposalRequest("More?", type="approval", turns=80, usd=9.5, voters=["bob"]), by="user")
+    await propose(team, ProposalRequest("More?", kind="approval", turns=80, usd=9.5, voters=["bob"]), by="user")
     await vote(team, "bob", "approve")
     assert await team.read(workspace_rows.granted, team.workspace.id) == {"turns": 80, "usd": 9.5}
     assert (await decisions(team))[0].endswith("The limits are 80 turns, 9.5 USD now.")
 
 
 async def test_M20_agents_cannot_vote_themselves_more_money(team: Team) -> None:
-    made = await propose(team, ProposalRequest("More?", type="approval", usd=1000, quorum=3))
+    made = await propose(team, ProposalRequest("More?", kind="approval", usd=1000, quorum=3))
     assert made.rules.voters == ("alice", "bob", "carol", "user")
     for name in ("alice", "bob", "carol"):
         voted = await vote(team, name, "approve")
@@ -627,10 +636,10 @@ async def test_M12_one_request_leads_to_so_many_proposals_and_no_more(team: Team
 async def test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fallback(
     team: Team, how: dict[str, Any], sentence: str
 ) -> None:
-    proposed = ProposalRequest("Who leads?", type="election", role="coordinator", **how)
+    proposed = ProposalRequest("Who leads?", kind="election", role="coordinator", **how)
     with pytest.raises(BadInput, match=sentence):
         await propose(team, proposed)
-    await propose(team, ProposalRequest("Who leads?", type="election", role="coordinator"), vote="alice")
+    await propose(team, ProposalRequest("Who leads?", kind="election", role="coordinator", vote="alice"))
     await vote(team, "bob", "bob")
     await vote(team, "carol", "bob")
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == "bob"
@@ -638,14 +647,14 @@ async def test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fall
 
 async def test_M20_a_limit_without_the_users_vote_is_not_asked_for(team: Team) -> None:
     with pytest.raises(BadInput, match="only the user gives more"):
-        await propose(team, ProposalRequest("More?", type="approval", usd=1000, voters=["alice"]), vote="approve")
+        await propose(team, ProposalRequest("More?", kind="approval", usd=1000, voters=["alice"], vote="approve"))
 
 
 async def test_M20_agents_cannot_vote_away_the_owner_that_the_file_names(tmp_path: Path) -> None:
     workflow = "workspace: { provider: sqlite, document_owner: alice }\n"
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
-        proposed = ProposalRequest("Who writes?", type="election", role="document_owner", voters=["user"])
+        proposed = ProposalRequest("Who writes?", kind="election", role="document_owner", voters=["user"])
         with pytest.raises(Refused, match="the workflow names alice"):
             await propose(team, proposed, by="bob")
-        await propose(team, proposed, by="user", vote="bob")
+        await propose(team, replace(proposed, vote="bob"), by="user")
         assert (await team.read(workspace_rows.get, team.workspace.id))["document_owner"] == "bob"

@@ -18,7 +18,7 @@ from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.schedules import schedule_clear, schedule_get, schedule_set, schedules_list
 from agent_worker.service.service import Service
-from agent_worker.service.workflows import begin, workflow_stop
+from agent_worker.service.workflows import WorkflowRequest, begin, workflow_stop
 
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 TRIAGE = """
@@ -118,7 +118,7 @@ async def test_the_prompt_follows_the_kickoff_and_params_are_given(watched: Open
 
 async def test_one_that_is_kept_alive_is_kicked_off_again_instead(watched: Open) -> None:
     async with watched(TRIAGE + "schedule: { wakeup: '*/5 * * * *' }\n") as here:
-        await begin(here.service, "triage", here.root)
+        await begin(here.service, WorkflowRequest("triage", here.root))
         await here.elapse(11 * 60)
         assert await here.started() == ["0:00"]
         assert await here.said() == ["@tess sort what came in"] * 3
@@ -287,7 +287,7 @@ agents:
 workspace: { provider: sqlite }
 """
     async with watched(triage) as here:
-        await begin(here.service, "triage", here.root)
+        await begin(here.service, WorkflowRequest("triage", here.root))
         await here.elapse(11 * 60)
         rows = await here.team.rows(
             "select i.text, i.workspace from instruction i where source = 'schedule' order by queued_at"

@@ -144,7 +144,7 @@ def test_the_page_lists_every_operation_with_its_arguments(daemon: Served) -> No
         names = {each["name"] for each in described.get("parameters", ())}
         if body := described.get("requestBody"):
             names |= set(body["content"]["application/json"]["schema"]["properties"])
-        assert names == set(operation.arguments.model_fields), operation.name
+        assert names == set(operation.signature.arguments.model_fields), operation.name
         assert described["summary"]
     assert "text/event-stream" in listed["run"]["responses"]["200"]["content"]
 

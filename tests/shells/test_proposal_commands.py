@@ -56,7 +56,7 @@ def test_a_person_asks_votes_and_sees_what_was_decided(terminal: Terminal) -> No
 
 
 def test_what_waits_for_a_vote_is_in_the_inbox_and_answered_from_there(terminal: Terminal) -> None:
-    made = create(terminal, "Release?", "--type", "approval", "--veto", "--voter", "bob")
+    made = create(terminal, "Release?", "--kind", "approval", "--veto", "--voter", "bob")
     voted(terminal, made["number"], "bob")
     (item,) = terminal.json("inbox")
     assert (item["kind"], item["answers"]) == ("veto", ["approve", "deny"])
@@ -139,7 +139,7 @@ def test_a_person_writes_the_documents_of_an_owner(terminal: Terminal) -> None:
         "/proposals",
         at="@review",
         question="Who?",
-        type="election",
+        kind="election",
         role="document_owner",
         voters=["user"],
         vote="bob",

@@ -101,7 +101,7 @@ async def test_voting_says_what_came_of_it(team: Team) -> None:
         ("team_vote", {"proposal": 1, "choice": "c"}, "'c' is no option (options: a, b)"),
         ("team_vote", {"proposal": 1, "choice": "a", "voter": "bob"}, "there is no argument voter"),
         ("team_proposal_create", {"question": "x", "creator": "user"}, "there is no argument creator"),
-        ("team_proposal_create", {"question": "x", "type": "coup"}, "type: Input should be"),
+        ("team_proposal_create", {"question": "x", "kind": "coup"}, "kind: input should be"),
         ("team_proposal_cancel", {"proposal": 7}, "there is no proposal 7 here"),
     ],
 )

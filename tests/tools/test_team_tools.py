@@ -154,9 +154,9 @@ async def test_F8_what_is_no_resource_id_is_told_to_the_model(team: Team, id: st
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({}, "channel_send: text is missing (it takes: text)"),
-        ({"text": "x", "to": "bob"}, "channel_send: there is no argument to (it takes: text)"),
-        ({"text": 7}, "channel_send: text: Input should be a valid string (it takes: text)"),
+        ({}, "text is missing (channel_send takes: text)"),
+        ({"text": "x", "to": "bob"}, "there is no argument to (channel_send takes: text)"),
+        ({"text": 7}, "text: input should be a valid string (channel_send takes: text)"),
         ({"text": ""}, "an empty message was not sent"),
     ],
 )

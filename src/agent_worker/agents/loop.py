@@ -22,7 +22,7 @@ from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.agents.retries import GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, Terms
 from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
-from agent_worker.core.clock import Clock
+from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
 from agent_worker.files.space import Space
@@ -234,6 +234,9 @@ class Loop:
             model=terms_model(worker),
             max_steps=job.done_before + worker.definition.max_steps,
             max_tokens=worker.definition.max_tokens,
+            asked=brief.instruction,
+            members=tuple(brief.members),
+            ballots=gathered.ballots,
         )
         return turn, gathered.seen, composed.manifest
 
@@ -297,13 +300,7 @@ class Loop:
 
     async def _sleep(self, seconds: float) -> None:
         """So long, or until something arrives."""
-        alarm = asyncio.create_task(self._loop_context.clock.sleep(max(0.001, seconds)))
-        arrival = asyncio.create_task(self._arrived.wait())
-        try:
-            await asyncio.wait({alarm, arrival}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            alarm.cancel()
-            arrival.cancel()
+        await sleep_unless(self._arrived, self._loop_context.clock, max(0.001, seconds))
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from agent_worker.agents.prompt import NAMES, Brief, PromptLine
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
+from agent_worker.proposals import store
 from agent_worker.work import threads
 from agent_worker.workspaces import channel, deliveries, workspace_rows
 
@@ -19,6 +21,7 @@ DIGEST = 50  # messages of the channel that are looked at; older ones are counte
 class PromptData:
     brief: Brief
     seen: int = 0  #: the last message of the channel that was there to be shown
+    ballots: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
 
 
 def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[str, ...]) -> PromptData:
@@ -51,6 +54,7 @@ def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str
     fetched = channel.last(tx, workspace, DIGEST, after=seen)
     mine = deliveries.seqs_open_for(tx, job.fence.agent, workspace, since=fetched[0].seq) if fetched else set()
     digest = [m for m in fetched if m.seq not in mine and m.sender != brief.name]
+    given = deliveries.given_to(tx, job.run)
     return PromptData(
         replace(
             brief,
@@ -63,11 +67,16 @@ def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str
             # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
             inbox=[
                 PromptLine(row["sender"], row["text"], row["seq"], row["run"])
-                for row in deliveries.given_to(tx, job.run)
+                for row in given
                 if row["id"] != job.lead.message
             ],
         ),
         seen=last,
+        ballots={
+            row["proposal"]: store.find(tx, workspace, row["proposal"]).rules.options
+            for row in given
+            if row["kind"] == "proposal"
+        },
     )
 
 

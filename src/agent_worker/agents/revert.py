@@ -88,7 +88,7 @@ def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now:
         held.decided.append(f"proposal {proposal.number} was {proposal.state}: {proposal.outcome or 'no outcome'}")
         held.keys.setdefault(workspace, set()).add(minutes.key_of(proposal))
     store.hold_back(tx, proposal.id)
-    return channel.hold_back_decision(tx, workspace, proposal.number, message)
+    return channel.hold_back_proposal(tx, workspace, proposal.number)
 
 
 def _resources(tx: Transaction, run: Descent) -> Iterator[str]:

@@ -8,7 +8,7 @@ under the backends whose tools run in our process (tool_loop.py): it answers onc
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -104,6 +104,9 @@ class Turn:
     model: str = ""
     max_steps: int = 20
     max_tokens: int | None = None
+    asked: str = ""  #: the instruction that is in the prompt
+    members: tuple[str, ...] = ()  #: names of the others in its workspace
+    ballots: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
 
 
 class StepSink(Protocol):

@@ -19,7 +19,6 @@ LIMIT = 20  # calls of one run
 _CALL = re.compile(r"\bcall (\w{1,64})\(")
 _SAY = re.compile(r"\bsay «([^»]{0,4000})»")
 _REPEAT = re.compile(r"[^\n]*\brepeat this to (@\w[\w-]*)[^\n]*")
-_WITH = re.compile(r"working in the workspace \S+ with ([^.]*)\.")
 _FREE = Usage(usd=0.0)
 
 
@@ -60,9 +59,7 @@ class Thief:
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
         if not steps:
-            around = _WITH.search(turn.system)
-            others = around.group(1).split(", ") if around else ["bob"]
-            wanted = [each for spec in turn.tools for each in _thefts(spec, others)]
+            wanted = [each for spec in turn.tools for each in _thefts(spec, turn.members or ("bob",))]
             return _calls(wanted, 0)
         return Reply(text="\n".join(["this is what I got:", *_results(steps)]), usage=_FREE)
 

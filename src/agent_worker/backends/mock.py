@@ -7,7 +7,6 @@ A script that is too short is a failure of the run; one that was not played out 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -26,11 +25,7 @@ _FAILURES: dict[str, type[BackendFailure]] = {
     "resource": Exhausted,
     "crash": Crashed,
 }
-_ASKED = re.compile(r".* asks you «(\w+)»\n(.*?)(?:\n\[[^\n]*\])?\n«/\1»", re.DOTALL)
 _TOLD_TO_CALL = re.compile(r"\b(?:ask|tell|ping|call on|hand it to|pass it to)\s+@?([A-Za-z][\w-]*)", re.I)
-_TO_READ = re.compile(r"(?:your inbox|[^\n]* asks you) «(\w+)»\n(.*?)\n«/\1»", re.DOTALL)
-_TO_VOTE = re.compile(r'team_vote\(proposal=(\d+), choice=("(?:[^"\\]|\\.)*")\)')
-_WITH = re.compile(r"working in the workspace \S+ with ([^.]*)\.")
 
 
 def says(text: str) -> ScriptEntry:
@@ -107,30 +102,24 @@ def _spread(entry: ScriptEntry) -> list[ScriptEntry]:
 
 def _sensible(turn: Turn, past: Sequence[PastStep]) -> Reply:
     """Say what one is doing, then answer, calling on whom one was told to call on."""
-    found = _ASKED.search(turn.prompt)
-    asked = (found.group(2) if found else turn.prompt).strip()
+    asked = (turn.asked or turn.prompt).strip()
     first_line = asked.partition("\n")[0][:160]
     tools = {spec.name for spec in turn.tools}
-    votes = _votes(turn.prompt)
+    votes = _votes(turn)
     if votes and not past:
         return Reply(calls=votes)
     if votes and asked.startswith("[PROPOSAL]"):
         return Reply(text="", usage=Usage(usd=0.0))
     if not past and "my_status_set" in tools:
         return Reply(calls=(Call("c1", "my_status_set", {"status": f"on it: {first_line[:60]}"}),))
-    around = _WITH.search(turn.system)
-    others = around.group(1).split(", ") if around else []
-    called = " ".join(dict.fromkeys(f"@{name}" for name in _TOLD_TO_CALL.findall(asked) if name in others))
+    called = " ".join(dict.fromkeys(f"@{name}" for name in _TOLD_TO_CALL.findall(asked) if name in turn.members))
     quoted = first_line.replace("@", "")  # an echo must not wake those it echoes
     return Reply(text=f"{called} I have looked at this: {quoted}".strip(), usage=Usage(usd=0.0))
 
 
-def _votes(prompt: str) -> tuple[Call, ...]:
+def _votes(turn: Turn) -> tuple[Call, ...]:
     """For the first option of every proposal one was called on for."""
-    asked = [
-        choice for _, text in _TO_READ.findall(prompt) if "[PROPOSAL]" in text for choice in _TO_VOTE.findall(text)
-    ]
     return tuple(
-        Call(f"v{number}", "team_vote", {"proposal": int(number), "choice": json.loads(option)})
-        for number, option in dict(asked).items()
+        Call(f"v{number}", "team_vote", {"proposal": number, "choice": options[0]})
+        for number, options in turn.ballots.items()
     )

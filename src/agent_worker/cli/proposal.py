@@ -43,8 +43,7 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @click.argument("question")
 @click.option("--option", "options", multiple=True, help="Something to choose; give it twice or more.")
 @click.option(
-    "--type",
-    "type_",
+    "--kind",
     type=click.Choice(["decision", "election", "approval", "assignment"]),
     default="decision",
     show_default=True,
@@ -64,7 +63,7 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @as_json_option
 def create(workflow: str, as_json: bool, **asked: Any) -> None:
     """Put QUESTION to the vote in @WORKFLOW."""
-    asked["type"], asked["binding"] = asked.pop("type_"), not asked.pop("advisory")
+    asked["binding"] = not asked.pop("advisory")
     asked["options"], asked["voters"] = list(asked["options"]) or None, list(asked["voters"]) or None
     _tell(call("POST", "/proposals", at=workflow, project=here(), **asked), workflow, as_json)
 
@@ -113,7 +112,7 @@ def cancel(workflow: str, number: int, reason: str, as_json: bool) -> None:
 def _tell(found: dict[str, Any], workflow: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
-    number, kind = found["number"], f"{found['type']} by {found['resolution']}"
+    number, kind = found["number"], f"{found['kind']} by {found['resolution']}"
     click.echo(f"{paint(f'proposal {number}', 'cyan')}  {clean(found['question'])}")
     click.echo(clean(f"  {kind}, {found['meaning']}; asked by {found['creator']}"))
     voted = {vote["voter"]: vote for vote in found["votes"]}

@@ -17,13 +17,14 @@ from agent_worker.cli.live import LiveView, decision_lines, summary_line
 from agent_worker.cli.messages import peek
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
 from agent_worker.cli.params import read_params
+from agent_worker.core.address import MAIN
 from agent_worker.core.errors import BadInput, NotFound
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tag", "--instance", default="main", show_default=True, help="Which instance of the workflow.")
+@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
 @click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @click.option("--verbose", is_flag=True, help="Show tool calls.")
@@ -76,7 +77,7 @@ def run(
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tag", "--instance", default="main", show_default=True, help="Which instance of the workflow.")
+@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
 @click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @click.option("-b", "--background", is_flag=True, help="Return at once, without showing its channel.")

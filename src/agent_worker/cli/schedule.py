@@ -10,6 +10,7 @@ from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import agents
 from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
 from agent_worker.cli.params import read_params
+from agent_worker.core.address import WorkspaceName
 
 _HEAD = ("target", "when", "zone", "next", "last", "by", "in", "to")
 
@@ -58,7 +59,7 @@ def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool
 
     A workflow's own parameters follow after `--`, as with `run`.
     """
-    workflow = target.removeprefix("@").partition(":")[0]
+    workflow = WorkspaceName.parse(target).workflow
     values = read_params(workflow, list(params)) if params else None
     found = call("PUT", f"/schedules/{part(target)}", wakeup=wakeup, params=values, project=here(), **given)
     tell_json(found) if as_json else _tell([found], as_json)

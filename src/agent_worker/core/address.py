@@ -29,6 +29,28 @@ _FORMS = "write alice (a direct message), @review or @review:tag (a channel), or
 
 
 @dataclass(frozen=True, slots=True)
+class WorkspaceName:
+    """A workflow and which instance of it: `review`, or `review:tag`. The tag `main` is not written."""
+
+    workflow: str
+    tag: str = MAIN
+
+    @classmethod
+    def parse(cls, text: str) -> WorkspaceName:
+        """With or without the `@` of a channel. Does not check the names: what cannot be one is not found later."""
+        workflow, _, tag = text.removeprefix("@").partition(":")
+        return cls(workflow, tag or MAIN)
+
+    @property
+    def full(self) -> str:
+        """With its tag, whatever that is: one name has one such form."""
+        return f"{self.workflow}:{self.tag}"
+
+    def __str__(self) -> str:
+        return self.workflow if self.tag == MAIN else self.full
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """Where a message goes: an agent, a workspace, or an agent inside a workspace."""
 
@@ -43,15 +65,13 @@ class Address:
             raise ValueError("a direct message has no tag")
 
     @property
-    def workspace(self) -> str | None:
-        """The full name of the workspace, `workflow:tag`; None for a direct message."""
-        return None if self.workflow is None else f"{self.workflow}:{self.tag}"
+    def workspace(self) -> WorkspaceName | None:
+        """None for a direct message."""
+        return None if self.workflow is None else WorkspaceName(self.workflow, self.tag)
 
     def __str__(self) -> str:
-        if self.workflow is None:
-            return self.agent or ""
-        tag = "" if self.tag == MAIN else f":{self.tag}"
-        return f"{self.agent or ''}@{self.workflow}{tag}"
+        workspace = "" if self.workspace is None else f"@{self.workspace}"
+        return f"{self.agent or ''}{workspace}"
 
 
 def parse_address(text: str) -> Address:

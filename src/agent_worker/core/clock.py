@@ -100,10 +100,14 @@ async def settle(rounds: int = 20) -> None:
 
 async def sleep_until(clock: Clock, due: datetime | None, *, or_when: asyncio.Event) -> None:
     """Until a time (None: for ever) or an event. Returns early at times: look at the clock again."""
-    waits: set[asyncio.Task[object]] = {asyncio.create_task(or_when.wait())}
-    if due is not None:
-        # At most an hour: a wall clock that was set back or a machine that slept must not delay it for long.
-        seconds = min((due - clock.now()).total_seconds(), 3600.0)
+    # At most an hour: a wall clock that was set back or a machine that slept must not delay it for long.
+    await sleep_unless(or_when, clock, None if due is None else min((due - clock.now()).total_seconds(), 3600.0))
+
+
+async def sleep_unless(event: asyncio.Event, clock: Clock, seconds: float | None) -> None:
+    """For so long (None: for ever), or until the event."""
+    waits: set[asyncio.Task[object]] = {asyncio.create_task(event.wait())}
+    if seconds is not None:
         waits.add(asyncio.create_task(clock.sleep(max(0.0, seconds))))
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

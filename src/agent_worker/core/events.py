@@ -95,6 +95,7 @@ class Posted(Event):
     text: str
     kind: str = "message"
     mentions: tuple[str, ...] = ()
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
 
     def as_stored(self) -> str:
         return '{"event": "message"}'

@@ -10,7 +10,7 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -104,6 +104,19 @@ async def resolve(host: str, port: int) -> list[IPAddress]:
     addresses = [ipaddress.ip_address(info[4][0]) for info in found]
     # We try only one, and IPv4 is the one that works where IPv6 is half set up.
     return sorted(addresses, key=lambda address: address.version)
+
+
+Resolve = Callable[[str, int], Awaitable[list[IPAddress]]]
+
+
+async def checked_addresses(
+    host: str, port: int, *, allow_local: bool = False, resolve: Resolve = resolve
+) -> list[IPAddress]:
+    """Where a name leads now. BadInput when one of these addresses is not to be connected to."""
+    addresses = await resolve(host, port)
+    for address in addresses:
+        check_address(host, address, allow_local=allow_local)
+    return addresses
 
 
 _HOW_TO_ALLOW = "a provider in the local network must be allowed by you, not by a file of the project"

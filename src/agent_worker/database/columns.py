@@ -47,7 +47,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "resource": {"workspace": ID, "id": ID},
     "document": {"workspace": ID, "name": KEY, "revision": ID, "base": ID, "author": NAME, "key": KEY},
     "proposal": {
-        **{"id": ID, "workspace": ID, "type": ONE_OF, "electorate": NAME, "resolution": ONE_OF, "tie_break": ONE_OF},
+        **{"id": ID, "workspace": ID, "kind": ONE_OF, "electorate": NAME, "resolution": ONE_OF, "tie_break": ONE_OF},
         **{"creator": NAME, "message": ID, "root": ID, "state": ONE_OF},
     },
     "vote": {"proposal": ID, "workspace": ID, "voter": NAME},

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from agent_worker.core.control_files import CONTROL_NAMES, OBEYED_TEXTS, SHELL_PROFILES, TEXTS
 from agent_worker.core.errors import BadInput
+from agent_worker.core.text_safety import is_invisible
 
 NAME_BYTES = 255
 LEVELS = 32  # nobody needs more, and a path of 100,000 levels would become 100,000 directories
@@ -24,7 +25,6 @@ LEVELS = 32  # nobody needs more, and a path of 100,000 levels would become 100,
 TEMPORARY = ".tmp-"  #: being written or being deleted: worthless after a crash
 SWAPPING = ".swap-"  #: in the middle of a compare-and-swap: may hold somebody's text
 
-_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (bidi marks, zero width), surrogates, line breaks
 _DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"} | {
     f"{port}{number}" for port in ("com", "lpt") for number in range(10)
 }
@@ -110,7 +110,7 @@ def _problem_of_name(name: str) -> str | None:
         return "it has an empty name in it"
     if name in {".", ".."}:
         return f"it contains {name!r}"
-    if any(unicodedata.category(character) in _UNSEEN for character in name):
+    if any(map(is_invisible, name)):
         return "it contains control or invisible characters"
     if len(name.encode()) > NAME_BYTES:
         return f"a name is longer than {NAME_BYTES} bytes"

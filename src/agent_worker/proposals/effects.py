@@ -15,13 +15,13 @@ def take_effect(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int
     winner = proposal.outcome
     if not proposal.binding or not winner:
         return ""
-    if proposal.type == "approval":
+    if proposal.kind == "approval":
         return _set_limits(tx, proposal) if winner == APPROVE and proposal.effect.limits else ""
-    if proposal.type != "assignment" and not proposal.effect.role:
+    if proposal.kind != "assignment" and not proposal.effect.role:
         return ""
     if winner not in workspace_rows.members_in(tx, workspace["id"]):
         return f" {winner} is no member any more, so nothing changes."
-    if proposal.type == "assignment":
+    if proposal.kind == "assignment":
         return _assign(tx, proposal, now=now)
     return _give_role(tx, workspace, proposal)
 

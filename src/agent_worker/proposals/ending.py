@@ -111,6 +111,7 @@ def _tell(tx: Transaction, proposal: Proposal, effect: str, *, by: Voter, now: i
         text=f"[{proposal.state.upper()}] {proposal.number}: {proposal.question}\n{result(tx, proposal)}{effect}",
         calls=() if knows else (asker,),
         kind="decision",
+        proposal=proposal.number,
         root=proposal.root,
         hop=proposal.hop + 1,
     )

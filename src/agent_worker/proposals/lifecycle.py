@@ -30,17 +30,16 @@ def propose(
     *,
     by: Voter,
     cause: Cause | None = None,
-    vote: str | None = None,
     then: Said = (),
     now: int,
 ) -> Proposal:
-    """Put a question to the vote: every voter is called on. `vote` is the asker's own, `then` is said afterwards."""
+    """Put a question to the vote: every voter is called on. `then` is said afterwards."""
     cause = cause or Cause()
     _within_bounds(tx, workspace["id"], cause.root)
     draft = checked(
         workspace, workspace_rows.members_in(tx, workspace["id"]), request, by=by, cause=cause, then=then, now=now
     )
-    own = vote and option_named(draft.options, vote)
+    own = request.vote and option_named(draft.options, request.vote)
     proposal = store.add(tx, draft, now=now)
     called = tuple(name for name, agent in draft.electorate.items() if agent and not (own and name == by.name))
     speech = routing.OutgoingMessage(
@@ -49,6 +48,7 @@ def propose(
         text=announcement(proposal),
         calls=called,
         kind="proposal",
+        proposal=proposal.number,
         root=cause.root,
         hop=cause.hop,
         run=cause.run,

@@ -50,7 +50,7 @@ def entry(tx: Transaction, proposal: Proposal) -> str:
     cast = ", ".join(f"{vote.voter}: {vote.choice}" for vote in store.votes(tx, proposal.id)) or "none"
     reason = f" ({' '.join(proposal.reason.split())})" if proposal.reason else ""
     ended = from_micros(proposal.ended_at or 0)
-    kind = f"{proposal.type} by {proposal.rules.resolution}{'' if proposal.binding else ', advisory'}"
+    kind = f"{proposal.kind} by {proposal.rules.resolution}{'' if proposal.binding else ', advisory'}"
     return (
         f"\n## {proposal.number}. {' '.join(proposal.question.split())[:200]}\n\n"
         f"- {proposal.state}: {proposal.outcome or 'nothing was decided'}{reason}\n"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, Refused
 from agent_worker.database.database import Row
-from agent_worker.proposals.store import USER, Effect, NewProposal, Role, Type
+from agent_worker.proposals.store import USER, Effect, NewProposal, ProposalKind, Role
 from agent_worker.proposals.voting import Resolution, TieBreak
 from agent_worker.workspaces import routing
 
@@ -20,7 +20,7 @@ MINUTES = 10.0
 LONGEST = 7 * 24 * 60.0  # minutes
 
 APPROVE, REJECT = "approve", "reject"
-_RESOLUTIONS: dict[Type, Resolution] = {
+_RESOLUTIONS: dict[ProposalKind, Resolution] = {
     "election": "plurality",
     "assignment": "plurality",
     "decision": "majority",
@@ -41,11 +41,15 @@ PERSON = Voter(USER)
 
 @dataclass(frozen=True, slots=True)
 class ProposalRequest:
-    """A proposal as somebody asks for it. What is None is chosen by its type."""
+    """A proposal as somebody asks for it. What is None is chosen by its kind.
+
+    Its fields are the arguments of the tool, of the operation and of `POST /proposals`.
+    """
 
     question: str
-    type: Type = "decision"
     options: Sequence[str] | None = None
+    kind: ProposalKind = "decision"
+    vote: str | None = None  #: of who asks
     voters: Sequence[str] | None = None  #: names; default: all members
     resolution: Resolution | None = None
     quorum: int | None = None  #: default: all voters
@@ -99,12 +103,12 @@ def checked(
         )
     return NewProposal(
         workspace=workspace["id"],
-        type=request.type,
+        kind=request.kind,
         question=question,
         options=options,
         electorate=electorate,
         creator=by.name,
-        resolution=request.resolution or _RESOLUTIONS[request.type],
+        resolution=request.resolution or _RESOLUTIONS[request.kind],
         quorum=quorum,
         tie_break=request.tie_break,
         fallback=option_named(options, request.fallback) if request.fallback else "",
@@ -129,14 +133,14 @@ def _question(text: str) -> str:
 
 
 def _options(request: ProposalRequest, members: Mapping[str, str]) -> tuple[str, ...]:
-    about_members = request.type == "assignment" or request.role is not None
-    if request.role is not None and request.type != "election":
-        raise BadInput(f"a role is given by an election, not by {_a(request.type)}")
-    if request.type == "approval":
+    about_members = request.kind == "assignment" or request.role is not None
+    if request.role is not None and request.kind != "election":
+        raise BadInput(f"a role is given by an election, not by {_a(request.kind)}")
+    if request.kind == "approval":
         if request.options:
             raise BadInput(f"an approval has the options {APPROVE} and {REJECT}", hint="leave options out")
         return APPROVE, REJECT
-    given = request.options or (("yes", "no") if request.type == "decision" else tuple(members))
+    given = request.options or (("yes", "no") if request.kind == "decision" else tuple(members))
     options = tuple(_one_option(each, members if about_members else None) for each in given)
     if not 2 <= len(options) <= OPTIONS:
         raise BadInput(f"a proposal has 2 to {OPTIONS} options; this has {len(options)}")
@@ -192,8 +196,8 @@ def _check_power(
 
 def _limits(request: ProposalRequest) -> dict[str, float]:
     limits = {name: value for name, value in (("turns", request.turns), ("usd", request.usd)) if value is not None}
-    if limits and request.type != "approval":
-        raise BadInput(f"limits are set by an approval, not by {_a(request.type)}")
+    if limits and request.kind != "approval":
+        raise BadInput(f"limits are set by an approval, not by {_a(request.kind)}")
     if any(not math.isfinite(value) or value <= 0 for value in limits.values()):
         raise BadInput("a limit is more than 0")
     return limits
@@ -211,5 +215,5 @@ def option_named(options: Sequence[str], choice: str) -> str:
     return found
 
 
-def _a(type: Type) -> str:
-    return f"{'an' if type[0] in 'aeiou' else 'a'} {type}"
+def _a(kind: ProposalKind) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -15,7 +15,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
 from agent_worker.proposals.voting import Resolution, Rules, TieBreak
 
-Type = Literal["election", "decision", "approval", "assignment"]
+ProposalKind = Literal["election", "decision", "approval", "assignment"]
 Role = Literal["document_owner", "coordinator"]
 End = Literal["resolved", "expired", "cancelled", "vetoed"]
 
@@ -38,7 +38,7 @@ class Proposal:
     id: str
     workspace: str
     number: int  #: in its workspace; what everybody calls it
-    type: Type
+    kind: ProposalKind
     question: str
     rules: Rules
     electorate: Mapping[str, str]  #: name → agent id, '' for the person; fixed when it was made
@@ -68,7 +68,7 @@ class Proposal:
             id=row["id"],
             workspace=row["workspace"],
             number=row["n"],
-            type=row["type"],
+            kind=row["kind"],
             question=row["question"],
             rules=Rules(
                 options=tuple(json.loads(row["options"])),
@@ -110,7 +110,7 @@ class NewProposal:
     """A proposal before it has its number; everything in it has been checked."""
 
     workspace: str
-    type: Type
+    kind: ProposalKind
     question: str
     options: tuple[str, ...]
     electorate: Mapping[str, str]
@@ -129,15 +129,15 @@ class NewProposal:
 
 def add(tx: Transaction, draft: NewProposal, *, now: int) -> Proposal:
     row = tx.one(
-        """insert into proposal(id, workspace, n, type, question, options, electorate, resolution, quorum, tie_break,
+        """insert into proposal(id, workspace, n, kind, question, options, electorate, resolution, quorum, tie_break,
                                 fallback, binding, veto, effect, creator, root, hop, state, created_at, expires_at)
-           values (:id, :workspace, (select coalesce(max(n), 0) + 1 from proposal where workspace = :workspace), :type,
+           values (:id, :workspace, (select coalesce(max(n), 0) + 1 from proposal where workspace = :workspace), :kind,
                    :text, :arguments, :electorate, :resolution, :quorum, :tie_break, :answer, :binding, :veto, :effect,
                    :creator, :root, :hop, 'open', :now, :expires_at)
            returning *""",
         id=new_id("v"),
         workspace=draft.workspace,
-        type=draft.type,
+        kind=draft.kind,
         text=draft.question,
         arguments=json.dumps(draft.options),  # named so that secrets are taken out
         electorate=json.dumps(dict(draft.electorate)),

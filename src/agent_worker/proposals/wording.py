@@ -20,7 +20,7 @@ def announcement(proposal: Proposal) -> str:
     until = from_micros(proposal.expires_at)
     return (
         f"[PROPOSAL] {proposal.number}: {proposal.question}\n{options}\n"
-        f"{proposal.type.capitalize()} by {rules.resolution}, {meaning(proposal)}. "
+        f"{proposal.kind.capitalize()} by {rules.resolution}, {meaning(proposal)}. "
         f"Open until {until:%Y-%m-%d %H:%M} UTC. Voters: {', '.join(rules.voters)}; {rules.quorum} must vote.\n"
         f"To vote: team_vote(proposal={proposal.number}, choice={json.dumps(rules.options[0], ensure_ascii=False)}) "
         "or another option."
@@ -35,7 +35,7 @@ def meaning(proposal: Proposal) -> str:
         return f"binding: who wins {ROLES[effect.role]}"
     if effect.limits:
         return f"binding: if approved, the limits are {shown_limits(effect.limits)}"
-    return "binding: who wins gets the task" if proposal.type == "assignment" else "binding"
+    return "binding: who wins gets the task" if proposal.kind == "assignment" else "binding"
 
 
 def described(tx: Transaction, proposal: Proposal) -> str:
@@ -48,7 +48,7 @@ def described(tx: Transaction, proposal: Proposal) -> str:
     waits = f"Not voted: {', '.join(late)}." if late else "It waits for the user, who may veto it."
     until = from_micros(proposal.expires_at)
     return (
-        f"{proposal.number}: {proposal.question}\n{proposal.type} by {proposal.rules.resolution}, {meaning(proposal)}, "
+        f"{proposal.number}: {proposal.question}\n{proposal.kind} by {proposal.rules.resolution}, {meaning(proposal)}, "
         f"open until {until:%Y-%m-%d %H:%M} UTC. Votes: {counts}. {waits}"
     )
 

@@ -16,6 +16,7 @@ from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import Database, Row, Transaction
@@ -93,7 +94,7 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
 
 def keep_workflows(tx: Transaction, project: str, wanted: Mapping[str, WorkflowSchedule], *, now: datetime) -> None:
     """What the files of a project say about its workflows; what they say no longer is cleared."""
-    timers = [Timer(project, schedule, workflow=f"{name}:main") for name, schedule in wanted.items()]
+    timers = [Timer(project, schedule, workflow=WorkspaceName(name).full) for name, schedule in wanted.items()]
     for row in tx.all(
         "select id from schedule where project = :project and workflow <> '' and set_by = 'file'", project=project
     ):
@@ -212,14 +213,14 @@ def _waits_still(tx: Transaction, row: Row) -> bool:
 
 def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
     id = f"{row['id']}@{row['due_at']}"
-    workflow, _, tag = row["workspace"].partition(":")
+    name = WorkspaceName.parse(row["workspace"])
     workspace = tx.one(
         """select w.id from workspace w join member m on m.workspace = w.id
             where w.project = :project and w.workflow = :workflow and w.tag = :tag and w.state = 'running'
               and m.agent = :agent""",
         project=row["project"],
-        workflow=workflow,
-        tag=tag or "main",
+        workflow=name.workflow,
+        tag=name.tag,
         agent=row["agent"],
     )
     order = Order(

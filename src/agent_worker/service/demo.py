@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_worker.demo.bundle import lay_out
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.service.workflows import begin
+from agent_worker.service.workflows import WorkflowRequest, begin
 
 WORKFLOW = "review"
 
@@ -23,5 +23,5 @@ class Demo:
 async def demo_start(service: Service) -> Demo:
     """Let three mock agents review a bundled change, in a new temporary project. Costs nothing."""
     root = await asyncio.to_thread(lay_out)
-    await begin(service, WORKFLOW, str(root), trust=True)
+    await begin(service, WorkflowRequest(WORKFLOW, str(root)), trust=True)
     return Demo(str(root), WORKFLOW)

@@ -7,6 +7,7 @@ import difflib
 import itertools
 from dataclasses import dataclass
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.database.database import Row
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -98,5 +99,4 @@ async def _documents(service: Service, at: str, project: str | None) -> Document
 
 async def _workspace(service: Service, at: str, project: str | None) -> Row:
     loaded = await service.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
-    return await service.read(workspace_rows.find, project=loaded.id, workflow=workflow, tag=tag or "main")
+    return await service.read(workspace_rows.find, project=loaded.id, name=WorkspaceName.parse(at))

@@ -339,9 +339,9 @@ def _agent(told: EventRecord, wanted: Filter) -> str | None:
 
 def _place(tx: Transaction, loaded: LoadedProject, at: Address) -> tuple[str, str | None]:
     """A workspace and an agent, by id."""
-    if at.workflow is None:
+    if at.workspace is None:
         return PERSONAL, agent_id(loaded, at.agent or "")
-    workspace = workspace_rows.find(tx, project=loaded.id, workflow=at.workflow, tag=at.tag)["id"]
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace)["id"]
     return workspace, workspace_rows.members_in(tx, workspace).get(at.agent, "") if at.agent else None
 
 

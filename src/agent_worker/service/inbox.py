@@ -70,11 +70,7 @@ def _items(tx: Transaction, project: str) -> list[Item]:
 def _item(tx: Transaction, row: Row) -> Item:
     agent = agent_rows.identity(tx, row["agent"])["name"] if row["agent"] else ""
     workspace = tx.one("select workflow, tag from workspace where id = :id", id=row["workspace"])
-    place = (
-        ""
-        if workspace is None
-        else workspace["workflow"] + ("" if workspace["tag"] == "main" else f":{workspace['tag']}")
-    )
+    place = "" if workspace is None else str(workspace_rows.name_of(workspace))
     return Item(row["id"], row["kind"], row["text"], agent, place, row["at"], CAN[row["kind"]])
 
 
@@ -138,9 +134,7 @@ def _check_workspace(tx: Transaction, row: Row) -> str:
     workspace = tx.one("select workflow, tag, state, bound from workspace where id = :id", id=row["workspace"])
     if workspace is None or workspace["state"] == "running":
         return ""
-    start = f"agent-worker start {workspace['workflow']}" + (
-        "" if workspace["tag"] == "main" else f" --tag {workspace['tag']}"
-    )
+    start = workspace_rows.start_command(workspace_rows.name_of(workspace))
     if workspace["state"] == "archived" or not workspace["bound"]:
         raise NotRunning(f'workflow "{workspace["workflow"]}" has ended, and what was left of it with it', hint=start)
     return f"goes on when the workflow is started again: {start}"
@@ -150,6 +144,6 @@ def _reply(tx: Transaction, row: Row, text: str, *, now: int) -> None:
     """To a member who called on the person: said in the channel, and an instruction for that member."""
     asker = agent_rows.identity(tx, row["agent"])["name"]
     workspace = workspace_rows.get(tx, row["workspace"])
-    workspace_rows.find_running(tx, project=workspace["project"], workflow=workspace["workflow"], tag=workspace["tag"])
+    workspace_rows.find_running(tx, project=workspace["project"], name=workspace_rows.name_of(workspace))
     routing.say(tx, routing.OutgoingMessage(workspace["id"], "user", f"@{asker} {text}"), now=now)
     inbox.close(tx, row["id"], state="answered", answer=text)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import WorkspaceName
 from agent_worker.database.database import Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -49,7 +50,7 @@ def _waiting(service: Service, loaded: LoadedProject) -> dict[tuple[str, str], s
 
 
 def _whose(allowance: Allowance) -> str:
-    return THE_PROJECT if allowance.of == "project" else allowance.of.removeprefix("@").partition(":")[0]
+    return THE_PROJECT if allowance.of == "project" else WorkspaceName.parse(allowance.of).workflow
 
 
 def _allowances(
@@ -91,7 +92,7 @@ def _of_workspace(
     )
     used = spent(tx, Payer(agent, loaded.id, dearest["key"]), hop=0, fruitless=0, now=now)
     row = workspace_rows.get(tx, workspace)
-    name = f"@{row['workflow']}" if row["tag"] == "main" else f"@{row['workflow']}:{row['tag']}"
+    name = f"@{workspace_rows.name_of(row)}"
     return [
         Allowance(name, "its largest request", "runs", used.runs, limits.runs_per_root),
         Allowance(name, "its largest request", "USD", used.usd_root, limits.usd_per_root),

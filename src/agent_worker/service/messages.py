@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import Address, canonical, parse_address
+from agent_worker.core.address import Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning
 from agent_worker.core.events import Ended, Event
 from agent_worker.core.mentions import find_mentions
@@ -48,6 +48,7 @@ class MessageView:
     run: str | None = None  #: that said it
     reply_to: int | None = None
     held: bool = False  #: taken back: no agent reads it any more
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +197,15 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
 def hand_over(
     tx: Transaction, loaded: LoadedProject, to: Address, text: str, *, now: int, key: str | None = None
 ) -> Receipt:
-    if to.workflow is None:
+    if to.workspace is None:
         return routing.tell_agent(tx, agent_id(loaded, to.agent or ""), text, now=now, key=key)
-    workspace = workspace_rows.find_running(tx, project=loaded.id, workflow=to.workflow, tag=to.tag)
+    workspace = workspace_rows.find_running(tx, project=loaded.id, name=to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     return routing.say(tx, speech, now=now, key=key)
 
 
 def _messages(tx: Transaction, loaded: LoadedProject, at: Address, since: int, limit: int) -> list[Message]:
-    workspace = workspace_rows.find(tx, project=loaded.id, workflow=at.workflow or "", tag=at.tag)
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
     return channel.read(tx, workspace["id"], since=since, limit=limit)
 
 
@@ -218,9 +219,9 @@ class _Pick:
 
 
 def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> list[MessageView]:
-    if at.workflow is None:
+    if at.workspace is None:
         return _conversation(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL, pick)
-    workspace = workspace_rows.find(tx, project=loaded.id, workflow=at.workflow, tag=at.tag)["id"]
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace)["id"]
     if at.agent is not None:
         return _conversation(tx, agent_id(loaded, at.agent), workspace, pick)
     if pick.last:
@@ -233,7 +234,9 @@ def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> l
 
 
 def _line(m: Message) -> MessageView:
-    return MessageView(m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held)
+    return MessageView(
+        m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held, m.proposal
+    )
 
 
 def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[MessageView]:
@@ -245,7 +248,7 @@ def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> lis
 
 
 def _wakes(tx: Transaction, loaded: LoadedProject, at: Address, text: str) -> Wakes:
-    workspace = workspace_rows.find(tx, project=loaded.id, workflow=at.workflow or "", tag=at.tag)
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
     members = tuple(workspace_rows.members_in(tx, workspace["id"]))
     if at.agent is not None:
         return Wakes((at.agent,), members=members)
@@ -254,7 +257,7 @@ def _wakes(tx: Transaction, loaded: LoadedProject, at: Address, text: str) -> Wa
 
 
 def _calls(tx: Transaction, loaded: LoadedProject, at: Address) -> list[Calls]:
-    workspace = workspace_rows.find(tx, project=loaded.id, workflow=at.workflow or "", tag=at.tag)
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
     counted: Counter[tuple[str, str]] = Counter()
     for row in tx.all(
         """select sender, mentions, count(*) as n from message

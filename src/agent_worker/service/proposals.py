@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agent_worker.core.address import WorkspaceName
+from agent_worker.core.signature import Flat
 from agent_worker.database.database import Transaction
 from agent_worker.proposals import lifecycle, store, wording
-from agent_worker.proposals.request import MINUTES, PERSON, ProposalRequest
-from agent_worker.proposals.store import Proposal, Role, Type, Vote
-from agent_worker.proposals.voting import Resolution, TieBreak, missing, tally
+from agent_worker.proposals.request import PERSON, ProposalRequest
+from agent_worker.proposals.store import Proposal, Vote
+from agent_worker.proposals.voting import missing, tally
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.workspaces import workspace_rows
@@ -24,7 +26,7 @@ class ProposalView:
 
     number: int
     state: str  #: open | resolved | expired | cancelled | vetoed
-    type: str
+    kind: str
     question: str
     creator: str
     tally: dict[str, int]  #: votes by option
@@ -55,47 +57,12 @@ async def proposals_list(
 
 @operation("POST", "/proposals")
 async def proposal_create(
-    service: Service,
-    at: str,
-    question: str,
-    options: list[str] | None = None,
-    type: Type = "decision",
-    vote: str | None = None,
-    voters: list[str] | None = None,
-    resolution: Resolution | None = None,
-    quorum: int | None = None,
-    tie_break: TieBreak = "first",
-    minutes: float = MINUTES,
-    fallback: str | None = None,
-    binding: bool = True,
-    veto: bool = False,
-    role: Role | None = None,
-    turns: int | None = None,
-    usd: float | None = None,
-    project: str | None = None,
+    service: Service, at: str, request: Flat[ProposalRequest], project: str | None = None
 ) -> ProposalView:
     """Put a question to the vote. Voters are all members unless named; `user` is you."""
-    request = ProposalRequest(
-        question=question,
-        type=type,
-        options=options,
-        voters=voters,
-        resolution=resolution,
-        quorum=quorum,
-        tie_break=tie_break,
-        minutes=minutes,
-        fallback=fallback,
-        binding=binding,
-        veto=veto,
-        role=role,
-        turns=turns,
-        usd=usd,
-    )
 
     def make(tx: Transaction, workspace: str) -> Proposal:
-        return lifecycle.propose(
-            tx, workspace_rows.get(tx, workspace), request, by=PERSON, vote=vote, now=service.now()
-        )
+        return lifecycle.propose(tx, workspace_rows.get(tx, workspace), request, by=PERSON, now=service.now())
 
     return await _change(service, at, project, make)
 
@@ -156,11 +123,10 @@ async def proposal_cancel(
 
 
 async def _in_workspace(service: Service, at: str, project: str | None, look: Callable[[Transaction, str], T]) -> T:
-    loaded = await service.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
+    loaded, name = await service.project(project), WorkspaceName.parse(at)
 
     def find(tx: Transaction) -> T:
-        return look(tx, workspace_rows.find(tx, project=loaded.id, workflow=workflow, tag=tag or "main")["id"])
+        return look(tx, workspace_rows.find(tx, project=loaded.id, name=name)["id"])
 
     return await service.read(find)
 
@@ -168,11 +134,10 @@ async def _in_workspace(service: Service, at: str, project: str | None, look: Ca
 async def _change(
     service: Service, at: str, project: str | None, change: Callable[[Transaction, str], Proposal]
 ) -> ProposalView:
-    loaded = await service.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
+    loaded, name = await service.project(project), WorkspaceName.parse(at)
 
     def make(tx: Transaction) -> ProposalView:
-        workspace = workspace_rows.find_running(tx, project=loaded.id, workflow=workflow, tag=tag or "main")
+        workspace = workspace_rows.find_running(tx, project=loaded.id, name=name)
         return _view(tx, change(tx, workspace["id"]))
 
     return await service.write(make)
@@ -187,7 +152,7 @@ def _view(tx: Transaction, proposal: Proposal) -> ProposalView:
     return ProposalView(
         number=proposal.number,
         state=proposal.state,
-        type=proposal.type,
+        kind=proposal.kind,
         question=proposal.question,
         creator=proposal.creator,
         tally=tally(rules, votes),

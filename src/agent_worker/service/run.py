@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import Address, parse_address
+from agent_worker.core.address import MAIN, Address, parse_address
 from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent, Refused
 from agent_worker.core.events import Lagging
 from agent_worker.core.ids import new_id
 from agent_worker.core.mentions import find_mentions
+from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.checks import check_paths_of_workflow, check_placeholders
 from agent_worker.definitions.fields import ModelName
@@ -30,7 +31,7 @@ from agent_worker.service.messages import ENDS, hand_over
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.stream import Stream, StreamItem
-from agent_worker.service.workflows import begin
+from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import agent_rows
 from agent_worker.workflows.instance import Instance, Start
 from agent_worker.workflows.summary import Summary
@@ -67,41 +68,34 @@ class Served:
     summary: Summary | None = None  #: of a workflow
 
 
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Work for an agent, a workflow or the agents defined in it. Its fields are the arguments of `run` and `serve`."""
+
+    message: str | None = None
+    agent: str | None = None
+    workflow: str | None = None
+    agents: dict[str, Any] | None = None
+    tag: str = MAIN
+    params: dict[str, str] = field(default_factory=dict)
+    project: str | None = None
+    trust: bool = False  #: approve what the workflow could execute, as it is now
+    model: ModelName | None = None  #: of all members of the workflow that use one
+
+
 @operation("POST", "/run")
-async def run(
-    service: Service,
-    message: str | None = None,
-    agent: str | None = None,
-    workflow: str | None = None,
-    agents: dict[str, Any] | None = None,
-    tag: str = "main",
-    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
-    project: str | None = None,
-    trust: bool = False,
-    model: ModelName | None = None,
-) -> Stream:
+async def run(service: Service, request: Flat[RunRequest]) -> Stream:
     """Give work to an agent, a workflow or the agents defined here, and see what happens until it is done.
 
     Events: chunk, tool_call, tool_result, step, message and others; the last one is done or error.
     """
-    return await _play(service, _RunRequest(message, agent, workflow, agents, tag, params, trust, model), project)
+    return await _play(service, request)
 
 
 @operation("POST", "/serve")
-async def serve(
-    service: Service,
-    message: str | None = None,
-    agent: str | None = None,
-    workflow: str | None = None,
-    agents: dict[str, Any] | None = None,
-    tag: str = "main",
-    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
-    project: str | None = None,
-    trust: bool = False,
-    model: ModelName | None = None,
-) -> Served:
+async def serve(service: Service, request: Flat[RunRequest]) -> Served:
     """Give work to an agent, a workflow or the agents defined here, and wait for what comes of it."""
-    play = await _play(service, _RunRequest(message, agent, workflow, agents, tag, params, trust, model), project)
+    play = await _play(service, request)
     try:
         async for _ in play:
             pass
@@ -110,37 +104,16 @@ async def serve(
         await play.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _RunRequest:
-    message: str | None
-    agent: str | None
-    workflow: str | None
-    agents: dict[str, Any] | None
-    tag: str
-    params: dict[str, str]
-    trust: bool  #: approve what the workflow could execute, as it is now
-    model: str | None = None  #: of all members of the workflow that use one
-
-
-async def _play(service: Service, request: _RunRequest, project: str | None) -> _Followed:
+async def _play(service: Service, request: RunRequest) -> _Followed:
     match request:
-        case _RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
-            return await _ask(service, await service.project(project), agent, message)
-        case _RunRequest(workflow=str(workflow), agent=None, agents=None):
-            starting = begin(
-                service,
-                workflow,
-                project,
-                tag=request.tag,
-                params=request.params,
-                message=request.message,
-                ends="quiet",
-                trust=request.trust,
-                model=request.model,
-            )
+        case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
+            return await _ask(service, await service.project(request.project), agent, message)
+        case RunRequest(workflow=str(workflow), agent=None, agents=None):
+            wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
+            starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
             return await _follow_team(service, starting)
-        case _RunRequest(message=str(message), agents=dict(agents), agent=None, workflow=None):
-            return await _assemble(service, await service.project(project), agents, message)
+        case RunRequest(message=str(message), agents=dict(agents), agent=None, workflow=None):
+            return await _assemble(service, await service.project(request.project), agents, message)
     raise BadInput(
         "say what to run: an agent and a message, a workflow, or agents and a message",
         hint='{"agent": "alice", "message": "…"} or {"workflow": "review"} or {"agents": {…}, "message": "…"}',

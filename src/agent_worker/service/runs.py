@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_worker.backends.backend import Reply
-from agent_worker.core.address import parse_address
+from agent_worker.core.address import WorkspaceName, parse_address
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
@@ -82,9 +82,8 @@ async def runs_list(
     loaded = await service.project(project)
     wanted = {"agent": agent, "state": state, "workspace": None}
     if at is not None:
-        place = parse_address(at)
-        workspace = {"project": loaded.id, "workflow": place.workflow or "", "tag": place.tag}
-        wanted["workspace"] = (await service.read(workspace_rows.find, **workspace))["id"]
+        name = parse_address(at).workspace or WorkspaceName("")
+        wanted["workspace"] = (await service.read(workspace_rows.find, project=loaded.id, name=name))["id"]
     return await service.read(_runs, loaded.id, wanted, max(1, min(limit, 500)))
 
 
@@ -144,9 +143,7 @@ def _run(row: Row) -> Run:
 
 
 def _place(row: Row) -> str:
-    if row["workflow"] is None:
-        return ""
-    return str(row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}")
+    return "" if row["workflow"] is None else str(workspace_rows.name_of(row))
 
 
 def _said(step: Row) -> str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import StorageFault
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.schedule import WorkflowSchedule
 from agent_worker.schedules import schedule
 from agent_worker.service.service import Service
-from agent_worker.service.workflows import begin
+from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import inbox
 from agent_worker.workflows.instance import kick_again
 
@@ -52,32 +53,29 @@ class Timekeeper:
     async def _start(self, row: Row) -> None:
         service, wanted = self._service, schedule.spec_of(row)
         assert isinstance(wanted, WorkflowSchedule)
-        name, _, tag = row["workflow"].partition(":")
-        workspace = await service.read(_running, row["project"], name, tag)
+        name = WorkspaceName.parse(row["workflow"])
+        workspace = await service.read(_running, row["project"], name)
         if workspace is None:
-            running = await begin(
-                service, name, row["root"], tag=tag, params=wanted.params, message=wanted.prompt, ends="quiet"
-            )
-            service.background(service.finish(running))
+            request = WorkflowRequest(name.workflow, row["root"], name.tag, wanted.params, wanted.prompt)
+            service.background(service.finish(await begin(service, request, ends="quiet")))
         elif workspace["ends"] == "stop" and (instance := service.running(workspace["id"])) is not None:
             loaded = await service.project(row["root"])
-            found = await service.workflow(loaded, workspace["file"] or name)
+            found = await service.workflow(loaded, workspace["file"] or name.workflow)
             await kick_again(instance, found.definition, wanted.prompt, key=f"{row['id']}@{row['slot']}")
 
 
-def _running(tx: Transaction, project: str, workflow: str, tag: str) -> Row | None:
+def _running(tx: Transaction, project: str, name: WorkspaceName) -> Row | None:
     return tx.one(
         """select id, ends, file from workspace
             where project = :project and workflow = :workflow and tag = :tag and state in ('running', 'left')""",
         project=project,
-        workflow=workflow,
-        tag=tag,
+        workflow=name.workflow,
+        tag=name.tag,
     )
 
 
 def _complain(tx: Transaction, row: Row, reason: str, *, now: int) -> None:
-    name = row["workflow"].removesuffix(":main")
-    text = f"{name} was not started by its schedule: {reason}"
+    text = f"{WorkspaceName.parse(row['workflow'])} was not started by its schedule: {reason}"
     inbox.ask(tx, "failure", project=row["project"], ref=row["id"], text=text, now=now)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import canonical, parse_address
+from agent_worker.core.address import MAIN, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.database.database import Row
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
@@ -96,14 +96,14 @@ async def schedule_clear(service: Service, target: str, project: str | None = No
 def _in_file(loaded: LoadedProject, agent: str | None, workflow: str) -> Schedule | WorkflowSchedule | None:
     if agent is not None:
         return next(loaded.definition(name).schedule for name, id in loaded.agents.items() if id == agent)
-    name, _, tag = workflow.partition(":")
-    return loaded.project.workflows[name].schedule if tag == "main" else None
+    name = WorkspaceName.parse(workflow)
+    return loaded.project.workflows[name.workflow].schedule if name.tag == MAIN else None
 
 
 def _scheduled(row: Row) -> Scheduled:
     spec = schedule.spec_of(row)
     return Scheduled(
-        target=row["name"] or f"@{row['workflow'].removesuffix(':main')}",
+        target=row["name"] or f"@{WorkspaceName.parse(row['workflow'])}",
         wakeup=spec.wakeup or f"at {spec.at.isoformat() if spec.at else ''}",
         prompt=row["prompt"],
         workspace=row["workspace"],
@@ -129,14 +129,14 @@ def _target(loaded: LoadedProject, target: str) -> tuple[str | None, str]:
     name = canonical(address.workflow, loaded.project.workflows)
     if name is None:
         raise loaded.project.no_workflow(address.workflow)
-    return None, f"{name}:{address.tag}"
+    return None, WorkspaceName(name, address.tag).full
 
 
 async def _check_workflow(
     service: Service, loaded: LoadedProject, workflow: str, wanted: Schedule | WorkflowSchedule
 ) -> None:
     """Nobody will be there to give what is missing."""
-    definition = (await service.workflow(loaded, workflow.partition(":")[0])).definition
+    definition = (await service.workflow(loaded, WorkspaceName.parse(workflow).workflow)).definition
     params = wanted.params if isinstance(wanted, WorkflowSchedule) else {}
     known = {param.name: param for param in definition.params}
     wrong = [name for name in params if name not in known]

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
@@ -245,10 +246,8 @@ class Service:
 
     async def instance(self, loaded: LoadedProject, name: str) -> Instance:
         """A running one, by `workflow` or `workflow:tag`."""
-        workflow, _, tag = name.removeprefix("@").partition(":")
-        workspace = await self.read(
-            workspace_rows.find_running, project=loaded.id, workflow=workflow, tag=tag or "main"
-        )
+        found = WorkspaceName.parse(name)
+        workspace = await self.read(workspace_rows.find_running, project=loaded.id, name=found)
         return self._instances[workspace["id"]]
 
     def running(self, workspace: str) -> Instance | None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_worker.agents import rescue
+from agent_worker.core.address import MAIN, WorkspaceName
+from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.workflow import with_model
@@ -47,6 +49,17 @@ class Workflow:
     params: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowRequest:
+    """A workflow to start, as somebody asks for it. Its fields are arguments of the operations that start one."""
+
+    workflow: str  #: its name, its file, or where it is fetched from
+    project: str | None = None
+    tag: str = MAIN
+    params: dict[str, str] = field(default_factory=dict)
+    message: str | None = None
+
+
 @operation("GET", "/workflows")
 async def workflows_list(service: Service, project: str | None = None, file: str | None = None) -> list[Workflow]:
     """The workflows of a project, and one in a file elsewhere if it is named."""
@@ -66,39 +79,26 @@ async def instances_list(service: Service, project: str | None = None) -> list[R
 async def workflow_status(service: Service, instance: str, project: str | None = None) -> Running:
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
-    name, _, tag = instance.removeprefix("@").partition(":")
-    row = await service.read(workspace_rows.find, project=loaded.id, workflow=name, tag=tag or "main")
+    row = await service.read(workspace_rows.find, project=loaded.id, name=WorkspaceName.parse(instance))
     return await service.read(_running, row)
 
 
 @operation("POST", "/workflows")
 async def workflow_start(
     service: Service,
-    workflow: str,
-    project: str | None = None,
-    tag: str = "main",
-    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
-    message: str | None = None,
+    request: Flat[WorkflowRequest],
     trust: bool = False,
     model: ModelName | None = None,
 ) -> Running:
     """Start a workflow and keep it alive until it is stopped. `model` takes the place of its members' models."""
-    running = await begin(service, workflow, project, tag=tag, params=params, message=message, trust=trust, model=model)
+    running = await begin(service, request, trust=trust, model=model)
     return await service.read(_running_by_id, running.id)
 
 
 @operation("POST", "/workflows/run", tool="workflow_run")
-async def workflow_run(
-    service: Service,
-    workflow: str,
-    project: str | None = None,
-    tag: str = "main",
-    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
-    message: str | None = None,
-) -> Summary:
+async def workflow_run(service: Service, request: Flat[WorkflowRequest]) -> Summary:
     """Run a workflow until nobody has anything left to do, and return what came of it."""
-    running = await begin(service, workflow, project, tag=tag, params=params, message=message, ends="quiet")
-    return await service.finish(running)
+    return await service.finish(await begin(service, request, ends="quiet"))
 
 
 @operation("DELETE", "/workflows/{instance}")
@@ -124,26 +124,22 @@ async def workflow_set(
 
 async def begin(
     service: Service,
-    workflow: str,
-    project: str | None,
+    request: WorkflowRequest,
     *,
-    tag: str = "main",
-    params: dict[str, str] | None = None,
-    message: str | None = None,
     ends: str = "stop",
     trust: bool = False,
     model: str | None = None,
 ) -> Instance:
     """`trust` approves all that the workflow could execute, as it is now; `model` is used by all who use one."""
-    loaded = await service.project(project)
+    loaded = await service.project(request.project)
     if trust:
-        await approve(service, loaded, workflow)
-    found = await service.workflow(loaded, workflow)
+        await approve(service, loaded, request.workflow)
+    found = await service.workflow(loaded, request.workflow)
     wanted = Start(
         found.definition if model is None else with_model(found.definition, loaded.project.agents, model),
-        tag=tag,
-        params=params or {},
-        message=message,
+        tag=request.tag,
+        params=request.params,
+        message=request.message,
         file=found.file,
         ends=ends,
         fetched=found.fetched,
@@ -171,7 +167,7 @@ def _running(tx: Transaction, row: Row) -> Running:
         Member(m["name"], "paused" if m["paused"] else m["state"], m["status"])
         for m in workspace_rows.members(tx, row["id"])
     ]
-    name = row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}"
+    name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
     services = row["document_owner"], row["coordinator"]
     return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services)

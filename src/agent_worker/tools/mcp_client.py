@@ -40,11 +40,12 @@ from mcp_types import Tool as ListedTool
 from pydantic import ValidationError
 
 from agent_worker.core.errors import AgentWorkerError, Refused, Transient
-from agent_worker.core.outbound import IPAddress, check_address, proxy_for, resolve
+from agent_worker.core.outbound import IPAddress, checked_addresses, proxy_for
 from agent_worker.processes.child import Child, start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
 from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, McpProgram, McpRemote, Offer, Server
+from agent_worker.tools.pinned_request import pinned
 from agent_worker.tools.tool import Result
 
 DESCRIBED = 4096  #: characters of a description that the model gets to read
@@ -157,27 +158,13 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         *others, last = await _addresses(request.url)
         for address in others:
             with suppress(httpx2.ConnectError):  # localhost is two addresses, of which a server may serve one
-                return await self._wire.handle_async_request(_pinned(request, address))
-        return await self._wire.handle_async_request(_pinned(request, last))
+                return await self._wire.handle_async_request(pinned(request, address))
+        return await self._wire.handle_async_request(pinned(request, last))
 
 
 async def _addresses(url: httpx2.URL) -> list[IPAddress]:
     """Where a name leads: this machine and its network are fine for an MCP server, the metadata of a cloud is not."""
-    addresses = await resolve(url.host, url.port or (443 if url.scheme == "https" else 80))
-    for address in addresses:
-        check_address(url.host, address, allow_local=True)
-    return addresses
-
-
-def _pinned(request: httpx2.Request, address: IPAddress) -> httpx2.Request:
-    """The same, to the very address that was checked: the name may answer differently a moment later."""
-    return httpx2.Request(
-        request.method,
-        request.url.copy_with(host=str(address)),
-        headers=request.headers,
-        stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": request.url.host},
-    )
+    return await checked_addresses(url.host, url.port or (443 if url.scheme == "https" else 80), allow_local=True)
 
 
 async def _bounded(response: httpx2.Response) -> httpx2.Response:

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
+from agent_worker.core.signature import Flat
 from agent_worker.database.database import Transaction
 from agent_worker.proposals import lifecycle, store, wording
-from agent_worker.proposals.request import MINUTES, Cause, ProposalRequest, Voter
-from agent_worker.proposals.store import Proposal, Role, Type
-from agent_worker.proposals.voting import Resolution, TieBreak
+from agent_worker.proposals.request import Cause, ProposalRequest, Voter
+from agent_worker.proposals.store import Proposal
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import queue
 from agent_worker.workspaces import workspace_rows
 
 
 @tool
-def team_proposal_create(
-    tx: Transaction,
-    context: ToolContext,
-    question: str,
-    options: list[str] | None = None,
-    type: Type = "decision",
-    vote: str | None = None,
-    voters: list[str] | None = None,
-    resolution: Resolution | None = None,
-    quorum: int | None = None,
-    tie_break: TieBreak = "first",
-    minutes: float = MINUTES,
-    fallback: str | None = None,
-    binding: bool = True,
-    veto: bool = False,
-    role: Role | None = None,
-    turns: int | None = None,
-    usd: float | None = None,
-) -> str:
+def team_proposal_create(tx: Transaction, context: ToolContext, request: Flat[ProposalRequest]) -> str:
     """Put a question to the vote. Every voter is called on, and you are told when it is decided; do not wait for it.
 
-    `vote` is your own vote. Types: `decision` (default yes/no), `election` (of a member; `role` makes the winner
+    `vote` is your own vote. Kinds: `decision` (default yes/no), `election` (of a member; `role` makes the winner
     document_owner or coordinator, and everybody votes), `assignment` (the winner gets the question as a task),
     `approval` (approve/reject; with `turns` or `usd` it sets the team's limits, for which the user must vote too).
     Voters: all members unless named, `user` is the person. `resolution`: plurality, majority (over half of the votes)
@@ -43,29 +25,12 @@ def team_proposal_create(
     """
     identity = context.identity
     assert identity.workspace
-    request = ProposalRequest(
-        question=question,
-        type=type,
-        options=options,
-        voters=voters,
-        resolution=resolution,
-        quorum=quorum,
-        tie_break=tie_break,
-        minutes=minutes,
-        fallback=fallback,
-        binding=binding,
-        veto=veto,
-        role=role,
-        turns=turns,
-        usd=usd,
-    )
     made = lifecycle.propose(
         tx,
         workspace_rows.get(tx, identity.workspace),
         request,
         by=_me(context),
         cause=Cause(identity.root, identity.hop + 1, identity.run),
-        vote=vote,
         now=context.clock.micros(),
     )
     queue.note_produced(tx, identity.run)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import AgentWorkerError, DefinitionError, NotFound, Refused
+from agent_worker.core.text_safety import written_out
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.tools.tool import Tool, ToolContext, tool
@@ -27,9 +27,6 @@ LEVELS = 3  #: folders above a skill: those that were imported lie in owner/repo
 FILES = 100  #: named with a skill
 
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*$(?:\r?\n)?", re.DOTALL | re.MULTILINE)
-_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # letters by name, nothing to see
-_EMOJI_STYLE = "\ufe0f"  # everywhere in honest text, and a lone one says nothing
-_PLAIN_BREAKS = frozenset("\n\r\t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ def find_skills(directories: Sequence[Path]) -> list[Skill]:
 
 def revealed(text: str) -> str:
     """The text with every character that one cannot see written out."""
-    return "".join(f"⟦{_name(c)}⟧" if _is_hidden(c) else c for c in text)
+    return written_out(text, plain="\n\r\t")
 
 
 def _skills_in(directory: Root, above: str = "", level: int = 1) -> Iterator[Skill]:
@@ -141,16 +138,3 @@ def _files(root: Root) -> list[str]:
             if len(found) + len(waiting) > FILES:
                 return found
     return found
-
-
-def _is_hidden(character: str) -> bool:
-    if character in _PLAIN_BREAKS or character == _EMOJI_STYLE:
-        return False
-    variation = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"
-    return variation or character in _BLANK or unicodedata.category(character) in {"Cc", "Cf", "Co", "Cs"}
-
-
-def _name(character: str) -> str:
-    code = ord(character)
-    # Tag characters are a second, invisible alphabet: say which letter it is.
-    return f"tag {chr(code - 0xE0000)}" if 0xE0020 <= code <= 0xE007E else f"U+{code:04X}"

@@ -16,18 +16,14 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints, overload
-
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from typing import Any, overload
 
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import BadInput
+from agent_worker.core.signature import signature_of
 from agent_worker.database.database import Database
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
-
-_LARGEST = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +129,11 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     def define(function: Callable[..., Any]) -> Tool:
         stored = not inspect.iscoroutinefunction(function)
-        arguments = _arguments(function, skip=2 if stored else 1)
+        signature = signature_of(function, skip=2 if stored else 1)
         return Tool(
-            spec=spec_of(function.__name__, inspect.getdoc(function) or "", arguments),
+            spec=ToolSpec(signature.name, inspect.getdoc(function) or "", signature.schema()),
             function=function,
-            check=_checked_by(arguments),
+            check=signature.check,
             stored=stored,
             repeatable=repeatable or stored,
             personal=personal,
@@ -146,58 +142,3 @@ def tool(
         )
 
     return define(function) if function is not None else define
-
-
-def spec_of(name: str, description: str, arguments: type[BaseModel]) -> ToolSpec:
-    schema = arguments.model_json_schema()
-    schema.pop("title", None)
-    return ToolSpec(name, description, schema)
-
-
-def _arguments(function: Callable[..., Any], *, skip: int) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
-    parameters = list(inspect.signature(function).parameters.values())[skip:]
-    fields: dict[str, Any] = {
-        p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default) for p in parameters
-    }
-    return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-
-
-def _checked_by(arguments: type[BaseModel]) -> Check:
-    def check(given: dict[str, Any]) -> dict[str, Any]:
-        try:
-            checked = arguments.model_validate(given)
-        except ValidationError as error:
-            raise BadInput(f"{arguments.__name__}: {_sentence(error)}", hint=_signature(arguments)) from None
-        values = {name: getattr(checked, name) for name in type(checked).model_fields}
-        if too_large := [name for name, value in values.items() if not _fits(value)]:
-            raise BadInput(f"{arguments.__name__}: {', '.join(too_large)}: this number is too large")
-        return values
-
-    return check
-
-
-def _fits(value: Any) -> bool:
-    """Does the database take it, as far as numbers go?"""
-    if isinstance(value, list):
-        return all(map(_fits, value))
-    return not isinstance(value, int) or -_LARGEST <= value < _LARGEST
-
-
-def _sentence(error: ValidationError) -> str:
-    parts = []
-    for problem in error.errors(include_url=False):
-        where = ".".join(map(str, problem["loc"])) or "arguments"
-        match problem["type"]:
-            case "missing":
-                parts.append(f"{where} is missing")
-            case "extra_forbidden":
-                parts.append(f"there is no argument {where}")
-            case _:
-                parts.append(f"{where}: {problem['msg']}")
-    return "; ".join(parts)
-
-
-def _signature(arguments: type[BaseModel]) -> str:
-    names = [n if f.is_required() else f"{n}?" for n, f in arguments.model_fields.items()]
-    return f"it takes: {', '.join(names) or 'nothing'}"

@@ -7,19 +7,16 @@ out of sight. Every function takes time in proportion to the text. Not here: col
 from __future__ import annotations
 
 import re
-import unicodedata
 from difflib import unified_diff
 from itertools import takewhile
 
 from agent_worker.core.redaction import Redactor
+from agent_worker.core.text_safety import written_out
 
 LINE = 500  #: characters of a line; the whole is in the content
 masked = Redactor()  #: a key that somebody wrote into a file is neither shown nor kept with what was approved
 _COMPARED = 2000  #: lines; beyond, finding the smallest difference could take for ever
 
-_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # letters by name, nothing to see
-_UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
-_EMOJI_STYLE = "\ufe0f"  # everywhere in honest text, and a lone one says nothing
 _LONG_BLANK = re.compile(r"[^\S\n]{40,}|\n{20,}")
 
 
@@ -28,7 +25,7 @@ def revealed(text: str) -> str:
     text = _LONG_BLANK.sub(_counted, text)
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(f"⟦{_name(c)}⟧" if _is_hidden(c) else c for c in text)
+    return written_out(text)
 
 
 def in_ascii(text: str) -> str:
@@ -61,16 +58,3 @@ def _alike(old: list[str], new: list[str]) -> int:
 def _counted(blank: re.Match[str]) -> str:
     kind = "line breaks" if "\n" in blank[0] else "blanks"
     return f"⟦{len(blank[0]):,} {kind}⟧"
-
-
-def _is_hidden(character: str) -> bool:
-    if character in "\n\t" or character == _EMOJI_STYLE:
-        return False
-    variation = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"
-    return variation or character in _BLANK or unicodedata.category(character) in _UNSEEN
-
-
-def _name(character: str) -> str:
-    code = ord(character)
-    # Tag characters are a second, invisible alphabet: say which letter it is.
-    return f"tag {chr(code - 0xE0000)}" if 0xE0020 <= code <= 0xE007E else f"U+{code:04X}"

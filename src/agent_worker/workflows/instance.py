@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent_worker.agents import rescue
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import canonical, check_tag
+from agent_worker.core.address import MAIN, canonical, check_tag
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import Refused, StorageFault
 from agent_worker.core.failpoints import failpoint
@@ -118,7 +118,7 @@ class Start:
     """How to start a workflow."""
 
     workflow: WorkflowDefinition
-    tag: str = "main"
+    tag: str = MAIN
     params: Mapping[str, str] = field(default_factory=dict)
     message: str | None = None  #: said after the kickoff
     file: str = ""  #: where the workflow stands; read again after a restart
@@ -408,7 +408,7 @@ def _begin(tx: Transaction, workspace: str, said: Said, candidates: Sequence[str
     if candidates and not row["document_owner"]:
         question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
         request = ProposalRequest(
-            question, type="election", options=candidates, role="document_owner", fallback=candidates[0]
+            question, kind="election", options=candidates, role="document_owner", fallback=candidates[0]
         )
         lifecycle.propose(tx, row, request, by=Voter(SYSTEM), then=said, now=now)
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent_worker.core.clock import Clock
+from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
 from agent_worker.database.database import Database, Transaction
@@ -54,14 +54,8 @@ class QuietWatch:
                 return held_by
 
     async def _undisturbed(self) -> bool:
-        moment = asyncio.create_task(self._clock.sleep(self._moment))
-        stirred = asyncio.create_task(self._stirred.wait())
-        try:
-            await asyncio.wait({moment, stirred}, return_when=asyncio.FIRST_COMPLETED)
-            return not self._stirred.is_set()
-        finally:
-            moment.cancel()
-            stirred.cancel()
+        await sleep_unless(self._stirred, self._clock, self._moment)
+        return not self._stirred.is_set()
 
     def _hear(self, event: Event) -> None:
         held_up = isinstance(event, AgentChanged) and event.state not in ("idle", "running")

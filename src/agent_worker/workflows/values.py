@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput
 from agent_worker.definitions.workflow import Param, WorkflowDefinition
 from agent_worker.workspaces import documents
@@ -26,7 +27,7 @@ def values_of(
         "workflow.instance": tag,
         "source.dir": str(source),
         MODEL: model,
-        "context.channel": f"@{workflow.name}" if tag == "main" else f"@{workflow.name}:{tag}",
+        "context.channel": f"@{WorkspaceName(workflow.name, tag)}",
         "context.document": documents.DEFAULT,
     }
     return values

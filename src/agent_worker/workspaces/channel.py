@@ -31,6 +31,7 @@ class Message:
     at: int
     resource: str | None = None  #: where the whole text is, when it was long
     reply_to: int | None = None
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
     run: str | None = None
     held: bool = False  #: taken back by a person
 
@@ -49,6 +50,7 @@ class Message:
             at=row["at"],
             resource=row["resource"],
             reply_to=row["reply_to"],
+            proposal=row["proposal"],
             run=row["run"],
             held=bool(row["held"]),
         )
@@ -64,6 +66,7 @@ class Message:
             text=self.text,
             kind=self.kind,
             mentions=self.mentions,
+            proposal=self.proposal,
         )
 
 
@@ -78,6 +81,7 @@ class Draft:
     mentions: tuple[str, ...] = ()
     resource: str | None = None
     reply_to: int | None = None
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
     root: str = ""  #: '' makes the message its own root
     hop: int = 0
     run: str | None = None
@@ -104,12 +108,14 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
         at=now,
         resource=draft.resource,
         reply_to=draft.reply_to,
+        proposal=draft.proposal,
         run=draft.run,
     )
     tx.run(
-        """insert into message(workspace, seq, id, sender, kind, text, mentions, resource, reply_to, root, hop, run, at)
-           values (:workspace, :seq, :id, :sender, :kind, :text, :mentions, :resource, :reply_to, :root, :hop, :run,
-                   :at)""",
+        """insert into message(workspace, seq, id, sender, kind, text, mentions, resource, reply_to, proposal, root,
+                               hop, run, at)
+           values (:workspace, :seq, :id, :sender, :kind, :text, :mentions, :resource, :reply_to, :proposal, :root,
+                   :hop, :run, :at)""",
         workspace=message.workspace,
         seq=message.seq,
         id=id,
@@ -119,6 +125,7 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
         mentions=json.dumps(message.mentions) if message.mentions else "[]",
         resource=message.resource,
         reply_to=message.reply_to,
+        proposal=message.proposal,
         root=message.root,
         hop=message.hop,
         run=message.run,
@@ -181,14 +188,13 @@ def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
     )
 
 
-def hold_back_decision(tx: Transaction, workspace: str, number: int, message: str) -> list[Row]:
+def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row]:
     """The announcement of a proposal and its outcome, which say its question again. The messages."""
     return tx.all(
-        """update message set held = 1 where workspace = :workspace and held = 0
-              and (id = :message or kind = 'decision' and text like :outcome) returning *""",
+        """update message set held = 1 where workspace = :workspace and held = 0 and proposal = :number
+           returning *""",
         workspace=workspace,
-        message=message,
-        outcome=f"[%] {number}: %",
+        number=number,
     )
 
 

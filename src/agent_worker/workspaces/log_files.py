@@ -238,6 +238,7 @@ def _as_record(row: channel.Message | threads.ThreadEntry) -> dict[str, object]:
         "mentions": row.mentions,
         "resource": row.resource,
         "reply_to": row.reply_to,
+        "proposal": row.proposal,
         "root": row.root,
         "hop": row.hop,
     }

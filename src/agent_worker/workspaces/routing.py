@@ -42,6 +42,7 @@ class OutgoingMessage:
     hop: int = 0
     run: str | None = None
     reply_to: int | None = None
+    proposal: int | None = None  #: that it announces, or whose end it tells
     quoted: Sequence[tuple[int, int]] = ()  #: spans that are somebody else's words: no mention counts there
 
 
@@ -134,6 +135,7 @@ def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, 
         mentions=called,
         resource=resource,
         reply_to=speech.reply_to,
+        proposal=speech.proposal,
         root=speech.root,
         hop=speech.hop,
         run=speech.run,

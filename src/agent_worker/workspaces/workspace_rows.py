@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound, NotRunning, Refused
 from agent_worker.core.events import WorkspaceChanged
 from agent_worker.core.ids import new_id
@@ -22,7 +23,7 @@ class NewWorkspace:
 
     project: str
     workflow: str
-    tag: str = "main"
+    tag: str = MAIN
     provider: str = "file"  #: file | sqlite | memory
     documents: str = "file"  #: file | sqlite
     directory: str = ""  #: where its files are; '' when it has none
@@ -34,7 +35,7 @@ class NewWorkspace:
 
     @property
     def name(self) -> str:
-        return f"{self.workflow}:{self.tag}" if self.tag != "main" else self.workflow
+        return str(WorkspaceName(self.workflow, self.tag))
 
 
 def kept(tx: Transaction, workspace: NewWorkspace) -> Row | None:
@@ -61,7 +62,7 @@ def _check_directory(tx: Transaction, workspace: NewWorkspace) -> None:
         return
     for other in tx.all("select workflow, tag, directory from workspace where state = 'running' and directory <> ''"):
         if _overlap(other["directory"], workspace.directory):
-            name = other["workflow"] if other["tag"] == "main" else f"{other['workflow']}:{other['tag']}"
+            name = name_of(other)
             raise Refused(
                 f"{workspace.name} would keep its files in {workspace.directory}, "
                 f"and {name}, which runs, has its files there",
@@ -216,9 +217,13 @@ def seen(tx: Transaction, workspace: str, agent: str) -> int:
     return int(row["seen"]) if row else 0
 
 
-def name_of(workspace: Row) -> str:
-    """As people call it."""
-    return str(workspace["workflow"] if workspace["tag"] == "main" else f"{workspace['workflow']}:{workspace['tag']}")
+def name_of(workspace: Row) -> WorkspaceName:
+    return WorkspaceName(workspace["workflow"], workspace["tag"])
+
+
+def start_command(name: WorkspaceName) -> str:
+    """What a person types to start it."""
+    return f"agent-worker start {name.workflow}" + ("" if name.tag == MAIN else f" --tag {name.tag}")
 
 
 def at_work_with(tx: Transaction, agent: str) -> list[Row]:
@@ -276,37 +281,36 @@ def files_of(workspace: Row) -> Root:
     return Root(Path(workspace["root"])).beneath(os.path.relpath(workspace["directory"], workspace["root"]))
 
 
-def find(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
+def find(tx: Transaction, *, project: str, name: WorkspaceName) -> Row:
     """Running or not, as long as it is kept."""
     row = tx.one(
         f"""{_WORKSPACE}
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
         project=project,
-        workflow=workflow,
-        tag=tag,
+        workflow=name.workflow,
+        tag=name.tag,
     )
-    return row or find_running(tx, project=project, workflow=workflow, tag=tag)
+    return row or find_running(tx, project=project, name=name)
 
 
-def find_running(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
+def find_running(tx: Transaction, *, project: str, name: WorkspaceName) -> Row:
     row = tx.one(
         f"""{_WORKSPACE}
             where project = :project and workflow = :workflow and tag = :tag and state = 'running'""",
         project=project,
-        workflow=workflow,
-        tag=tag,
+        workflow=name.workflow,
+        tag=name.tag,
     )
     if row is None:
-        raise _not_running(tx, project, workflow, tag)
+        raise _not_running(tx, project, name)
     return row
 
 
-def _not_running(tx: Transaction, project: str, workflow: str, tag: str) -> NotRunning:
-    name = workflow if tag == "main" else f"{workflow}:{tag}"
-    start = f"agent-worker start {workflow}" + ("" if tag == "main" else f" --tag {tag}")
+def _not_running(tx: Transaction, project: str, name: WorkspaceName) -> NotRunning:
+    start = start_command(name)
     rows = tx.all("select distinct workflow from workspace where project = :project", project=project)
     known = [row["workflow"] for row in rows]
-    near = get_close_matches(workflow[:64], known, n=1) if workflow not in known else []
+    near = get_close_matches(name.workflow[:64], known, n=1) if name.workflow not in known else []
     told = f'workflow "{name}" is not running. Start it with: {start}'
     return NotRunning(told, hint=f"did you mean @{near[0]}?" if near else start)
 

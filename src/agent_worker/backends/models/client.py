@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 
 import httpx2
@@ -18,9 +18,8 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from agent_worker.backends.models.providers import Route
 from agent_worker.core.errors import BadInput, Permanent
 from agent_worker.core.late_imports import for_good, taking_turns
-from agent_worker.core.outbound import IPAddress, Patience, check_address, host_of, literal, proxy_for, resolve
-
-Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
+from agent_worker.core.outbound import Patience, Resolve, checked_addresses, host_of, literal, proxy_for, resolve
+from agent_worker.tools.pinned_request import pinned
 
 #: The libraries insist on a key; this stands for «none», and the transport takes it off again.
 _NO_KEY = "none"
@@ -104,7 +103,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._keep_secrets(request)
         request.headers["accept-encoding"] = "identity"  # an answer that unpacks to gigabytes cannot be sent
         if self._pinned:
-            await self._pin(request)
+            request = await self._to_checked_address(request)
         response = await self._wire.handle_async_request(request)
         if problem := _problem(response):
             await response.aclose()
@@ -129,19 +128,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             if key:
                 request.headers["authorization"] = f"Bearer {key}"
 
-    async def _pin(self, request: httpx2.Request) -> None:
-        """Connect to the very address that was checked: the name may answer differently a moment later."""
+    async def _to_checked_address(self, request: httpx2.Request) -> httpx2.Request:
         host = request.url.host
         try:
-            addresses = await self._resolve(host, request.url.port or 443)
-            for address in addresses:
-                check_address(host, address)
+            addresses = await checked_addresses(host, request.url.port or 443, resolve=self._resolve)
         except BadInput as error:
             raise Permanent(error.message, hint=error.hint) from None
         except OSError as error:
             raise httpx2.ConnectError(f"{host}: {error}", request=request) from error
-        request.extensions = {**request.extensions, "sni_hostname": host}
-        request.url = request.url.copy_with(host=str(addresses[0]))
+        return pinned(request, addresses[0])
 
 
 _VENDORS = frozenset({"anthropic", "openai", "openai-chat"})

@@ -29,8 +29,9 @@ from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, op
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.errors import BadInput
 from agent_worker.core.late_imports import taking_turns
+from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.daemon.http.openapi import describe
-from agent_worker.daemon.http.request_guard import App, Message, Receive, RequestGuard, Send, Tokens
+from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.daemon.process.process import Identity

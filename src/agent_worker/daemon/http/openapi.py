@@ -63,7 +63,7 @@ def describe(operations: Iterable[Operation], *, version: str) -> dict[str, Any]
 
 
 def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
-    model = operation.arguments.model_json_schema(ref_template=_REF)
+    model = operation.signature.schema(_REF)
     schemas |= model.pop("$defs", {})
     required, fields = set(model.get("required", ())), dict(model.get("properties", {}))
     in_path = _ARGUMENT.findall(operation.path)

@@ -13,19 +13,14 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import parse_qsl
 
 from agent_worker.client.discovery import authority
 from agent_worker.core.events import Ended, Event, Retrying
+from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.tools.tool import RunIdentity
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]  #: ASGI
 
 LARGEST_BODY = 4 * 1024 * 1024
 AGENT_PATHS = ("/mcp",)  #: all that a run's token opens

@@ -85,7 +85,7 @@ class Routes:
 
         async def stream(request: Request) -> Response:
             given = await arguments(request)
-            if (seen := request.headers.get("last-event-id")) and "after" in operation.arguments.model_fields:
+            if (seen := request.headers.get("last-event-id")) and operation.signature.takes("after"):
                 given.setdefault("after", seen)
             if self._open >= STREAMS:
                 raise TooMany(f"{STREAMS} streams are open already", hint="close one of them")

@@ -25,7 +25,8 @@ from agent_worker.agents.supervisor import Working
 from agent_worker.backends.backend import Suspended
 from agent_worker.core.errors import AgentWorkerError, Fenced
 from agent_worker.core.ids import new_id
-from agent_worker.daemon.http.request_guard import App, Caller
+from agent_worker.daemon.http.asgi import App
+from agent_worker.daemon.http.request_guard import Caller
 from agent_worker.daemon.mcp.hints import Hints, offered
 from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.service.catalogue import OPERATIONS
@@ -191,9 +192,7 @@ def _caller(context: Context) -> Caller:
 
 
 def _spec(operation: Operation) -> ToolSpec:
-    schema = operation.arguments.model_json_schema()
-    schema.pop("title", None)
-    return ToolSpec(operation.tool, operation.description, schema)
+    return ToolSpec(operation.tool, operation.description, operation.signature.schema())
 
 
 def _tool(spec: ToolSpec, *, changes: bool) -> wire.Tool:

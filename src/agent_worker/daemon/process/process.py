@@ -18,7 +18,7 @@ import socket
 import stat
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.daemon.http.accepting import Accepting, Capacity, Doorstep, raise_limit
+from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.daemon.http.connection import Connection
 from agent_worker.daemon.process.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
 from agent_worker.daemon.process.logs import logging_to
@@ -46,10 +47,6 @@ _STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole 
 _APP_ENDS = 0.7  #: share of the grace that the application gets
 _NONCE_HEADER = discovery.NONCE_HEADER.lower().encode()
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]  #: ASGI
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.daemon.web.frame import View, button, form, link, panel, section, shown_name, source, when
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.daemon.web.prose import code, prepared, prose
@@ -21,7 +22,7 @@ async def document(service: Service, at: str, name: str, project: str | None = N
     history = await documents.doc_history(service, at, name, project)
     await prepared(*([found.text] if _is_prose(name) else []), files=[] if _is_prose(name) else [(found.text, name)])
     text = prose(found.text) if _is_prose(name) else code(found.text, name)
-    workspace_name = at.removeprefix("@")
+    workspace_name = str(WorkspaceName.parse(at))
     back = h("a", f"@{workspace_name}", href=link("workspace", workspace_name, project=project, tab="documents"))
     return View(
         name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from agent_worker.daemon.web.frame import View, button, form, panel, plural, shown_name, source, when
@@ -14,7 +13,6 @@ from agent_worker.service.proposals import ProposalView
 from agent_worker.service.service import Service
 
 ProposalViews = Mapping[int, ProposalView]
-_NUMBER = re.compile(r"\[PROPOSAL\] (\d+):")  # as its announcement in the channel begins
 
 
 @operation("GET", "/page/proposal")
@@ -29,8 +27,7 @@ async def proposal_views(service: Service, at: str, project: str | None) -> Prop
 
 def announced(line: MessageView, known: ProposalViews) -> ProposalView | None:
     """The proposal that a message of the channel announces."""
-    found = _NUMBER.match(line.text) if line.kind == "proposal" else None
-    return known.get(int(found[1])) if found else None
+    return known.get(line.proposal) if line.kind == "proposal" and line.proposal is not None else None
 
 
 def card(view: ProposalView, at: str, project: str | None) -> Html:

@@ -66,6 +66,7 @@ create table message (
   mentions text not null,                   -- JSON list of names
   resource text,
   reply_to bigint,
+  proposal integer,                         -- the number of the one it announces, or whose end it tells
   root text not null,
   hop integer not null,
   run text,
@@ -247,7 +248,7 @@ create table proposal (
   id text primary key,
   workspace text not null,
   n integer not null,                       -- its number in the workspace: what everybody calls it
-  type text not null,                       -- election | decision | approval | assignment
+  kind text not null,                       -- election | decision | approval | assignment
   question text not null,
   options text not null,                    -- JSON list
   electorate text not null,                 -- JSON: name → agent id, fixed when it was made; user is the person
