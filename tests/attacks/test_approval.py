@@ -106,7 +106,7 @@ def test_Y22_a_file_changed_between_two_steps_does_not_run(daemon: Served) -> No
     (error,) = caught
     assert isinstance(error, Untrusted)
     assert "bash helper" in error.message
-    assert "it would run helper, which is not what you approved any more" in error.message
+    assert "it would run helper, which is no longer what you approved" in error.message
     assert error.hint.endswith("agent-worker trust w")
     assert not is_evil(daemon)
 

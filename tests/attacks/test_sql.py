@@ -104,7 +104,7 @@ def test_N7_there_is_no_field_to_sort_by_and_no_key_to_filter_on(daemon: Served)
 
 STATEMENT = re.compile(r"\s*(select|insert|update|delete|with|create|drop|alter|pragma)\s", re.IGNORECASE)
 #: Goes through all tables and columns there are, by the names in our schema.
-OF_THE_SCHEMA = {SOURCE / "storage" / "recovery.py"}
+OF_THE_SCHEMA = {SOURCE / "database" / "recovery.py"}
 #: What a statement is put together from besides constants: in each place, one of two or three words beside it.
 OUR_WORDS = {
     ("agents/rescue.py", "column"),

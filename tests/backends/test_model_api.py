@@ -594,7 +594,7 @@ def test_importing_it_does_not_import_the_model_library() -> None:
 @pytest.mark.parametrize(("used", "unused"), [("openai", "anthropic"), ("anthropic", "openai")])
 def test_a_model_of_one_vendor_does_not_import_the_library_of_another(used: str, unused: str) -> None:
     """Each takes seconds to import, and tens of megabytes."""
-    code = f"import sys, agent_worker.backends.models.library, agent_worker.backends.model_{used}; " + (
+    code = f"import sys, agent_worker.backends.models.library, agent_worker.backends.models.{used}_model; " + (
         f"print('{used}' in sys.modules, '{unused}' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

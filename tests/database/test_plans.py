@@ -15,8 +15,8 @@ import apsw
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
-SCHEMA = SOURCE / "storage" / "schema" / "0001_ring.sql"
-LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox"}
+SCHEMA = SOURCE / "database" / "schema" / "0001_ring.sql"
+LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox_item"}
 LARGE |= {"event", "accepted"}
 
 #: A statement → why it may walk through everything.

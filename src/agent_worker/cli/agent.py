@@ -20,7 +20,7 @@ def agent() -> None:
 @click.argument("name")
 @click.option("-m", "--model", help="provider/model")
 @click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
-@click.option("--system", help="Who it is told to be.")
+@click.option("--system", help="Its system prompt: who it is.")
 @click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one.")
 @as_json_option
 def create(
@@ -32,7 +32,7 @@ def create(
     )
     if as_json:
         return tell_json(made)
-    click.echo(f"{made['name']} is there: {clean(made['file'])}")
+    click.echo(f"created {made['name']}: {clean(made['file'])}")
     if made["found"]:
         click.echo(
             f"  it takes over the folder of an earlier {made['name']}, with its memory, notes and conversations:\n"
@@ -96,7 +96,7 @@ def edit(name: str, settings: tuple[str, ...]) -> None:
     problems = call("GET", "/status", project=here())["project"]["problems"]
     for problem in problems:
         click.echo(clean(problem), err=True)
-    click.echo("saved, but there are mistakes: the last good version is used" if problems else "saved")
+    click.echo("saved, but there are mistakes; the last good version stays in use" if problems else "saved")
 
 
 _WHAT = {"memories": "memory", "todos": "todo ticked off", "for_you": "for you to judge"}
@@ -133,7 +133,7 @@ def delete(name: str, files: bool, yes: bool) -> None:
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--file", "file", default="core", show_default=True, help="Which file: core, working, …")
-@click.option("--share/--private", default=None, help="Do colleagues get to hear it when they ask?")
+@click.option("--share/--private", default=None, help="May colleagues look it up?")
 @as_json_option
 def memory(name: str, key: str | None, value: str | None, file: str, share: bool | None, as_json: bool) -> None:
     """What NAME remembers; with KEY one entry, with VALUE too it is set (an empty value archives it)."""
@@ -167,7 +167,7 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
     if as_json:
         return tell_json(taken)
     rows = [(_WHAT.get(what, what), each) for what, found in taken.items() for each in found]
-    tell_table(("what", "which"), rows, empty="there was nothing then")
+    tell_table(("what", "which"), rows, empty="there is nothing to take back")
     if taken["memories"]:
         click.echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
 
@@ -176,7 +176,7 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
 @click.argument("name", shell_complete=agents)
 @click.argument("key")
 def release(name: str, key: str) -> None:
-    """Let NAME remember what was held back from it."""
+    """Give back to NAME what was held back from its memory."""
     click.echo(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()))
 
 
@@ -219,7 +219,7 @@ def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("-m", "--model", help="provider/model")
 @click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
-@click.option("--system", help="Who it is told to be.")
+@click.option("--system", help="Its system prompt: who it is.")
 @as_json_option
 def new(name: str | None, model: str | None, backend: str | None, system: str | None, as_json: bool) -> None:
     """A quick agent that lives only in the daemon: no file is written."""
@@ -228,6 +228,6 @@ def new(name: str | None, model: str | None, backend: str | None, system: str | 
     )
     if as_json:
         return tell_json(made)
-    click.echo(f"{made['name']} is there until the daemon stops")
+    click.echo(f"created {made['name']}, which lives until the daemon stops")
     click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
     click.echo(f"  keep it:     agent-worker agent create NAME --from {made['name']}")

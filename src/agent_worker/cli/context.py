@@ -57,7 +57,7 @@ def read() -> None:
 
 @context.command()
 def inbox() -> None:
-    """What was sent to you and is not dealt with."""
+    """What was sent to you and is not dealt with yet."""
     _call("my_inbox")
 
 
@@ -84,7 +84,9 @@ def _ask(method: str, params: dict[str, Any]) -> Any:
 
     token = os.environ.get(TOKEN)
     if not token:
-        raise Refused(f"{TOKEN} is not set: this is for programs that an agent runs in", hint="agent-worker send …")
+        raise Refused(
+            f"{TOKEN} is not set: it is for programs that work as an agent", hint="agent-worker send …"
+        )
     client = find()
     if client is None:
         raise Refused("the daemon is not running", hint="agent-worker daemon status")

@@ -42,7 +42,7 @@ def status(as_json: bool) -> None:
 
 
 @daemon.command()
-@click.option("-n", "--count", default=40, show_default=True, help="How many of the last lines.")
+@click.option("-n", "--count", default=40, show_default=True, help="How many lines to show.")
 def logs(count: int) -> None:
     """The end of its log."""
     from agent_worker.client.discovery import LOG_FILE, home_directory

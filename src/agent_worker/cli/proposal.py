@@ -41,7 +41,7 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @proposal.command()
 @click.argument("workflow", shell_complete=instances)
 @click.argument("question")
-@click.option("--option", "options", multiple=True, help="Something to choose; give it twice or more.")
+@click.option("--option", "options", multiple=True, help="An option to vote for; give it twice or more.")
 @click.option(
     "--type",
     "type_",
@@ -55,9 +55,9 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @click.option("--tie-break", type=click.Choice(["first", "random", "creator"]), default="first", show_default=True)
 @click.option("--minutes", type=float, default=10, show_default=True, help="How long it is open.")
 @click.option("--fallback", help="The option that takes effect when none is chosen in time.")
-@click.option("--advisory", is_flag=True, help="Nothing changes by itself.")
+@click.option("--advisory", is_flag=True, help="The outcome is advice: nothing changes by itself.")
 @click.option("--veto", is_flag=True, help="The outcome waits for you.")
-@click.option("--role", type=click.Choice(["document_owner", "coordinator"]), help="What the winner becomes.")
+@click.option("--role", type=click.Choice(["document_owner", "coordinator"]), help="The role that the winner gets.")
 @click.option("--turns", type=int, help="If approved, how many runs one request may take.")
 @click.option("--usd", type=float, help="If approved, how much one request may cost.")
 @click.option("--vote", help="Your own vote.")

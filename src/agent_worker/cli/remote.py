@@ -28,7 +28,7 @@ def list_(as_json: bool) -> None:
 
 @remote.command()
 @click.argument("source")
-@click.option("--trust", is_flag=True, help="Use what it is now, without asking.")
+@click.option("--trust", is_flag=True, help="Use its current version, without asking.")
 @as_json_option
 def update(source: str, trust: bool, as_json: bool) -> None:
     """See what changed at SOURCE since you approved it, and use that from now on."""

@@ -25,13 +25,13 @@ class _EitherWay(click.Group):
 
 @click.group(cls=_EitherWay)
 def schedule() -> None:
-    """Wake agents, and run workflows, by themselves."""
+    """Wake agents, and run workflows, at set times."""
 
 
 @schedule.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """All schedules, with when each is due next and was last."""
+    """All schedules: when each is due next, and when it last was."""
     _tell(call("GET", "/schedules", project=here()), as_json)
 
 
@@ -50,7 +50,7 @@ def get(target: str, as_json: bool) -> None:
 @click.argument("params", nargs=-1, type=click.UNPROCESSED)
 @click.option("--at", help="Once, at this time: 2026-08-01T09:00")
 @click.option("--tz", help="Time zone of the cron line or of --at.")
-@click.option("--prompt", help="What to do then; for a workflow, said after its kickoff.")
+@click.option("--prompt", help="What it is told then; for a workflow, said after its kickoff.")
 @click.option("--workspace", help="Where an agent wakes: a workflow, or workflow:tag.")
 @as_json_option
 def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool, **given: Any) -> None:
@@ -67,7 +67,7 @@ def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool
 @schedule.command()
 @click.argument("target", shell_complete=agents)
 def clear(target: str) -> None:
-    """End the schedule that was set for TARGET; one in its file counts again."""
+    """Remove the schedule that was set for TARGET; the one in its file, if any, counts again."""
     was = call("DELETE", f"/schedules/{part(target)}", project=here())
     click.echo("cleared" if was else f"{target} had no schedule")
 

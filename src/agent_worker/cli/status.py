@@ -9,7 +9,7 @@ import click
 
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import addresses, agents, instances
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
+from agent_worker.cli.output import ago, as_json_option, clean, paint, plural, tell_json, tell_table, usd
 from agent_worker.core.errors import NotFound
 from agent_worker.files.space import FreeSpace
 
@@ -21,7 +21,7 @@ def ls(target: str | None, as_json: bool) -> None:
     """Agents and running workflows; with @workflow, its members.
 
     The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
-    or reaches out. Who is all three did not begin before you approved it.
+    or reaches out. An agent that is all three does nothing until you have approved it.
     """
     if target:
         running = call("GET", f"/workflows/{part(target.removeprefix('@'))}", project=here())
@@ -86,7 +86,7 @@ def _limits(found: list[dict[str, Any]]) -> None:
         tell_table(("limits", "", "used", "of"), rows)
     for each in found:
         if each["waits"]:
-            said = f"{clean(each['of'])}: a file says {clean(each['waits'])}: agent-worker trust"
+            said = f"{clean(each['of'])}: a file says {clean(each['waits'])} (agent-worker trust)"
             click.echo(f"  {paint('!', 'yellow')} {said}")
 
 
@@ -123,7 +123,7 @@ def _instances(found: list[dict[str, Any]]) -> None:
 
 
 @click.command()
-@click.option("--agent", help="Only those of one agent.")
+@click.option("--agent", help="Only the runs of this agent.")
 @click.option("-n", "--count", default=20, show_default=True)
 @as_json_option
 def runs(agent: str | None, count: int, as_json: bool) -> None:
@@ -161,7 +161,7 @@ def explain(run: str, as_json: bool) -> None:
     click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
-    tell_table(("section", "tokens", "from", "left out"), rows, empty="it had no prompt of ours")
+    tell_table(("section", "tokens", "from", "left out"), rows, empty="its prompt was not made by us")
     for step in found["steps"]:
         click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'])}")
         if step["text"]:
@@ -191,7 +191,8 @@ def stats(as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     click.echo(
-        f"{found['runs']:,} runs, {found['messages']:,} messages, {found['tokens']:,} tokens, {usd(found['usd'])}"
+        f"{plural(found['runs'], 'run')}, {plural(found['messages'], 'message')}, "
+        f"{plural(found['tokens'], 'token')}, {usd(found['usd'])}"
     )
     for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
         if by:
@@ -204,7 +205,7 @@ def stats(as_json: bool) -> None:
 @click.option("-n", "--count", default=50, show_default=True)
 @as_json_option
 def audit(agent: str | None, count: int, as_json: bool) -> None:
-    """What was done to the memory of agents, and by whom. Ends with 1 if somebody has tampered with the record."""
+    """What was done to the memory of agents, and by whom. Exits with 1 if somebody has tampered with the record."""
     found = call("GET", "/audit", agent=agent, limit=count, project=here())
     if as_json:
         tell_json(found)
@@ -229,7 +230,7 @@ def providers(as_json: bool) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--test", "try_out", is_flag=True, help="Prove it with two tiny runs of each; they cost a little.")
+@click.option("--test", "try_out", is_flag=True, help="Try each with two tiny runs, which cost a little.")
 @click.option("-m", "--model", help="The model to test with.")
 @as_json_option
 def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:

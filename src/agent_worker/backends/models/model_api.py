@@ -116,7 +116,7 @@ class ModelApi:
     def expect(self, model: str) -> None:
         """It will be asked: begin to import what that takes."""
         soon("agent_worker.backends.models.library")
-        soon(f"agent_worker.backends.{'model_anthropic' if is_anthropic(model, self._endpoint) else 'model_openai'}")
+        soon(f"agent_worker.backends.models.{'anthropic' if is_anthropic(model, self._endpoint) else 'openai'}_model")
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
         built = await self._catalogue.find(turn.model, self._endpoint)

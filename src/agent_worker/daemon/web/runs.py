@@ -130,7 +130,7 @@ def spans_of(found: Explained, now: int) -> Iterator[Span]:
 
 def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
     if not sections:
-        return empty("Nothing is recorded: it ended before it was asked.")
+        return empty("Nothing is recorded: the run ended before the model was asked.")
     sizes = [(str(each["name"]), int(each["tokens"])) for each in sections]
     whole = sum(size for _, size in sizes)
     rows = [
@@ -160,7 +160,7 @@ def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
 
 def _steps(found: Explained) -> Html:
     if not found.steps:
-        return empty("None was completed.")
+        return empty("No step was completed.")
     return h("ol", [_step(step) for step in found.steps], class_="steps-list")
 
 
