@@ -39,6 +39,10 @@ class House:
     async def rows(self, sql: str) -> list[Row]:
         return await self.runtime.database.read(lambda tx: tx.all(sql))
 
+    async def flaw(self) -> str:
+        """What is wrong with the audit."""
+        return str((await self.do("audit_show"))["flaw"])
+
     async def workspace(self, workflow: str) -> Any:
         """A running one."""
         return await self.service.instance(await self.service.project(str(self.root)), workflow)

@@ -13,7 +13,6 @@ from agent_worker.backends.mock import calls, says
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.core.errors import Refused
 from agent_worker.files.root import Root
-from agent_worker.memory import audit
 
 PIN = "my pin is 1234"
 
@@ -44,7 +43,7 @@ async def test_I6_after_delete_with_files_nothing_of_it_is_left_on_disk(tmp_path
         said = await here.do("agent_delete", name="m1", files=True)
         assert "with its files" in said
         assert PIN.encode() not in stored(tmp_path)
-        assert await here.runtime.database.read(audit.flaw) == ""
+        assert await here.flaw() == ""
         assert await here.rows("select state, text, manifest from run") == [
             {"state": "done", "text": "", "manifest": ""}
         ], "that it ran is counted"
@@ -171,9 +170,9 @@ async def test_the_audit_notices_words_that_were_taken_out_of_it(tmp_path: Path)
         here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("ok"))
         await here.ask("alice", "hello")
         database = here.runtime.database
-        assert await database.read(audit.flaw) == ""
+        assert await here.flaw() == ""
         await database.write(lambda tx: tx.run("update audit set about = '', before = '', salt = ''"))
-        assert await database.read(audit.flaw) == "entry 1 of the audit was altered"
+        assert await here.flaw() == "entry 1 of the audit was altered"
 
 
 async def test_a_workflow_that_keeps_nothing_does_not_look_like_a_lost_log(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ OUR_WORDS = {
     ("service/run.py", "whose"),
     ("service/events.py", "table"),
     ("workspaces/workspace_rows.py", "chosen"),
-    ("workspaces/workspace_rows.py", "office"),
+    ("workspaces/workspace_rows.py", "role"),
     ("workspaces/workspace_rows.py", "table"),
 }
 

@@ -388,7 +388,7 @@ TAMPERING = {
     "first": "delete from audit where n = 1",
     "last": "delete from audit where n = (select max(n) from audit)",
     "all": "delete from audit",
-    "slipped in": "insert into audit select n + 1, project, agent, who, deed, about, before, salt, words, run, at, "
+    "slipped in": "insert into audit select project, n + 1, agent, who, deed, about, before, salt, words, run, at, "
     "seal from audit where n = (select max(n) from audit)",
     "silenced": "update audit set about = '', before = '', salt = '' where n = 3",
     "declared deleted": "update audit set deed = 'deleted' where n = 3",

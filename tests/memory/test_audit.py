@@ -28,7 +28,7 @@ def tx() -> Iterator[SqliteTransaction]:
 
 
 def test_N5_the_audit_keeps_no_secret_and_is_whole_without_it(tx: SqliteTransaction) -> None:
-    assert audit.flaw(tx) == ""
+    assert audit.flaw(tx, "p") == ""
     told = "".join(row["about"] + row["before"] for row in audit.entries(tx, "p"))
     assert SECRET not in told
     assert told.count("[redacted:secret]") == 6
@@ -49,4 +49,12 @@ def test_N5_the_audit_keeps_no_secret_and_is_whole_without_it(tx: SqliteTransact
 )
 def test_A13_whatever_is_done_to_an_entry_is_noticed_there(tx: SqliteTransaction, deed: str, flaw: str) -> None:
     tx.run(deed)
-    assert audit.flaw(tx) == flaw
+    assert audit.flaw(tx, "p") == flaw
+
+
+def test_A13_each_project_has_a_record_of_its_own(tx: SqliteTransaction) -> None:
+    audit.note(tx, Done("another", "b", "bob", "learned", "key"), now=4)
+    tx.run("delete from audit where project = 'p' and n = 2")
+    assert audit.flaw(tx, "p") == "entry 2 of the audit is missing"
+    assert audit.flaw(tx, "another") == ""
+    assert [row["n"] for row in audit.entries(tx, "another")] == [1]

@@ -57,7 +57,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "audit": {
         **{"project": ID, "agent": ID, "who": NAME, "deed": ONE_OF, "salt": ID, "words": ID, "run": ID, "seal": ID},
     },
-    "sealed": {"seal": ID},
+    "sealed": {"project": ID, "seal": ID},
     "event": {"workspace": ID},
     "accepted": {"key": KEY, "ref": ID},
     "schedule": {

@@ -1,9 +1,10 @@
 """What was done to the memory of agents, by whom and in which run: an append-only record.
 
-The one writer of tables `audit` and `sealed`. Each entry is sealed with a hash over itself and the seal before it, and
-the last seal is kept apart. Whoever changes, removes or slips in an entry breaks the chain, and `flaw` says where. No
-tool of an agent leads here: what it does is noted by the tools it does it with. What an entry says in words is sealed
-as a salted hash of them, so that the words of an agent that was deleted can go and the chain stays whole.
+The one writer of tables `audit` and `sealed`. Each project has a chain of its own: an entry is sealed with a hash over
+itself and the seal before it, and the last seal is kept apart. Whoever changes, removes or slips in an entry breaks the
+chain, and `flaw` says where. No tool of an agent leads here: what it does is noted by the tools it does it with. What
+an entry says in words is sealed as a salted hash of them, so that the words of an agent that was deleted can go and the
+chain stays whole.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Done:
 
 
 def note(tx: Transaction, done: Done, *, now: int) -> None:
-    last = tx.one("select n, seal from sealed")
+    last = tx.one("select n, seal from sealed where project = :project", project=done.project)
     row: Row = {
         "n": last["n"] + 1 if last else 1,
         "project": done.project,
@@ -65,18 +66,27 @@ def note(tx: Transaction, done: Done, *, now: int) -> None:
     row["words"] = _hashed(row)
     seal = _seal(row, last["seal"] if last else "")
     tx.run(
-        """insert into audit(n, project, agent, who, deed, about, before, salt, words, run, at, seal)
-           values (:n, :project, :agent, :who, :deed, :about, :before, :salt, :words, :run, :at, :seal)""",
+        """insert into audit(project, n, agent, who, deed, about, before, salt, words, run, at, seal)
+           values (:project, :n, :agent, :who, :deed, :about, :before, :salt, :words, :run, :at, :seal)""",
         **row,
         seal=seal,
     )
-    if not tx.run("update sealed set n = :n, seal = :seal", n=row["n"], seal=seal):
-        tx.run("insert into sealed(n, seal) values (:n, :seal)", n=row["n"], seal=seal)
+    tx.run(
+        """insert into sealed(project, n, seal) values (:project, :n, :seal)
+           on conflict (project) do update set n = excluded.n, seal = excluded.seal""",
+        project=done.project,
+        n=row["n"],
+        seal=seal,
+    )
 
 
 def forget_words(tx: Transaction, *, project: str, agent: str, who: str, now: int) -> None:
     """The agent is gone. That things were done, by whom and when, stays; what it knew does not."""
-    if tx.run("update audit set about = '', before = '', salt = '' where agent = :agent", agent=agent):
+    if tx.run(
+        "update audit set about = '', before = '', salt = '' where project = :project and agent = :agent",
+        project=project,
+        agent=agent,
+    ):
         note(tx, Done(project=project, agent=agent, who=who, deed="deleted", about=""), now=now)
 
 
@@ -92,44 +102,59 @@ def entries(tx: Transaction, project: str, *, agent: str | None = None, limit: i
     return rows[::-1]
 
 
-def of_runs(tx: Transaction, agent: str, runs: Collection[str], at: int | None) -> list[Row]:
+def of_runs(tx: Transaction, project: str, agent: str, runs: Collection[str], at: int | None) -> list[Row]:
     """What was done to the memory of an agent in these runs, or from a time on, oldest first."""
-    rows = tx.all("select * from audit where agent = :agent order by n", agent=agent)
+    rows = tx.all(
+        "select * from audit where project = :project and agent = :agent order by n", project=project, agent=agent
+    )
     return [row for row in rows if row["run"] in runs or (at is not None and row["at"] >= at)]
 
 
-def count(tx: Transaction, run: str, deed: Deed) -> int:
+def count(tx: Transaction, project: str, run: str, deed: Deed) -> int:
     """How often this was done in a run."""
-    row = tx.one("select count(*) as n from audit where run = :run and deed = :deed", run=run, deed=deed)
+    row = tx.one(
+        "select count(*) as n from audit where project = :project and run = :run and deed = :deed",
+        project=project,
+        run=run,
+        deed=deed,
+    )
     return int(row["n"]) if row else 0
 
 
-def flaw(tx: Transaction) -> str:
-    """Where the chain is broken; '' when it is whole. Reads all of it."""
-    seal, count, deleted = "", 0, _deleted(tx)
-    for row in _all(tx):
+def flaw(tx: Transaction, project: str) -> str:
+    """Where the chain of a project is broken; '' when it is whole. Reads all of it."""
+    seal, count, deleted = "", 0, _deleted(tx, project)
+    for row in _all(tx, project):
         count += 1
         if row["n"] != count:
             return f"entry {count} of the audit is missing"
         seal = _seal(row, seal)
         if row["seal"] != seal or not (_is_as_written(row) or _went_with_its_agent(row, deleted)):
             return f"entry {count} of the audit was altered"
-    last = tx.one("select n, seal from sealed") or {"n": 0, "seal": ""}
+    last = tx.one("select n, seal from sealed where project = :project", project=project) or {"n": 0, "seal": ""}
     if (last["n"], last["seal"]) != (count, seal):
         return f"the audit ends with entry {count}, and there were {last['n']}"
     return ""
 
 
-def _all(tx: Transaction) -> Iterator[Row]:
+def _all(tx: Transaction, project: str) -> Iterator[Row]:
     after = 0
-    while page := tx.all("select * from audit where n > :after order by n limit :page", after=after, page=PAGE):
+    while page := tx.all(
+        "select * from audit where project = :project and n > :after order by n limit :page",
+        project=project,
+        after=after,
+        page=PAGE,
+    ):
         yield from page
         after = page[-1]["n"]
 
 
-def _deleted(tx: Transaction) -> dict[str, int]:
+def _deleted(tx: Transaction, project: str) -> dict[str, int]:
     """Agents that were deleted, each with the entry that says so."""
-    rows = tx.all("select agent, max(n) as n from audit where deed = 'deleted' group by agent")
+    rows = tx.all(
+        "select agent, max(n) as n from audit where project = :project and deed = 'deleted' group by agent",
+        project=project,
+    )
     return {row["agent"]: row["n"] for row in rows}
 
 

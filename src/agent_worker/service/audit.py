@@ -41,7 +41,7 @@ async def audit_show(service: Service, agent: str | None = None, limit: int = 10
 
 
 def _look(tx: Transaction, project: str, agent: str | None, limit: int) -> tuple[list[Row], str]:
-    return audit.entries(tx, project, agent=agent, limit=limit), audit.flaw(tx)
+    return audit.entries(tx, project, agent=agent, limit=limit), audit.flaw(tx, project)
 
 
 def _noted(row: Row, agent: str) -> Noted:

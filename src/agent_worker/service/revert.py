@@ -99,7 +99,7 @@ async def _unlearn(
             return
         sources = {run.run for run in runs if run.agent == agent}
         at = micros(_day(since)) if since is not None else None
-        deeds = await service.read(audit.of_runs, agent, sources, at)
+        deeds = await service.read(audit.of_runs, loaded.id, agent, sources, at)
         how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
 

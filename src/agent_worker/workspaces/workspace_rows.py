@@ -164,11 +164,11 @@ def add_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> N
 
 def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
     """Who is gone holds no role, and who is alone has nobody to keep from writing."""
-    for service in ("document_owner", "coordinator"):
+    for role in ("document_owner", "coordinator"):
         tx.run(
-            f"""update workspace set {service} = ''
-                 where id = :workspace and {service} <> '' and (:alone = 1 or not exists (
-                   select 1 from member m where m.workspace = workspace.id and m.name = workspace.{service}))""",
+            f"""update workspace set {role} = ''
+                 where id = :workspace and {role} <> '' and (:alone = 1 or not exists (
+                   select 1 from member m where m.workspace = workspace.id and m.name = workspace.{role}))""",
             workspace=workspace,
             alone=int(alone),
         )
@@ -232,12 +232,12 @@ def at_work_with(tx: Transaction, agent: str) -> list[Row]:
 
 def unseat(tx: Transaction, agent: str) -> None:
     """The agent is gone. A role that a team gave it is vacant: the next one of its name was not elected."""
-    for service, chosen in (("document_owner", "and owner_named = 0"), ("coordinator", "")):
+    for role, chosen in (("document_owner", "and owner_named = 0"), ("coordinator", "")):
         tx.run(
-            f"""update workspace set {service} = ''
-                 where {service} <> '' {chosen} and exists (
+            f"""update workspace set {role} = ''
+                 where {role} <> '' {chosen} and exists (
                    select 1 from member m
-                    where m.workspace = workspace.id and m.agent = :agent and m.name = workspace.{service})""",
+                    where m.workspace = workspace.id and m.agent = :agent and m.name = workspace.{role})""",
             agent=agent,
         )
     tx.run("delete from member where agent = :agent", agent=agent)

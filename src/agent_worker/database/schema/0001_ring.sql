@@ -303,8 +303,8 @@ create index inbox_item_open on inbox_item(project) where state = 'open';
 create index inbox_item_about on inbox_item(ref);
 
 create table audit (
-  n bigint primary key,                     -- counts without a gap
   project text not null,
+  n bigint not null,                        -- counts without a gap
   agent text not null,                      -- whose memory it concerns
   who text not null,                        -- who did it: a name, or user
   deed text not null,
@@ -314,12 +314,14 @@ create table audit (
   words text not null,                      -- SHA-256 of salt, about and before
   run text not null,
   at bigint not null,
-  seal text not null                        -- SHA-256 over the seal before and this entry, words as their hash
+  seal text not null,                       -- SHA-256 over the seal before and this entry, words as their hash
+  primary key (project, n)
 );
-create index audit_of on audit(agent, at);
-create index audit_run on audit(run, deed);
+create index audit_of on audit(project, agent, n);
+create index audit_run on audit(project, run, deed);
 
-create table sealed (                       -- one row: where the audit ends
+create table sealed (                       -- where the audit of a project ends
+  project text primary key,
   n bigint not null,
   seal text not null
 );
