@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.teams import open_team
-from tests.test_limits import Chatter
+from tests.work.test_limits import Chatter
 
 from agent_worker.core.clock import TestClock
 from agent_worker.work.limits import Limits

@@ -11,7 +11,7 @@ from agent_worker.core.clock import TestClock
 from agent_worker.work.limits import Limits
 from tests.faults.report import LONG, SEED, report
 from tests.teams import open_team
-from tests.test_limits import Chatter
+from tests.work.test_limits import Chatter
 
 GRAPHS = 200 if LONG else 20
 LARGEST = 50

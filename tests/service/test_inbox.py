@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.models import Attentive
 from tests.teams import Team, open_team
-from tests.test_limits import Chatter
+from tests.work.test_limits import Chatter
 
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.teams import Team, open_team
-from tests.test_limits import Chatter, Spender
+from tests.work.test_limits import Chatter, Spender
 
 from agent_worker.backends.backend import Reply, Usage
 from agent_worker.backends.mock import fails, says
