@@ -221,7 +221,7 @@ def test_M20_an_agent_reaches_no_operation_that_acts_for_the_person(daemon: Serv
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "pending",
     [
         {"voters": ["alice"], "vote": "alice"},
         {"quorum": 1, "minutes": 0.001, "vote": "alice"},

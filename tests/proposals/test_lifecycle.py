@@ -92,12 +92,12 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "sentence"),
+    ("asked", "sentence"),
     [
         (ProposalRequest(""), "an empty message"),
         (ProposalRequest("x" * 1001), "at most 1000 characters"),
         (ProposalRequest("?", options=["one"]), "2 to 50 options"),
-        (ProposalRequest("?", options=["a", "A"]), "there twice"),
+        (ProposalRequest("?", options=["a", "A"]), "listed twice"),
         (ProposalRequest("?", options=["a", "b\nc"]), "one line"),
         (ProposalRequest("?", voters=["dave"]), "dave cannot vote here"),
         (ProposalRequest("?", voters=[]), "needs voters"),
@@ -114,9 +114,9 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
         (ProposalRequest("?", type="approval", usd=-1), "more than 0"),
     ],
 )
-async def test_what_is_wrong_with_a_proposal_is_said(team: Team, request: ProposalRequest, sentence: str) -> None:
+async def test_what_is_wrong_with_a_proposal_is_said(team: Team, asked: ProposalRequest, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
-        await propose(team, request)
+        await propose(team, asked)
     assert await team.messages() == []
 
 

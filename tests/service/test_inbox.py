@@ -137,7 +137,7 @@ async def test_a_failure_is_tried_again(opened: Open) -> None:
         await context.team.post("user", "@alice go")
         await context.team.meanwhile(context.team.quiet())
         item = await context.only("failure")
-        assert await inbox_answer(context.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(context.service, item.id, "retry") == "it is being retried"
         await context.team.meanwhile(context.team.quiet())
         assert (await context.team.texts())[-1] == "now it worked"
         assert await context.items() == []
@@ -156,7 +156,7 @@ async def test_what_killed_its_worker_too_often_is_a_dead_letter_that_can_be_tri
     async with opened("alice", workflow=BOUND) as context:
         item = await context.only("dead")
         context.team.employ("alice", Attentive(lambda turn: "alive"))
-        assert await inbox_answer(context.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(context.service, item.id, "retry") == "it is being retried"
         await context.team.idle()
         assert (await context.team.thread("alice"))[-1].text == "alive"
 

@@ -112,7 +112,7 @@ def test_agents_defined_in_the_request_work_together_and_leave_nothing(daemon: S
 
 
 @pytest.mark.parametrize(
-    ("wish", "status"),
+    ("pending", "status"),
     [
         ({}, 422),
         ({"agent": "alice"}, 422),

@@ -130,7 +130,7 @@ def _retry(tx: Transaction, row: Row, *, now: int) -> str:
         inbox.close(tx, row["id"], state="answered")
     else:
         rescue.continue_work(tx, row["ref"], now=now)
-    return waits or "it is tried again"
+    return waits or "it is being retried"
 
 
 def _check_workspace(tx: Transaction, row: Row) -> str:
