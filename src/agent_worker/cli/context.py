@@ -84,9 +84,7 @@ def _ask(method: str, params: dict[str, Any]) -> Any:
 
     token = os.environ.get(TOKEN)
     if not token:
-        raise Refused(
-            f"{TOKEN} is not set: it is for programs that work as an agent", hint="agent-worker send …"
-        )
+        raise Refused(f"{TOKEN} is not set: it is for programs that work as an agent", hint="agent-worker send …")
     client = find()
     if client is None:
         raise Refused("the daemon is not running", hint="agent-worker daemon status")

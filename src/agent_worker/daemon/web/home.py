@@ -143,7 +143,7 @@ async def _project(service: Service, found: Status) -> Html:
 
 
 def _spend(spent: runs.Stats, today: date) -> Html:
-    return spend_chart(spent.by_day, today) if spent.usd else empty("Nothing was spent yet.")
+    return spend_chart(spent.by_day, today) if spent.usd else empty("Nothing has been spent yet.")
 
 
 def _figures(spent: runs.Stats) -> Html:
