@@ -13,7 +13,7 @@ from agent_worker.cli.output import as_json_option, clean, paint_state, tell_jso
 
 @click.group()
 def agent() -> None:
-    """Make, look at and delete agents; their memory, notes and todos."""
+    """Create, show, edit and delete agents, their memory, notes and todos."""
 
 
 @agent.command()
@@ -45,7 +45,7 @@ def create(
 @agent.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """All agents of this project."""
+    """List all agents of this project."""
     found = call("GET", "/agents", project=here())
     if as_json:
         return tell_json(found)
@@ -57,7 +57,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name", shell_complete=agents)
 @as_json_option
 def info(name: str, as_json: bool) -> None:
-    """One agent: state, soul, queue, last words."""
+    """Show one agent: state, soul, queue, last words."""
     found = call("GET", f"/agents/{part(name)}", project=here())
     if as_json:
         return tell_json(found)
@@ -81,7 +81,9 @@ def info(name: str, as_json: bool) -> None:
 @click.argument("name", shell_complete=agents)
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 def edit(name: str, settings: tuple[str, ...]) -> None:
-    """Open the definition of an agent in your editor, then check it; or set keys of it.
+    """Edit the definition of an agent.
+
+    It is opened in your editor and checked afterwards; or set single keys of it:
 
     \b
     agent-worker agent edit alice model=anthropic/claude-sonnet-5-5 max_steps=30
@@ -119,9 +121,10 @@ def _setting(text: str) -> tuple[str, Any]:
 @click.option("--files", is_flag=True, help="Its folder too: memory, notes, todos, conversations.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(name: str, files: bool, yes: bool) -> None:
-    """Delete an agent: its definition, and its runs and conversations in the database.
+    """Delete an agent.
 
-    Its folder stays unless you say --files. Its messages and documents in a workflow stay: they are the team's.
+    Its definition goes, and its runs and conversations in the database. Its folder stays unless you say --files.
+    Its messages and documents in a workflow stay: they are the team's.
     """
     if not yes:
         click.confirm(f"Delete {name}{' and all its files' if files else ''}?", abort=True)
@@ -136,7 +139,10 @@ def delete(name: str, files: bool, yes: bool) -> None:
 @click.option("--share/--private", default=None, help="May colleagues look it up?")
 @as_json_option
 def memory(name: str, key: str | None, value: str | None, file: str, share: bool | None, as_json: bool) -> None:
-    """What NAME remembers; with KEY one entry, with VALUE too it is set (an empty value archives it)."""
+    """Show or set what NAME remembers.
+
+    With KEY, one entry is shown; with VALUE too, it is set. An empty value archives it.
+    """
     if key is not None and value is not None:
         seen_by = None if share is None else "shareable" if share else "private"
         path = f"/agents/{part(name)}/memory"
@@ -158,9 +164,10 @@ def memory(name: str, key: str | None, value: str | None, file: str, share: bool
 @click.option("--show", is_flag=True, help="Only show which runs that would be.")
 @as_json_option
 def revert(name: str, since: str | None, source: str | None, show: bool, as_json: bool) -> None:
-    """Take back what NAME was told, said and learned since a day, or in one run, and all that came of it.
+    """Take back what NAME was told, said and learned.
 
-    With it go later runs, of any agent, that were shown its words. What was replaced is there again.
+    Since a day, or in one run, with all that came of it: later runs, of any agent, that were shown its words, go too.
+    What was replaced is there again.
     """
     where = f"/agents/{part(name)}/memory/revert"
     taken = call("POST", where, since=since, source=source, show=show, project=here())
@@ -185,7 +192,7 @@ def release(name: str, key: str) -> None:
 @click.argument("note", required=False)
 @as_json_option
 def notes(name: str, note: str | None, as_json: bool) -> None:
-    """The notes of NAME; with NOTE, that one."""
+    """List the notes of NAME; with NOTE, show that one."""
     if note:
         text = call("GET", f"/agents/{part(name)}/notes/{part(note)}", project=here())
         return tell_json(text) if as_json else click.echo(clean(text), nl=False)
@@ -199,7 +206,7 @@ def notes(name: str, note: str | None, as_json: bool) -> None:
 @click.option("--done", type=int, help="Tick off by number.")
 @as_json_option
 def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
-    """The todos of NAME."""
+    """Show the todos of NAME, add one, or tick one off."""
     path = f"/agents/{part(name)}/todos"
     if add:
         found = call("POST", path, text=add, project=here())
@@ -222,7 +229,7 @@ def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
 @click.option("--system", help="Its system prompt: who it is.")
 @as_json_option
 def new(name: str | None, model: str | None, backend: str | None, system: str | None, as_json: bool) -> None:
-    """A quick agent that lives only in the daemon: no file is written."""
+    """Make a quick agent that lives only in the daemon: no file is written."""
     made = call(
         "POST", "/agents", name=name, model=model, backend=backend, system=system, lasting=False, project=here()
     )

@@ -12,7 +12,7 @@ from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json
 @as_json_option
 @click.pass_context
 def inbox(ctx: click.Context, as_json: bool) -> None:
-    """What waits for you: questions, approvals, failures, limits, mentions."""
+    """Show what waits for you: questions, approvals, failures, limits, mentions."""
     if ctx.invoked_subcommand is not None:
         return
     items = call("GET", "/inbox", project=here())
@@ -45,7 +45,10 @@ def approve(item: str) -> None:
 @click.argument("item")
 @click.argument("reason", default="")
 def deny(item: str, reason: str) -> None:
-    """Refuse a tool call, or veto an outcome; the agent, or the team, is told the reason."""
+    """Refuse a tool call, or veto an outcome.
+
+    The agent, or the team, is told the reason.
+    """
     _answer(item, "deny", reason)
 
 
@@ -60,7 +63,10 @@ def answer(item: str, text: str) -> None:
 @inbox.command()
 @click.argument("item")
 def retry(item: str) -> None:
-    """Retry what failed, or go on with a new allowance where a limit stopped it."""
+    """Retry what failed or met a limit.
+
+    Where a limit stopped it, it goes on with a new allowance.
+    """
     _answer(item, "retry")
 
 

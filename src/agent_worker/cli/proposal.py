@@ -13,7 +13,7 @@ from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json
 
 @click.group()
 def proposal() -> None:
-    """Questions that a team votes on."""
+    """Put questions to a team's vote, and cast your own."""
 
 
 @proposal.command("list")
@@ -21,7 +21,7 @@ def proposal() -> None:
 @click.option("--open", "only_open", is_flag=True, help="Only those that can be voted on.")
 @as_json_option
 def list_(workflow: str, only_open: bool, as_json: bool) -> None:
-    """The proposals of @WORKFLOW, the oldest first."""
+    """List the proposals of @WORKFLOW, the oldest first."""
     found = call("GET", "/proposals", at=workflow, open=only_open, project=here())
     if as_json:
         return tell_json(found)
@@ -34,7 +34,7 @@ def list_(workflow: str, only_open: bool, as_json: bool) -> None:
 @click.argument("number", type=int)
 @as_json_option
 def show(workflow: str, number: int, as_json: bool) -> None:
-    """One proposal of @WORKFLOW: the question, the votes, what came of it."""
+    """Show one proposal of @WORKFLOW, with its votes."""
     _tell(call("GET", f"/proposals/{number}", at=workflow, project=here()), workflow, as_json)
 
 
@@ -76,7 +76,10 @@ def create(workflow: str, as_json: bool, **asked: Any) -> None:
 @click.option("--reason", default="", help="Why; the team can read it.")
 @as_json_option
 def vote(workflow: str, number: int, choice: str, reason: str, as_json: bool) -> None:
-    """Vote on a proposal of @WORKFLOW; a later vote replaces an earlier one."""
+    """Vote on a proposal of @WORKFLOW.
+
+    A later vote replaces an earlier one.
+    """
     found = call("POST", f"/proposals/{number}/votes", at=workflow, choice=choice, reason=reason, project=here())
     _tell(found, workflow, as_json)
 
@@ -106,7 +109,7 @@ def veto(workflow: str, number: int, reason: str, as_json: bool) -> None:
 @click.argument("reason", default="")
 @as_json_option
 def cancel(workflow: str, number: int, reason: str, as_json: bool) -> None:
-    """Take a proposal back."""
+    """Cancel a proposal."""
     _tell(call("DELETE", f"/proposals/{number}", at=workflow, reason=reason, project=here()), workflow, as_json)
 
 

@@ -31,7 +31,7 @@ def schedule() -> None:
 @schedule.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """All schedules: when each is due next, and when it last was."""
+    """List all schedules: when each is due next, and last was."""
     _tell(call("GET", "/schedules", project=here()), as_json)
 
 
@@ -39,7 +39,7 @@ def list_(as_json: bool) -> None:
 @click.argument("target", shell_complete=agents)
 @as_json_option
 def get(target: str, as_json: bool) -> None:
-    """The schedule of TARGET (alice, or @review)."""
+    """Show the schedule of TARGET (alice, or @review)."""
     found = call("GET", f"/schedules/{part(target)}", project=here())
     tell_json(found) if as_json else _tell([found], as_json)
 
@@ -54,7 +54,9 @@ def get(target: str, as_json: bool) -> None:
 @click.option("--workspace", help="Where an agent wakes: a workflow, or workflow:tag.")
 @as_json_option
 def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Wake TARGET (alice), or run it (@review), by an interval (5m) or a cron line ("0 9 * * 1-5").
+    """Set when TARGET wakes (alice) or runs (@review).
+
+    WAKEUP is an interval (5m) or a cron line ("0 9 * * 1-5"); --at is once.
 
     A workflow's own parameters follow after `--`, as with `run`.
     """
@@ -67,7 +69,10 @@ def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool
 @schedule.command()
 @click.argument("target", shell_complete=agents)
 def clear(target: str) -> None:
-    """Remove the schedule that was set for TARGET; the one in its file, if any, counts again."""
+    """Remove the schedule that was set for TARGET.
+
+    If its file has one, that counts again.
+    """
     was = call("DELETE", f"/schedules/{part(target)}", project=here())
     click.echo("cleared" if was else f"{target} had no schedule")
 

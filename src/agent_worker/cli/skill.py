@@ -14,7 +14,7 @@ from agent_worker.core.errors import Untrusted
 
 @click.group()
 def skill() -> None:
-    """Skills: instructions for special tasks that agents read when they need them."""
+    """Import skills: instructions for special tasks that agents read when they need them."""
 
 
 @skill.command("import")

@@ -18,7 +18,7 @@ from agent_worker.files.space import FreeSpace
 @click.argument("target", required=False, shell_complete=instances)
 @as_json_option
 def ls(target: str | None, as_json: bool) -> None:
-    """Agents and running workflows; with @workflow, its members.
+    """List agents and running workflows; with @workflow, its members.
 
     The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
     or reaches out. An agent that is all three does nothing until you have approved it.
@@ -127,7 +127,7 @@ def _instances(found: list[dict[str, Any]]) -> None:
 @click.option("-n", "--count", default=20, show_default=True)
 @as_json_option
 def runs(agent: str | None, count: int, as_json: bool) -> None:
-    """The newest runs."""
+    """List the newest runs."""
     found = call("GET", "/runs", project=here(), agent=agent, limit=count)
     if as_json:
         return tell_json(found)
@@ -151,7 +151,7 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
 @click.argument("run")
 @as_json_option
 def explain(run: str, as_json: bool) -> None:
-    """What RUN saw (the sections of its prompt) and did (its steps)."""
+    """Show what RUN saw (the sections of its prompt) and did (its steps)."""
     found = call("GET", f"/runs/{part(run)}")
     if as_json:
         return tell_json(found)
@@ -175,7 +175,7 @@ def explain(run: str, as_json: bool) -> None:
 @click.argument("message")
 @as_json_option
 def trace(message: str, as_json: bool) -> None:
-    """Where MESSAGE (its id) went: to whom, what became of it, in which run."""
+    """Show where MESSAGE (its id) went: to whom, what became of it, in which run."""
     found = call("GET", f"/trace/{part(message)}")
     if as_json:
         return tell_json(found)
@@ -186,7 +186,7 @@ def trace(message: str, as_json: bool) -> None:
 @click.command()
 @as_json_option
 def stats(as_json: bool) -> None:
-    """What this project has done and spent."""
+    """Show what this project has done and spent."""
     found = call("GET", "/stats", project=here())
     if as_json:
         return tell_json(found)
@@ -205,7 +205,10 @@ def stats(as_json: bool) -> None:
 @click.option("-n", "--count", default=50, show_default=True)
 @as_json_option
 def audit(agent: str | None, count: int, as_json: bool) -> None:
-    """What was done to the memory of agents, and by whom. Exits with 1 if somebody has tampered with the record."""
+    """Show what was done to the memory of agents, and by whom.
+
+    Exits with 1 if somebody has tampered with the record.
+    """
     found = call("GET", "/audit", agent=agent, limit=count, project=here())
     if as_json:
         tell_json(found)
@@ -220,7 +223,7 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
 @click.command()
 @as_json_option
 def providers(as_json: bool) -> None:
-    """Which model providers can be used, by the keys in the daemon's environment. No key is shown."""
+    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown."""
     found = call("GET", "/providers")
     if as_json:
         return tell_json(found)
@@ -234,7 +237,7 @@ def providers(as_json: bool) -> None:
 @click.option("-m", "--model", help="The model to test with.")
 @as_json_option
 def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
-    """Which backends there are, and what each can do here."""
+    """Show which backends there are, and what each can do here."""
     chosen = [each for name in names or (None,) for each in call("GET", "/backends", only=name)]
     if try_out:
         chosen = [_tested(each, model) for each in chosen if each["where"] not in ("", "built in")]
