@@ -202,7 +202,17 @@ def test_M20_placeholders_in_what_an_agent_says_are_not_filled(daemon: Served, a
 def test_M20_an_agent_reaches_no_operation_that_acts_for_the_person(daemon: Served, alice: Insider) -> None:
     """Schedules, kickoffs, skills, trust, agents: there is no tool for them, and the routes are closed."""
     tools = alice.tools()
-    words = ("schedule", "workflow", "skill_import", "trust", "agent_create", "limit", "inbox", "remote")
+    words = (
+        "schedule",
+        "workflow",
+        "skill_import",
+        "trust",
+        "agent_create",
+        "limit",
+        "inbox_list",
+        "inbox_answer",
+        "remote",
+    )
     assert not [tool for tool in tools for word in words if word in tool]
     before = daemon.rows("select count(*) from schedule")
     for method, path, body in (
