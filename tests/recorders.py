@@ -1,4 +1,4 @@
-"""The hands of a run without its loop: for tests of what one call does."""
+"""The recorder of a run without its loop: for tests of what one call does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def by_hand(team: Team, agent: str = "alice", owner: str = "by hand") -> A
     return job
 
 
-def hands_of(team: Team, job: Assignment, *tools: Tool) -> RunRecorder:
+def recorder_of(team: Team, job: Assignment, *tools: Tool) -> RunRecorder:
     runtime = team.runtime
     identity = RunIdentity(job.fence.agent, job.name, job.project, job.run, job.lead.root, job.lead.hop, job.workspace)
     context = ToolContext(identity, runtime.database, runtime.clock)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from agent_worker.core.events import BEGINNING, number_at
 from soaking.house import House, Refusal, Wire, head
 from soaking.teams import Room
 
@@ -216,7 +217,7 @@ class Load:
 
     async def _follow(self, number: int) -> None:
         """One who never misses anything: numbers only grow, and after a break it goes on where it was."""
-        last = 0
+        last = BEGINNING
         workspace = self._workspaces[number % len(self._workspaces)]
         where = f"at={workspace.at}&project={quote(str(workspace.project), safe='')}&" if number % 2 else ""
         while not self._over.is_set():
@@ -233,7 +234,7 @@ class Load:
             self.books.counts["streams that went on after a break"] += 1
             await self._pause(0.5)
 
-    async def _numbers(self, reader: asyncio.StreamReader, last: int) -> int:
+    async def _numbers(self, reader: asyncio.StreamReader, last: str) -> str:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError, TimeoutError):
             while not self._over.is_set():
                 async with asyncio.timeout(30):
@@ -243,10 +244,10 @@ class Load:
                 if line.startswith(b"event: gap"):
                     self.books.counts["gaps in a stream"] += 1
                 if line.startswith(b"id: "):
-                    number = int(line[4:])
-                    if number < last:
+                    here = line[4:].decode().strip()
+                    if (number_at(here) or 0) < (number_at(last) or 0):
                         self.books.counts["events out of order"] += 1
-                    last = number
+                    last = here
                     self.books.counts["events followed"] += 1
         return last
 
@@ -271,7 +272,7 @@ class Load:
         while await self._pause(self._chance.uniform(1, 5)):
             await self._house.up.wait()
             with suppress(OSError):
-                _, writer = await self._stream("/events?after=0", buffer=4096)
+                _, writer = await self._stream("/events?after=beginning", buffer=4096)
                 writer.transport.pause_reading()  # type: ignore[attr-defined]
                 self.books.counts["readers that did not read"] += 1
                 await self._pause(self._chance.uniform(5, 20))

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.recorders import by_hand, hands_of
+from tests.recorders import by_hand, recorder_of
 from tests.teams import open_team
 
 from agent_worker.agents.call_order import CallOrder
@@ -104,7 +104,7 @@ async def test_tools_that_say_so_are_used_in_the_order_asked(tmp_path: Path) -> 
     async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
         await team.runtime.supervisor.stop()
         await team.post("user", "@alice go")
-        recorder = hands_of(team, await by_hand(team), write, run)
+        recorder = recorder_of(team, await by_hand(team), write, run)
         done.clear()
         await asyncio.gather(*(recorder.call(0, Call(name, name, {})) for name in ("write", "run")))
         assert done == ["written", "run"]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.recorders import TERMS, by_hand, hands_of
+from tests.recorders import TERMS, by_hand, recorder_of
 from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue, run_begin, run_end
@@ -140,7 +140,7 @@ async def queued(team: Team) -> Team:
 
 async def test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused(queued: Team) -> None:
     job = await by_hand(queued)
-    recorder = hands_of(queued, job, channel_send, knock)
+    recorder = recorder_of(queued, job, channel_send, knock)
     await cancel(queued, "@alice go")
     knocks.clear()
     for call in (Call("c1", "channel_send", {"text": "too late"}), Call("c2", "knock", {})):
@@ -152,7 +152,7 @@ async def test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused(queued: Team) 
 
 async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(queued: Team) -> None:
     job = await by_hand(queued)
-    recorder = hands_of(queued, job, channel_send, knock)
+    recorder = recorder_of(queued, job, channel_send, knock)
     await queued.write(agent_rows.claim, job.fence.agent, "another host")
     before = await queued.rows("select * from instruction")
     now, ageing = queued.now(), Ageing()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.recorders import by_hand, hands_of
+from tests.recorders import by_hand, recorder_of
 from tests.teams import Team, open_team
 
 from agent_worker.agents import run_end
@@ -68,7 +68,7 @@ async def stumble(context: ToolContext) -> str:
 
 
 async def test_N5_a_secret_that_stands_where_a_result_is_cut_is_not_shown_by_half(queued: Team) -> None:
-    recorder = hands_of(queued, await by_hand(queued), leak)
+    recorder = recorder_of(queued, await by_hand(queued), leak)
     result = await recorder.call(0, Call("c1", "leak", {}))
     assert "ghp_" not in result.text
     assert "[redacted:github]" in result.text
@@ -79,7 +79,7 @@ async def test_N5_a_secret_that_stands_where_a_result_is_cut_is_not_shown_by_hal
 async def test_N5_a_secret_that_stands_where_what_is_shown_is_cut_is_not_shown_by_half(queued: Team) -> None:
     heard: list[Event] = []
     queued.runtime.bus.listen(heard.append)
-    recorder = hands_of(queued, await by_hand(queued), leak)
+    recorder = recorder_of(queued, await by_hand(queued), leak)
     recorder.show(Call("c1", "curl", {"header": f"{'x' * (SHOWN - 30)} {SECRET}"}))
     (called,) = [event for event in heard if isinstance(event, Called)]
     assert "ghp_" not in called.arguments
@@ -88,7 +88,7 @@ async def test_N5_a_secret_that_stands_where_what_is_shown_is_cut_is_not_shown_b
 async def test_O2_what_is_said_before_a_call_is_shown_before_it(queued: Team) -> None:
     heard: list[Event] = []
     queued.runtime.bus.listen(heard.append)
-    recorder = hands_of(queued, await by_hand(queued), look)
+    recorder = recorder_of(queued, await by_hand(queued), look)
     recorder.say("I shall look")  # the last word is held back: it may become a secret
     await recorder.call(0, Call("c1", "look", {}))
     told = [event for event in heard if isinstance(event, Delta | Called | Returned)]
@@ -109,19 +109,19 @@ async def test_a_tool_that_breaks_is_told_to_the_model_and_ends_no_work(tmp_path
 
 async def test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_may_be_repeated(queued: Team) -> None:
     job = await by_hand(queued)
-    begun = hands_of(queued, job, knock, look)
+    begun = recorder_of(queued, job, knock, look)
     for name, each in (("knock", knock), ("look", look)):  # as if we had died in the middle of both
         place = CallPosition(job.lead.work, 0, name)
         assert await queued.write(begun._start, place, Call(name, name, {}), each) is None
     made.clear()
-    results = [await hands_of(queued, job, knock, look).call(0, Call(name, name, {})) for name in ("knock", "look")]
+    results = [await recorder_of(queued, job, knock, look).call(0, Call(name, name, {})) for name in ("knock", "look")]
     assert made == ["look"]
     assert results[0].text.startswith("The outcome of this call is unknown")
     assert (results[1].text, results[1].ok) == ("seen", True)
 
 
 async def test_A6_what_a_programs_own_tools_read_is_from_outside(queued: Team) -> None:
-    recorder = hands_of(queued, await by_hand(queued), look)
+    recorder = recorder_of(queued, await by_hand(queued), look)
     await recorder.call(0, Call("c1", "look", {}))
     assert recorder.outside == "", "a tool of ours"
     recorder.show(Call("c2", "WebFetch", {"url": "https://example.com"}))
@@ -130,13 +130,13 @@ async def test_A6_what_a_programs_own_tools_read_is_from_outside(queued: Team) -
 
 async def test_A6_what_an_earlier_run_of_the_same_work_read_is_from_outside_too(queued: Team) -> None:
     job = await by_hand(queued)
-    first = hands_of(queued, job, read)
+    first = recorder_of(queued, job, read)
     call = Call("c1", "read", {})
     await first.keep(0, Reply("", calls=(call,)))
     await first.call(0, call)
     assert first.outside == "read"
     await queued.write(run_end.put_back, job, why="stopping", now=queued.now(), ageing=Ageing())
-    assert hands_of(queued, await by_hand(queued), read).outside == "read"
+    assert recorder_of(queued, await by_hand(queued), read).outside == "read"
 
 
 async def test_O2_what_an_agent_was_asked_stands_before_what_it_answered(queued: Team) -> None:
@@ -147,7 +147,7 @@ async def test_O2_what_an_agent_was_asked_stands_before_what_it_answered(queued:
 
 
 async def test_Q2_a_stored_tool_that_is_called_again_under_the_same_id_does_nothing_more(queued: Team) -> None:
-    recorder = hands_of(queued, await by_hand(queued), channel_send)
+    recorder = recorder_of(queued, await by_hand(queued), channel_send)
     results = [await recorder.call(0, Call("c1", "channel_send", {"text": "once"})) for _ in range(2)]
     assert (await queued.texts()).count("once") == 1
     assert results[0] == results[1]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.recorders import TERMS, by_hand, hands_of
+from tests.recorders import TERMS, by_hand, recorder_of
 from tests.teams import Team, open_team
 
 from agent_worker.agents import rescue, run_begin, run_end
@@ -97,7 +97,7 @@ async def test_Q8_a_pause_that_two_meet_at_once_is_told_once(team: Team) -> None
 async def test_Q5_a_call_that_had_only_begun_has_no_result_for_the_next_run(team: Team) -> None:
     await team.post("user", "@alice go")
     job = await by_hand(team)
-    recorder = hands_of(team, job, knock)
+    recorder = recorder_of(team, job, knock)
     made, begun = Call("c1", "knock", {}), Call("c2", "knock", {})
     await recorder.keep(0, Reply("", calls=(made, begun)))
     await recorder.call(0, made)

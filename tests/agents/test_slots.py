@@ -81,9 +81,9 @@ async def test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through(team: Tea
     team.backends["alice"].then(says("one"), says("two"))
     await team.post("user", "@alice first")
     await team.still()
-    held = threading.Event()
-    holding = asyncio.create_task(team.write(lambda tx: held.wait(30)))
-    await settle()
+    begun, held = threading.Event(), threading.Event()
+    holding = asyncio.create_task(team.write(lambda tx: begun.set() or held.wait(30)))
+    await asyncio.to_thread(begun.wait, 30)  # what is asked for from now on is in the next commit
     team.runtime.supervisor.wake(team.id_of("alice"))  # it looks, and there is nothing yet
     await settle()
     posting = asyncio.create_task(team.post("user", "@alice second"))  # committed together with that look

@@ -231,7 +231,7 @@ def test_M20_an_agent_reaches_no_operation_that_acts_for_the_person(daemon: Serv
 
 
 @pytest.mark.parametrize(
-    "pending",
+    "asked",
     [
         {"voters": ["alice"], "vote": "alice"},
         {"quorum": 1, "minutes": 0.001, "vote": "alice"},
@@ -241,18 +241,18 @@ def test_M20_an_agent_reaches_no_operation_that_acts_for_the_person(daemon: Serv
 )
 @pytest.mark.parametrize("role", ["document_owner", "coordinator"])
 def test_M20_nobody_gives_a_role_to_themselves(
-    daemon: Served, alice: Insider, role: str, pending: dict[str, Any]
+    daemon: Served, alice: Insider, role: str, asked: dict[str, Any]
 ) -> None:
     """A binding outcome acts with the room's rights, so the room must have wanted it."""
-    alice.refused("team_proposal_create", question="Who rules?", type="election", role=role, **pending)
+    alice.refused("team_proposal_create", question="Who rules?", type="election", role=role, **asked)
     assert set(daemon.rows(f"select {role} from workspace where tag = 'a'")) == {("",)}
 
 
 def test_M20_no_vote_of_agents_raises_a_limit(daemon: Served, alice: Insider) -> None:
     allowed = "select granted from workspace where tag = 'a'"
     before = daemon.rows(allowed)
-    pending = {"question": "More?", "type": "approval", "usd": 1e6, "voters": ["alice"], "vote": "approve"}
-    ok, text = alice.call("team_proposal_create", **pending)
+    asked = {"question": "More?", "type": "approval", "usd": 1e6, "voters": ["alice"], "vote": "approve"}
+    ok, text = alice.call("team_proposal_create", **asked)
     assert not ok or "decided" not in text
     assert daemon.rows(allowed) == before
 

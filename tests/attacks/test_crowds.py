@@ -17,7 +17,7 @@ import pytest
 from tests.faults.report import report
 from tests.shells.served import Answer, Served, eventually, parse_answer, served
 
-from agent_worker.daemon.http.accepting import Doorstep, Room
+from agent_worker.daemon.http.accepting import Capacity, Doorstep
 from agent_worker.daemon.process.logs import LogFile
 
 
@@ -94,31 +94,31 @@ async def test_L11_thousands_of_sends_at_once_are_each_answered(
     report.count("L11 accepted", len(accepted))
 
 
-def test_L11_workspace_is_made_of_the_descriptors_there_are() -> None:
+def test_L11_capacity_is_made_of_the_descriptors_there_are() -> None:
     for descriptors in (64, 256, 1024, 2**20):
-        workspace = Room.within(descriptors)
-        assert workspace.strangers + workspace.connections < descriptors
-    tool_access, guests = Doorstep(Room(strangers=2, connections=3)), [Guest(), Guest(), Guest()]
+        capacity = Capacity.within(descriptors)
+        assert capacity.strangers + capacity.connections < descriptors
+    doorstep, guests = Doorstep(Capacity(strangers=2, connections=3)), [Guest(), Guest(), Guest()]
     for guest in guests:
-        assert not tool_access.is_full
-        tool_access.came(guest)
-        tool_access.trust(guest)
-    assert tool_access.is_full  # the next one is told to come again
-    assert not tool_access.is_crowded
-    tool_access.went(guests[0])
-    assert not tool_access.is_full
+        assert not doorstep.is_full
+        doorstep.came(guest)
+        doorstep.trust(guest)
+    assert doorstep.is_full  # the next one is told to come again
+    assert not doorstep.is_crowded
+    doorstep.went(guests[0])
+    assert not doorstep.is_full
 
 
-def test_L11_only_who_keeps_us_waiting_makes_workspace() -> None:
-    tool_access = Doorstep(Room(strangers=2, connections=10))
+def test_L11_only_who_keeps_us_waiting_makes_room() -> None:
+    doorstep = Doorstep(Capacity(strangers=2, connections=10))
     served, silent = Guest(silent=0.0), Guest(silent=60.0)
-    tool_access.came(served)
-    assert not tool_access.make_workspace()
-    tool_access.came(silent)
-    assert tool_access.is_crowded
-    assert tool_access.make_workspace()
+    doorstep.came(served)
+    assert not doorstep.make_room()
+    doorstep.came(silent)
+    assert doorstep.is_crowded
+    assert doorstep.make_room()
     assert (served.dropped, silent.dropped) == (False, True)
-    assert not tool_access.is_crowded
+    assert not doorstep.is_crowded
 
 
 @dataclass(eq=False)

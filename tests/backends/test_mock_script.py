@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.recorders import by_hand, hands_of
+from tests.recorders import by_hand, recorder_of
 from tests.teams import open_team
 
 from agent_worker.backends.backend import PastStep, Reply, Turn
@@ -38,7 +38,7 @@ async def test_a_script_that_became_shorter_than_what_was_played_is_over(tmp_pat
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         await team.runtime.supervisor.stop()
         await team.dm("alice", "go")
-        sink = hands_of(team, await by_hand(team))
+        sink = recorder_of(team, await by_hand(team))
         turn = Turn(run="r", system="", prompt="", past=(PastStep(Reply(text="")),) * 3)
         with pytest.raises(Permanent, match="no entry left"):
             await MockModel(TestClock(), [says("one")]).reply(turn, (), sink)

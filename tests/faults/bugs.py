@@ -1074,13 +1074,13 @@ BUGS = (
     bug(
         "who is gone keeps its office",
         "M13",
-        "test_M13_who_is_gone_and_who_is_alone_holds_no_service",
+        "test_M13_who_is_gone_and_who_is_alone_holds_no_role",
         Edit("add_members", "_vacate(tx, workspace, alone=len(agents) == 1)", ""),
     ),
     bug(
         "who is alone is kept from writing",
         "M13",
-        "test_M13_who_is_gone_and_who_is_alone_holds_no_service",
+        "test_M13_who_is_gone_and_who_is_alone_holds_no_role",
         Edit("add_members", "len(agents) == 1", "False"),
     ),
     bug(

@@ -37,9 +37,9 @@ def voter(team: Team, name: str) -> Voter:
     return PERSON if name == "user" else Voter(name, team.id_of(name))
 
 
-async def propose(team: Team, request: ProposalRequest = INDEX, *, by: str = "alice", **how: Any) -> Proposal:
+async def propose(team: Team, proposed: ProposalRequest = INDEX, *, by: str = "alice", **how: Any) -> Proposal:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    made: Proposal = await team.write(lifecycle.propose, workspace, request, by=voter(team, by), now=team.now(), **how)
+    made: Proposal = await team.write(lifecycle.propose, workspace, proposed, by=voter(team, by), now=team.now(), **how)
     return made
 
 
@@ -92,7 +92,7 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("proposed", "sentence"),
     [
         (ProposalRequest(""), "an empty message"),
         (ProposalRequest("x" * 1001), "at most 1000 characters"),
@@ -114,9 +114,9 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
         (ProposalRequest("?", type="approval", usd=-1), "more than 0"),
     ],
 )
-async def test_what_is_wrong_with_a_proposal_is_said(team: Team, asked: ProposalRequest, sentence: str) -> None:
+async def test_what_is_wrong_with_a_proposal_is_said(team: Team, proposed: ProposalRequest, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
-        await propose(team, asked)
+        await propose(team, proposed)
     assert await team.messages() == []
 
 
@@ -212,8 +212,8 @@ async def test_when_its_time_is_up_it_expires(team: Team) -> None:
 
 
 async def test_an_expired_proposal_takes_its_fallback(team: Team) -> None:
-    request = ProposalRequest("Who leads?", type="election", role="coordinator", fallback="carol", minutes=1)
-    await propose(team, request, by="user")
+    proposed = ProposalRequest("Who leads?", type="election", role="coordinator", fallback="carol", minutes=1)
+    await propose(team, proposed, by="user")
     await team.elapse(61)
     assert (await found(team)).outcome == "carol"
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == "carol"
@@ -360,8 +360,8 @@ async def test_with_a_veto_the_outcome_waits_for_the_person(team: Team) -> None:
 
 
 async def test_a_person_who_votes_lets_the_outcome_stand(team: Team) -> None:
-    request = ProposalRequest("Which index?", options=["tree", "hash"], voters=["bob", "user"], veto=True)
-    await propose(team, request)
+    proposed = ProposalRequest("Which index?", options=["tree", "hash"], voters=["bob", "user"], veto=True)
+    await propose(team, proposed)
     await vote(team, "bob", "tree")
     assert (await vote(team, "user", "tree")).state == "resolved"
     assert await team.inbox() == []
@@ -441,8 +441,8 @@ async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(te
 
 
 async def test_advice_changes_nothing(team: Team) -> None:
-    request = ProposalRequest("Who leads?", type="election", role="coordinator", voters=["bob"], binding=False)
-    await propose(team, request)
+    proposed = ProposalRequest("Who leads?", type="election", role="coordinator", voters=["bob"], binding=False)
+    await propose(team, proposed)
     assert (await vote(team, "bob", "bob")).outcome == "bob"
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == ""
 
@@ -627,9 +627,9 @@ async def test_M12_one_request_leads_to_so_many_proposals_and_no_more(team: Team
 async def test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fallback(
     team: Team, how: dict[str, Any], sentence: str
 ) -> None:
-    request = ProposalRequest("Who leads?", type="election", role="coordinator", **how)
+    proposed = ProposalRequest("Who leads?", type="election", role="coordinator", **how)
     with pytest.raises(BadInput, match=sentence):
-        await propose(team, request)
+        await propose(team, proposed)
     await propose(team, ProposalRequest("Who leads?", type="election", role="coordinator"), vote="alice")
     await vote(team, "bob", "bob")
     await vote(team, "carol", "bob")
@@ -644,8 +644,8 @@ async def test_M20_a_limit_without_the_users_vote_is_not_asked_for(team: Team) -
 async def test_M20_agents_cannot_vote_away_the_owner_that_the_file_names(tmp_path: Path) -> None:
     workflow = "workspace: { provider: sqlite, document_owner: alice }\n"
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
-        request = ProposalRequest("Who writes?", type="election", role="document_owner", voters=["user"])
+        proposed = ProposalRequest("Who writes?", type="election", role="document_owner", voters=["user"])
         with pytest.raises(Refused, match="the workflow names alice"):
-            await propose(team, request, by="bob")
-        await propose(team, request, by="user", vote="bob")
+            await propose(team, proposed, by="bob")
+        await propose(team, proposed, by="user", vote="bob")
         assert (await team.read(workspace_rows.get, team.workspace.id))["document_owner"] == "bob"

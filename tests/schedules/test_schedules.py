@@ -359,7 +359,7 @@ async def test_R9_a_member_is_not_woken_while_the_workspace_that_wakes_it_does_n
 ) -> None:
     async with open_team(tmp_path, "alice", clock=clock) as team:
         await team.runtime.supervisor.stop()
-        await kept(team, "5m", workspace=team.workspace.id)
+        await kept(team, "5m", instance=team.workspace.id)
         for state, woken in (("left", 0), ("running", 1)):
             await team.write(lambda tx, state=state: tx.run("update workspace set state = :state", state=state))
             clock.jump(timedelta(minutes=6))

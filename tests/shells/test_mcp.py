@@ -65,7 +65,7 @@ class Door:
 
 
 @pytest.fixture
-async def tool_access(tmp_path: Path) -> AsyncIterator[Door]:
+async def door(tmp_path: Path) -> AsyncIterator[Door]:
     async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=0.02) as team:
         service = Service(team.runtime)
         await service.project(str(tmp_path))
@@ -96,9 +96,9 @@ def text_of(result: object) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_persons_ai_talks_with_agents_in_both_eras(tool_access: Door, era: str) -> None:
-    root = str(tool_access.team.loaded.project.root)
-    async with tool_access.client(ADMIN, mode=era) as client:
+async def test_the_persons_ai_talks_with_agents_in_both_eras(door: Door, era: str) -> None:
+    root = str(door.team.loaded.project.root)
+    async with door.client(ADMIN, mode=era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {
             *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status"),
@@ -125,83 +125,77 @@ class Waiting:
 
 
 @asynccontextmanager
-async def at_work(tool_access: Door, name: str = "alice") -> AsyncIterator[str]:
+async def at_work(door: Door, name: str = "alice") -> AsyncIterator[str]:
     """The token of a run that is under way, as a coding program would have it."""
-    model = tool_access.models[name] = Waiting()
-    worker = tool_access.team.runtime.registry.worker(
-        tool_access.team.loaded.agents[name], tool_access.team.workspace.id
-    )
+    model = door.models[name] = Waiting()
+    worker = door.team.runtime.registry.worker(door.team.loaded.agents[name], door.team.workspace.id)
     worker.backend._model = model  # type: ignore[attr-defined]
-    receipt = await tool_access.team.post("user", f"@{name} work")
-    (run,) = await tool_access.team.until(
-        bool, "select * from run where state = 'running' and agent = :a", a=worker.agent
-    )
+    receipt = await door.team.post("user", f"@{name} work")
+    (run,) = await door.team.until(bool, "select * from run where state = 'running' and agent = :a", a=worker.agent)
     identity = RunIdentity(
         agent=worker.agent,
         name=name,
-        project=tool_access.team.loaded.id,
+        project=door.team.loaded.id,
         run=run["id"],
         root=receipt.id,
         hop=0,
-        workspace=tool_access.team.workspace.id,
+        workspace=door.team.workspace.id,
     )
     try:
-        yield tool_access.tokens.issue(identity)
+        yield door.tokens.issue(identity)
     finally:
         model.end.set()
-        await tool_access.team.quiet()
+        await door.team.quiet()
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_an_agent_at_work_has_the_tools_of_its_run_and_acts_as_itself(tool_access: Door, era: str) -> None:
-    tool_access.team.backends["bob"].then()
-    async with at_work(tool_access) as token, tool_access.client(token, mode=era) as client:
+async def test_an_agent_at_work_has_the_tools_of_its_run_and_acts_as_itself(door: Door, era: str) -> None:
+    door.team.backends["bob"].then()
+    async with at_work(door) as token, door.client(token, mode=era) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert {"channel_send", "team_doc_append", "my_inbox", "memory_write"} <= names
         assert "workflow_run" not in names
         sent = await client.call_tool("channel_send", {"text": f"I am at it ({era})"})
         assert not sent.is_error
         assert text_of(sent) == "Sent as #2."
-    said = await tool_access.team.messages()
+    said = await door.team.messages()
     assert [(m.sender, m.text) for m in said] == [("user", "@alice work"), ("alice", f"I am at it ({era})")]
 
 
-async def test_a_program_that_asks_for_its_tools_is_known_to_have_them(tool_access: Door) -> None:
-    async with at_work(tool_access):
-        ((run,),) = [
-            tuple(row.values()) for row in await tool_access.team.rows("select id from run where state = 'running'")
-        ]
-        entry = tool_access.entries.open(run)
-        async with tool_access.client(entry.token) as client:
+async def test_a_program_that_asks_for_its_tools_is_known_to_have_them(door: Door) -> None:
+    async with at_work(door):
+        ((run,),) = [tuple(row.values()) for row in await door.team.rows("select id from run where state = 'running'")]
+        entry = door.entries.open(run)
+        async with door.client(entry.token) as client:
             assert not entry.listed.is_set()
             await client.list_tools()
         assert entry.listed.is_set()
     with pytest.raises(Fenced):
-        tool_access.entries.open(run)
+        door.entries.open(run)
 
 
-async def test_what_a_program_says_twice_in_the_same_words_is_said_once(tool_access: Door) -> None:
+async def test_what_a_program_says_twice_in_the_same_words_is_said_once(door: Door) -> None:
     """They make a call again when the stream of their model breaks, and cannot know that it was made."""
-    async with at_work(tool_access) as token, tool_access.client(token) as client:
+    async with at_work(door) as token, door.client(token) as client:
         notes = [await client.call_tool("note_write", {"title": "plan", "text": "the same"}) for _ in range(2)]
         assert text_of(notes[0]) == text_of(notes[1])
         await client.call_tool("channel_send", {"text": "new"})
         reads = [await client.call_tool("channel_read", {}) for _ in range(2)]
         assert "new" in text_of(reads[0])
         assert text_of(reads[1]) == "Nothing new."  # looking again is another call
-    rows = await tool_access.team.rows("select tool, count(*) as n from call group by tool order by tool")
+    rows = await door.team.rows("select tool, count(*) as n from call group by tool order by tool")
     assert [(row["tool"], row["n"]) for row in rows] == [("channel_read", 2), ("channel_send", 1), ("note_write", 1)]
 
 
-async def test_a_program_that_names_its_calls_is_believed(tool_access: Door) -> None:
-    async with at_work(tool_access) as token, tool_access.client(token) as client:
+async def test_a_program_that_names_its_calls_is_believed(door: Door) -> None:
+    async with at_work(door) as token, door.client(token) as client:
         for id in ("a", "a", "b"):
             await client.call_tool("todo_add", {"text": "water the plants"}, meta={"claudecode/toolUseId": id})
-    (row,) = await tool_access.team.rows("select count(*) as made from call")
+    (row,) = await door.team.rows("select count(*) as made from call")
     assert row["made"] == 2
 
 
-async def test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_again(tool_access: Door) -> None:
+async def test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_again(door: Door) -> None:
     """Programs give up on a call after half a minute."""
     gate, made = asyncio.Event(), []
 
@@ -212,127 +206,123 @@ async def test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_ag
         await gate.wait()
         return "at last"
 
-    worker = tool_access.team.runtime.registry.worker(
-        tool_access.team.loaded.agents["alice"], tool_access.team.workspace.id
-    )
-    tool_access.team.employ("alice", tools=(*worker.tools, slowly))
-    async with at_work(tool_access) as token, tool_access.client(token) as client:
+    worker = door.team.runtime.registry.worker(door.team.loaded.agents["alice"], door.team.workspace.id)
+    door.team.employ("alice", tools=(*worker.tools, slowly))
+    async with at_work(door) as token, door.client(token) as client:
         assert "Call it again" in text_of(await client.call_tool("slowly", {}))
         gate.set()
         assert text_of(await client.call_tool("slowly", {})) == "at last"
     assert len(made) == 1
 
 
-async def test_a_question_to_the_person_lays_the_run_aside(tool_access: Door) -> None:
-    async with at_work(tool_access):
-        ((run,),) = [
-            tuple(row.values()) for row in await tool_access.team.rows("select id from run where state = 'running'")
-        ]
-        entry = tool_access.entries.open(run)
-        async with tool_access.client(entry.token) as client:
+async def test_a_question_to_the_person_lays_the_run_aside(door: Door) -> None:
+    async with at_work(door):
+        ((run,),) = [tuple(row.values()) for row in await door.team.rows("select id from run where state = 'running'")]
+        entry = door.entries.open(run)
+        async with door.client(entry.token) as client:
             await client.call_tool("ask_user", {"question": "Which one?"})
         assert entry.waiting.is_set()
         assert entry.unanswered is not None
         step, call = entry.unanswered
         assert (step, call.tool, call.arguments) == (0, "ask_user", {"question": "Which one?"})
         # Whoever goes on with the work makes this very call again, and gets the answer.
-        (item,) = await tool_access.team.rows("select id from inbox_item where kind = 'question'")
-        await tool_access.team.write(rescue.answer, item["id"], "the blue one", now=tool_access.team.now())
-        recorder = tool_access.team.runtime.supervisor.recorder(run)
+        (item,) = await door.team.rows("select id from inbox_item where kind = 'question'")
+        await door.team.write(rescue.answer, item["id"], "the blue one", now=door.team.now())
+        recorder = door.team.runtime.supervisor.recorder(run)
         assert recorder is not None
         assert (await recorder.call(step, call)).text == "the blue one"
 
 
-async def test_M1_M10_the_token_of_a_run_opens_nothing_else(tool_access: Door) -> None:
-    async with at_work(tool_access) as token:
-        assert (await tool_access.post("/shutdown", token)).status_code == 403
-        assert (await tool_access.post("/send", token, to="bob", message="hi")).status_code == 403
+async def test_M1_M10_the_token_of_a_run_opens_nothing_else(door: Door) -> None:
+    async with at_work(door) as token:
+        assert (await door.post("/shutdown", token)).status_code == 403
+        assert (await door.post("/send", token, to="bob", message="hi")).status_code == 403
 
 
 @pytest.mark.parametrize("name", ["admin", "bob", "user"])
-async def test_M2_M9_what_a_client_calls_itself_changes_nothing(tool_access: Door, name: str) -> None:
-    async with at_work(tool_access) as token, tool_access.client(token, name=name) as client:
+async def test_M2_M9_what_a_client_calls_itself_changes_nothing(door: Door, name: str) -> None:
+    async with at_work(door) as token, door.client(token, name=name) as client:
         await client.call_tool("channel_send", {"text": "who am I?"})
         assert "workflow_run" not in {tool.name for tool in (await client.list_tools()).tools}
-    assert (await tool_access.team.messages())[-1].sender == "alice"
+    assert (await door.team.messages())[-1].sender == "alice"
 
 
-async def test_M3_a_name_in_the_address_changes_nothing(tool_access: Door) -> None:
-    async with at_work(tool_access) as token, tool_access.client(token, query="?agent=bob") as client:
+async def test_M3_a_name_in_the_address_changes_nothing(door: Door) -> None:
+    async with at_work(door) as token, door.client(token, query="?agent=bob") as client:
         await client.call_tool("channel_send", {"text": "who am I?"})
-    assert (await tool_access.team.messages())[-1].sender == "alice"
+    assert (await door.team.messages())[-1].sender == "alice"
 
 
 @pytest.mark.parametrize("argument", ["from", "sender", "agent", "workspace", "priority", "approved", "attempt"])
-async def test_M4_who_and_where_are_no_arguments(tool_access: Door, argument: str) -> None:
-    async with at_work(tool_access) as token, tool_access.client(token) as client:
+async def test_M4_who_and_where_are_no_arguments(door: Door, argument: str) -> None:
+    async with at_work(door) as token, door.client(token) as client:
         refused = await client.call_tool("channel_send", {"text": "hi", argument: "bob"})
         assert refused.is_error
         assert f"there is no argument {argument}" in text_of(refused)
-    assert len(await tool_access.team.messages()) == 1
+    assert len(await door.team.messages()) == 1
 
 
-async def test_M7_the_token_of_a_run_ends_with_the_run(tool_access: Door) -> None:
-    async with at_work(tool_access) as token:
-        assert (await tool_access.post("/mcp", token, jsonrpc="2.0", id=1, method="ping")).status_code != 401
-    assert (await tool_access.post("/mcp", token, jsonrpc="2.0", id=1, method="ping")).status_code == 401
+async def test_M7_the_token_of_a_run_ends_with_the_run(door: Door) -> None:
+    async with at_work(door) as token:
+        assert (await door.post("/mcp", token, jsonrpc="2.0", id=1, method="ping")).status_code != 401
+    assert (await door.post("/mcp", token, jsonrpc="2.0", id=1, method="ping")).status_code == 401
 
 
-async def test_M16_a_tool_that_is_not_listed_cannot_be_called(tool_access: Door) -> None:
-    async with at_work(tool_access) as token, tool_access.client(token) as client:
+async def test_M16_a_tool_that_is_not_listed_cannot_be_called(door: Door) -> None:
+    async with at_work(door) as token, door.client(token) as client:
         refused = await client.call_tool("inbox_list", {})
         assert refused.is_error
         assert "there is no tool 'inbox_list'" in text_of(refused)
-    async with tool_access.client(ADMIN) as client:
+    async with door.client(ADMIN) as client:
         refused = await client.call_tool("channel_peek", {})
         assert refused.is_error
 
 
-async def test_M17_without_a_token_there_is_nothing(tool_access: Door) -> None:
+async def test_M17_without_a_token_there_is_nothing(door: Door) -> None:
     for method in ("initialize", "tools/list", "server/discover"):
-        assert (await tool_access.post("/mcp", None, jsonrpc="2.0", id=1, method=method)).status_code == 401
-    assert (await tool_access.post("/mcp", "wrong", jsonrpc="2.0", id=1, method="tools/list")).status_code == 401
+        assert (await door.post("/mcp", None, jsonrpc="2.0", id=1, method=method)).status_code == 401
+    assert (await door.post("/mcp", "wrong", jsonrpc="2.0", id=1, method="tools/list")).status_code == 401
 
 
-async def test_the_persons_ai_is_told_that_something_waits_and_not_what(tool_access: Door) -> None:
-    async with tool_access.client(ADMIN) as client:
+async def test_the_persons_ai_is_told_that_something_waits_and_not_what(door: Door) -> None:
+    async with door.client(ADMIN) as client:
         (place,) = (await client.list_resources()).resources
         async with client.listen(resource_subscriptions=[place.uri]) as hints:
-            tool_access.team.backends["bob"].then(says("@user the build is red"))
-            await tool_access.team.post("user", "@bob look")
+            door.team.backends["bob"].then(says("@user the build is red"))
+            await door.team.post("user", "@bob look")
             assert await anext(aiter(hints)) == ResourceUpdated(uri="agent-worker://inbox")
         (read,) = (await client.read_resource(place.uri)).contents
         assert "the build is red" in read.text  # type: ignore[union-attr]
 
 
-async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_while_it_works(tool_access: Door) -> None:
-    tool_access.team.backends["bob"].then()
-    async with at_work(tool_access) as token, tool_access.client(token) as client:
+async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_while_it_works(door: Door) -> None:
+    door.team.backends["bob"].then()
+    async with at_work(door) as token, door.client(token) as client:
         (place,) = (await client.list_resources()).resources
         heard = []
         async with client.listen(resource_subscriptions=[place.uri, "agent-worker://inbox"]) as hints:
-            await tool_access.team.post("user", "@bob not for alice")
-            await tool_access.team.post("user", "@alice and another thing")
+            await door.team.post("user", "@bob not for alice")
+            await door.team.post("user", "@alice and another thing")
             heard.append(await anext(aiter(hints)))
             (read,) = (await client.read_resource(place.uri)).contents
             assert "another thing" in read.text  # type: ignore[union-attr]
             assert "not for alice" not in read.text  # type: ignore[union-attr]
-            tool_access.models["alice"].end.set()
+            door.models["alice"].end.set()
             heard += [hint async for hint in hints]  # the stream ends with the run
     assert heard == [ResourceUpdated(uri="agent-worker://inbox")]
 
 
-async def test_a_place_that_is_not_the_callers_cannot_be_read(tool_access: Door) -> None:
-    async with at_work(tool_access) as token, tool_access.client(token) as client:
+async def test_a_place_that_is_not_the_callers_cannot_be_read(door: Door) -> None:
+    async with at_work(door) as token, door.client(token) as client:
         with pytest.raises(MCPError, match="there is no agent-worker://inbox here"):
             await client.read_resource("agent-worker://inbox")
 
 
 @pytest.mark.parametrize("body", [{}, {"jsonrpc": "1.0"}, {"jsonrpc": "2.0", "id": 1, "method": "x" * 10_000}])
-async def test_M15_what_is_no_request_is_refused_and_hurts_nobody(tool_access: Door, body: dict[str, object]) -> None:
-    answer = await tool_access.post("/mcp", ADMIN, **body)
+async def test_M15_what_is_no_request_is_refused_and_hurts_nobody(door: Door, body: dict[str, object]) -> None:
+    answer = await door.post("/mcp", ADMIN, **body)
     assert answer.status_code < 500
-    async with tool_access.client(ADMIN) as client:
+    async with door.client(ADMIN) as client:
         assert (await client.list_tools()).tools
 
 

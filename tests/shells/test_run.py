@@ -37,8 +37,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def run(daemon: Served, **pending: Any) -> list[dict[str, Any]]:
-    events = daemon.client.stream("POST", "/run", {"project": str(daemon.project)} | pending)
+def run(daemon: Served, **wanted: Any) -> list[dict[str, Any]]:
+    events = daemon.client.stream("POST", "/run", {"project": str(daemon.project)} | wanted)
     return [json.loads(event.data) for event in events]
 
 
@@ -112,7 +112,7 @@ def test_agents_defined_in_the_request_work_together_and_leave_nothing(daemon: S
 
 
 @pytest.mark.parametrize(
-    ("pending", "status"),
+    ("wanted", "status"),
     [
         ({}, 422),
         ({"agent": "alice"}, 422),
@@ -133,20 +133,20 @@ def test_agents_defined_in_the_request_work_together_and_leave_nothing(daemon: S
         ({"agents": {"x": None}, "message": "hi"}, 422),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_refused_before_anything_happens(
-    daemon: Served, pending: dict[str, Any], status: int
+def test_a_request_that_cannot_be_granted_is_refused_before_anything_happens(
+    daemon: Served, wanted: dict[str, Any], status: int
 ) -> None:
     before = daemon.state()
     for path in ("/run", "/serve"):
-        answer: Answer = daemon.ask("POST", path, body=pending | {"project": str(daemon.project)})
+        answer: Answer = daemon.ask("POST", path, body=wanted | {"project": str(daemon.project)})
         assert answer.status == status, answer
     assert daemon.state() == before
 
 
-def begin(daemon: Served, **pending: Any) -> Any:
+def begin(daemon: Served, **wanted: Any) -> Any:
     """Asked for, and seen to have begun."""
     connection = daemon.connect()
-    body = json.dumps({"project": str(daemon.project)} | pending).encode()
+    body = json.dumps({"project": str(daemon.project)} | wanted).encode()
     connection.sendall(daemon.head("POST", "/run", f"Content-Length: {len(body)}") + b"\r\n" + body)
     events = frames(connection)
     while next(events)["event"] != "started":

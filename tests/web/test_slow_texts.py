@@ -25,7 +25,7 @@ from agent_worker.daemon.web import agents as agent_pages
 from agent_worker.daemon.web import documents as document_pages
 from agent_worker.daemon.web import runs, workspaces
 from agent_worker.daemon.web.inbox import inbox_view
-from agent_worker.daemon.web.proposals import motions
+from agent_worker.daemon.web.proposals import proposal_views
 from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, prepared, prose
 from agent_worker.daemon.web.rendering import FEW, LIGHT, Job, Rendering, end_rendering, is_light
 from agent_worker.service import documents, memory
@@ -203,7 +203,7 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
             "memory": agent_pages.agent(service, "alice", here),
             "what is remembered": memory.memory_show(service, "alice", here),
             "inbox": inbox_view(service),
-            "proposals": motions(service, "review", here),
+            "proposals": proposal_views(service, "review", here),
         }
         await service.close()
     end_rendering()

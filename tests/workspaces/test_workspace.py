@@ -114,19 +114,19 @@ def test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_wi
     assert house.told("document_owner") == "", "the file names nobody any more"
 
 
-@pytest.mark.parametrize("office", ["document_owner", "coordinator"])
-def test_M13_who_is_gone_and_who_is_alone_holds_no_service(house: House, service: str) -> None:
-    give = {"document_owner": workspace_rows.set_document_owner, "coordinator": workspace_rows.set_coordinator}[service]
+@pytest.mark.parametrize("role", ["document_owner", "coordinator"])
+def test_M13_who_is_gone_and_who_is_alone_holds_no_role(house: House, role: str) -> None:
+    give = {"document_owner": workspace_rows.set_document_owner, "coordinator": workspace_rows.set_coordinator}[role]
     for left, holder in (({"alice": house.alice}, "alice"), ({"bob": house.bob}, "alice")):
         workspace_rows.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob})
         give(house.tx, house.workspace, holder)
         workspace_rows.add_members(house.tx, house.workspace, left)
-        assert house.told(service) == ""
+        assert house.told(role) == ""
     third = agent_rows.enrol(house.tx, project=house.project, name="carol")
     workspace_rows.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob, "carol": third})
     give(house.tx, house.workspace, "alice")
     workspace_rows.add_members(house.tx, house.workspace, {"bob": house.bob, "carol": third})
-    assert house.told(service) == "", "two are left, and the holder is not one of them"
+    assert house.told(role) == "", "two are left, and the holder is not one of them"
 
 
 def test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent(house: House) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
@@ -44,6 +45,23 @@ class Event:
         return replace(self, **changed) if changed else self
 
 
+BEGINNING = "beginning"  #: the position before the first event
+_POSITION = re.compile(r"e_([0-9a-f]{1,15})")
+
+
+def position_of(number: int) -> str:
+    """What a client is told of an event's place, and gives back: a text that means something only here."""
+    return f"e_{number:x}"
+
+
+def number_at(position: str) -> int | None:
+    """The place of an event by what a client was told of it; None for a text that is not ours."""
+    if position == BEGINNING:
+        return 0
+    known = _POSITION.fullmatch(position)
+    return int(known[1], 16) if known else None
+
+
 #: What is no free text: ids, names, one of a few words. Any other string of an event is looked through for secrets.
 PLAIN = frozenset(
     {"workspace", "agent", "name", "run", "instruction", "id", "sender", "creator", "voter", "author", "revision"}
@@ -62,7 +80,7 @@ def _texts(kind: type[Event]) -> tuple[str, ...]:
 
 def _names(kind: type[Event]) -> tuple[str, ...]:
     if kind not in _known:
-        _known[kind] = tuple(field.name for field in fields(kind))
+        _known[kind] = tuple(field.name for field in fields(kind) if field.name != "number")
     return _known[kind]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address, parse_address
 from agent_worker.core.errors import BadInput
-from agent_worker.core.events import Bus, Event, Lagging, Posted, Talked
+from agent_worker.core.events import BEGINNING, Bus, Event, Lagging, Posted, Talked, number_at, position_of
 from agent_worker.database.database import Database, Row, Transaction
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
@@ -55,24 +55,30 @@ class Filter:
 @operation("GET", "/events")
 async def events(
     service: Service,
-    after: int | None = None,
+    after: str | None = None,
     at: str | None = None,
     kind: str | None = None,
     project: str | None = None,
 ) -> Stream:
-    """Everything that happens from now on, or `after` an event's number.
+    """Everything that happens from now on, or `after` an event: its id as it was told, or `beginning`.
 
     Narrowed to an address (`at=@review`, `alice`, `alice@review`), to kinds (`kind=message,step`) or to a `project`.
     """
-    if after is not None and after < 0:
-        raise BadInput("after: an event's number is not negative")
+    since = None if after is None else _number(after)
     kinds = frozenset(kind.split(",")) if kind else None
     if at is not None:
         loaded = await service.project(project)
         place = await service.read(_place, loaded, parse_address(at))
-        return EventStream(service, Filter(kinds, *place), after=after)
+        return EventStream(service, Filter(kinds, *place), after=since)
     whose = None if project is None else (await service.project(project)).id
-    return EventStream(service, Filter(kinds, project=whose), after=after)
+    return EventStream(service, Filter(kinds, project=whose), after=since)
+
+
+def _number(after: str) -> int:
+    number = number_at(after)
+    if number is None:
+        raise BadInput(f"after: {after!r} is no id of an event", hint=f"give the id of the last one, or {BEGINNING}")
+    return number
 
 
 class EventStream:
@@ -89,10 +95,10 @@ class EventStream:
         reason = "stopping"
         try:
             async for batch in self._follower:
-                yield [StreamItem(e.kind, e.text, e.number) for e in batch]
+                yield [StreamItem(e.kind, e.text, position_of(e.number) if e.number else "") for e in batch]
         except Lagging:
             reason = "lagging"
-        yield [StreamItem("end", json.dumps({"event": "end", "reason": reason}), self._follower.at)]
+        yield [StreamItem("end", json.dumps({"event": "end", "reason": reason}), position_of(self._follower.at))]
 
     async def close(self) -> None:
         self._follower.close()

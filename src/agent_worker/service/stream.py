@@ -14,7 +14,7 @@ from typing import Protocol
 class StreamItem:
     kind: str
     data: str  #: JSON, on one line
-    number: int = 0  #: where to go on after it; 0 when that cannot be asked for
+    position: str = ""  #: where to go on after it; '' when that cannot be asked for
 
 
 class Stream(Protocol):

@@ -116,7 +116,8 @@ class ModelApi:
     def expect(self, model: str) -> None:
         """It will be asked: begin to import what that takes."""
         soon("agent_worker.backends.models.library")
-        soon(f"agent_worker.backends.models.{'anthropic' if is_anthropic(model, self._endpoint) else 'openai'}_model")
+        speaker = "anthropic_model" if is_anthropic(model, self._endpoint) else "openai_model"
+        soon(f"agent_worker.backends.models.{speaker}")
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
         built = await self._catalogue.find(turn.model, self._endpoint)

@@ -94,7 +94,7 @@ class Doorstep:
         self.trusted.discard(who)
         self.left()
 
-    def make_workspace(self) -> bool:
+    def make_room(self) -> bool:
         """Let the first one go that came and says nothing. False: all of them may be about to."""
         found = next((each for each in self.strangers if each.silent_for() >= GLANCE), None)
         if found is None:
@@ -137,7 +137,7 @@ class Accepting:
 
     def _accept(self) -> None:
         for _ in range(_BATCH):
-            if self._doorstep.is_crowded and not self._doorstep.make_workspace():
+            if self._doorstep.is_crowded and not self._doorstep.make_room():
                 return self._rest(_LOOK)
             if len(self._greeting) >= self._doorstep.capacity.strangers:
                 return self._pause()

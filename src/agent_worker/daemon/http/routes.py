@@ -292,7 +292,7 @@ async def _send(send: Send, body: bytes) -> None:
 
 def _frame(each: StreamItem) -> bytes:
     """The data is JSON on one line, so nothing in it can end the event or begin another."""
-    id = f"id: {each.number}\n" if each.number else ""
+    id = f"id: {each.position}\n" if each.position else ""
     return f"{id}event: {each.kind}\ndata: {each.data}\n\n".encode()
 
 
