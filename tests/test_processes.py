@@ -111,10 +111,11 @@ async def test_the_child_does_not_inherit_that_python_ignores_broken_pipes(tmp_p
     assert int(done.output.split()[1], 16) & (1 << (signal.SIGPIPE - 1)) == 0
 
 
+@pytest.mark.timeout(200)
 async def test_I3_a_gigabyte_of_output_costs_us_its_two_ends(tmp_path: Path) -> None:
     us = psutil.Process()
     before = us.memory_info().rss
-    running = asyncio.create_task(shell("echo first; yes | head -c 1000000000; echo last", tmp_path))
+    running = asyncio.create_task(shell("echo first; yes | head -c 1000000000; echo last", tmp_path, timeout=180))
     peak = before
     while not running.done():
         peak = max(peak, us.memory_info().rss)

@@ -115,7 +115,7 @@ def port_in_time_wait() -> int:
 
 
 def test_S2_a_daemon_whose_lock_file_was_removed_is_still_known_by_its_port(home: Path) -> None:
-    with running(home) as (client, launched):
+    with running(home, home_look=600) as (client, launched):
         (home / "daemon.lock").unlink()
         code, said = refused(home, port=client.found.port)
         assert code == 3

@@ -184,7 +184,7 @@ def test_Q7_restarts_do_not_replay_the_past(nursery: Nursery, tmp_path: Path) ->
 
 
 def _past(scene: Scene) -> list[object]:
-    tables = ("message", "instruction", "delivery", "run", "step", "call", "ledger", "talk", "inbox")
+    tables = ("message", "instruction", "delivery", "run", "step", "call", "ledger", "talk", "inbox_item")
     return [lines(scene.home / "asked.log"), *(rows(scene, f"select * from {t} order by 1, 2, 3") for t in tables)]
 
 

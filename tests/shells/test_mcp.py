@@ -300,7 +300,7 @@ async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_whil
     async with at_work(door) as token, door.client(token) as client:
         (place,) = (await client.list_resources()).resources
         heard = []
-        async with client.listen(resource_subscriptions=[place.uri, "agent-worker://inbox"]) as hints:
+        async with client.listen(resource_subscriptions=[place.uri, "agent-worker://inbox/bob"]) as hints:
             await door.team.post("user", "@bob not for alice")
             await door.team.post("user", "@alice and another thing")
             heard.append(await anext(aiter(hints)))
@@ -314,8 +314,8 @@ async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_whil
 
 async def test_a_place_that_is_not_the_callers_cannot_be_read(door: Door) -> None:
     async with at_work(door) as token, door.client(token) as client:
-        with pytest.raises(MCPError, match="there is no agent-worker://inbox here"):
-            await client.read_resource("agent-worker://inbox")
+        with pytest.raises(MCPError, match="there is no agent-worker://inbox/bob here"):
+            await client.read_resource("agent-worker://inbox/bob")
 
 
 @pytest.mark.parametrize("body", [{}, {"jsonrpc": "1.0"}, {"jsonrpc": "2.0", "id": 1, "method": "x" * 10_000}])

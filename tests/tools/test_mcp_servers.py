@@ -324,12 +324,12 @@ PARENT = """
 import asyncio, sys
 from pathlib import Path
 from agent_worker.core.clock import SystemClock
-from agent_worker.tools.mcp_server import Program
+from agent_worker.tools.mcp_server import McpProgram
 from agent_worker.tools.mcp_servers import McpPool
 
 async def main():
     where = Path(sys.argv[1])
-    tools = await McpPool(SystemClock()).tools({"docs": Program(tuple(sys.argv[2:]), where)})
+    tools = await McpPool(SystemClock()).tools({"docs": McpProgram(tuple(sys.argv[2:]), where)})
     (where / "ready").touch()
     await asyncio.Event().wait()
 

@@ -75,7 +75,7 @@ def unknown(x: NoSuchType) -> str:
 def silent(x: str) -> str:
     return x
 
-def ours(desk: str) -> str:
+def ours(tool_context: str) -> str:
     """A name that is taken."""
 
 not_a_function = 3
@@ -161,7 +161,7 @@ async def test_answers_are_text_and_bounded(root: Path) -> None:
         ("variadic", r"\*words"),
         ("unknown", "types cannot be understood: NameError"),
         ("silent", "no docstring"),
-        ("ours", "desk is a name of ours"),
+        ("ours", "tool_context is a name of ours"),
         ("missing", "no function missing"),
         ("not_a_function", "no function not_a_function"),
         ("Issue", "no function Issue"),

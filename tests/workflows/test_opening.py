@@ -61,7 +61,7 @@ async def test_D10_of_five_starts_at_one_moment_one_opens_the_workspace_and_keep
     ids=["the same", "the same, kept", "one inside of the other"],
 )
 async def test_D10_a_workspace_is_not_opened_where_one_that_runs_has_its_files(tmp_path: Path, where: str) -> None:
-    workflow = f"params: [{{ name: at, default: workspace }}]\nworkspace: {{ provider: file, {where} }}\n"
+    workflow = f"params: [{{ name: at, default: room }}]\nworkspace: {{ provider: file, {where} }}\n"
     async with open_team(tmp_path, "alice", clock=SystemClock(), workflow=workflow) as team:
         team.backends["alice"].then(says("here"))
         await team.post("user", "@alice where are the files?")

@@ -20,17 +20,16 @@ from agent_worker.core.events import Bus, Ended, Event, InboxItemAdded, Queued, 
 from agent_worker.daemon.http.request_guard import Admin, Caller
 from agent_worker.tools.tool import RunIdentity
 
-INBOX = "agent-worker://inbox"
-INBOX = "agent-worker://inbox"
+INBOX = "agent-worker://inbox"  #: of whoever calls
 LISTENERS = 64  #: at once
 _BEHIND = 64  # hints that a listener may leave unread
 
 
 def offered(caller: Caller) -> wire.Resource:
     """The one place where something may come in for this caller."""
-    if isinstance(caller, RunIdentity):
-        return wire.Resource(uri=INBOX, name="inbox", description="What waits for you here, as my_inbox tells it.")
-    return wire.Resource(uri=INBOX, name="inbox", description="What waits for the person.")
+    of_agent = isinstance(caller, RunIdentity)
+    told = "What waits for you here, as my_inbox tells it." if of_agent else "What waits for the person."
+    return wire.Resource(uri=INBOX, name="inbox", description=told)
 
 
 class Hints:

@@ -44,7 +44,6 @@ from agent_worker.daemon.process.watchdog import Watchdog
 
 _STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole grace
 _APP_ENDS = 0.7  #: share of the grace that the application gets
-_HOME_LOOK = 2.0  #: seconds between two looks whether the home is still there
 _NONCE_HEADER = discovery.NONCE_HEADER.lower().encode()
 
 Message = MutableMapping[str, Any]
@@ -163,6 +162,7 @@ class _Daemon:
         capacity: Capacity,
     ) -> None:
         self._grace = settings.grace
+        self._home_look = settings.home_look
         self._listener = listener
         self._watchdog = watchdog
         self._identity = Identity(
@@ -212,7 +212,7 @@ class _Daemon:
         home = self._identity.home
         held = lock_file(home)
         while lock_file(home) == held:
-            await SystemClock().sleep(_HOME_LOOK)
+            await SystemClock().sleep(self._home_look)
         log.error("%s was removed or replaced: this daemon ends", home)
         self.stop()
 

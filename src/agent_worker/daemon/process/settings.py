@@ -18,5 +18,6 @@ class DaemonSettings:
     token: str | None = field(default=None, repr=False)  #: None: a new one with every start
     grace: float = 10.0  #: seconds from being asked to stop to being gone
     stuck_after: float = 30.0
+    home_look: float = 2.0  #: seconds between two looks whether the home is still there
     log_bytes: int = 10 * 1024 * 1024
     log_files: int = 5
