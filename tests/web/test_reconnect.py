@@ -64,7 +64,7 @@ def test_a_line_that_broke_is_picked_up_without_a_gap(guest: Visit) -> None:
         say(guest.daemon, f"during the break, {n}")
     page.evaluate("() => { window.broken = false }")
     page.get_by_text("during the break, 2").wait_for()
-    assert page.evaluate("Number(asked)") > 0  # it said where to go on
+    assert page.evaluate("asked")  # it said where to go on; what that means is the daemon's own affair
     assert seqs(guest) == list(range(1, len(seqs(guest)) + 1))
 
 
