@@ -80,7 +80,7 @@ async def test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin(team: Team
     cheap, dear = Reply("a step", usage=Usage(usd=0.5)), Reply("another", usage=Usage(usd=0.5))
     assert await team.write(run_begin.keep_step, job, 0, cheap, once, now=team.now()) is None
     reached = await team.write(run_begin.keep_step, job, 1, dear, once, now=team.now())
-    assert "1.00 USD were spent on one request" in reached.reason
+    assert "one request has cost 1.00 USD" in reached.reason
 
 
 async def test_Q8_a_pause_that_two_meet_at_once_is_told_once(team: Team) -> None:

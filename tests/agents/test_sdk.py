@@ -159,7 +159,7 @@ async def test_L4_the_money_limit_stops_between_two_steps_before_the_call_that_w
         await team.dm("alice", "spend it")
         await team.idle()
         assert await team.states() == ["incomplete"]
-        assert "USD were spent" in (await team.agent("alice"))["paused"]
+        assert "has cost" in (await team.agent("alice"))["paused"]
     assert len(server.requests) == 1
 
 

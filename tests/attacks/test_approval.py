@@ -111,7 +111,7 @@ def test_Y22_a_file_changed_between_two_steps_does_not_run(daemon: Served) -> No
     (error,) = caught
     assert isinstance(error, Untrusted)
     assert "bash helper" in error.message
-    assert "it would run helper, which is not what you approved any more" in error.message
+    assert "it would run helper, which is no longer what you approved" in error.message
     assert error.hint.endswith("agent-worker trust w")
     assert not is_evil(daemon)
 
@@ -227,6 +227,6 @@ def test_Y23_the_command_line_shows_what_waits_and_approves_it(daemon: Served) -
     assert "this can run any file of the project" in refused.stderr
     assert "== Makefile" in refused.stderr
     assert "agent-worker trust w --yes" in refused.stderr
-    assert terminal.says("trust", "w", "--yes") == "approved: 1\n"
+    assert terminal.says("trust", "w", "--yes") == "approved: 1 item\n"
     assert terminal.says("trust", "w") == "nothing waits for your approval\n"
     terminal.says("run", "w")

@@ -209,7 +209,7 @@ async def test_A14_a_document_on_which_others_wrote_since_is_named(here: House) 
     await here.do("doc_write", at="@duo", name="plan.md", text="the first line, in a person's words", revision=base)
     taken = await here.do("memory_revert", name="alice", source=await last_run(here, "alice"))
     assert taken["documents"] == []
-    assert taken["for_you"] == ["document plan.md of @duo: others have written on it since"]
+    assert taken["for_you"] == ["document plan.md of @duo: others have changed it since"]
     assert "first line" in (await here.do("doc_read", at="@duo", name="plan.md"))["text"]
 
 

@@ -106,7 +106,7 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
         (ProposalRequest(""), "an empty message"),
         (ProposalRequest("x" * 1001), "at most 1000 characters"),
         (ProposalRequest("?", options=["one"]), "2 to 50 options"),
-        (ProposalRequest("?", options=["a", "A"]), "there twice"),
+        (ProposalRequest("?", options=["a", "A"]), "listed twice"),
         (ProposalRequest("?", options=["a", "b\nc"]), "one line"),
         (ProposalRequest("?", voters=["dave"]), "dave cannot vote here"),
         (ProposalRequest("?", voters=[]), "needs voters"),
@@ -115,8 +115,8 @@ async def test_names_in_a_question_wake_nobody(team: Team) -> None:
         (ProposalRequest("?", minutes=0), "at most 10080 minutes"),
         (ProposalRequest("?", minutes=10081), "at most 10080 minutes"),
         (ProposalRequest("?", minutes=float("nan")), "at most 10080 minutes"),
-        (ProposalRequest("?", fallback="maybe"), "'maybe' is no option"),
-        (ProposalRequest("?", kind="assignment", options=["alice", "dave"]), "dave is no member"),
+        (ProposalRequest("?", fallback="maybe"), "'maybe' is not an option"),
+        (ProposalRequest("?", kind="assignment", options=["alice", "dave"]), "dave is not a member"),
         (ProposalRequest("?", role="coordinator"), "by an election"),
         (ProposalRequest("?", kind="approval", options=["a", "b"]), "approve and reject"),
         (ProposalRequest("?", turns=100), "by an approval"),
@@ -437,7 +437,7 @@ async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> Non
     await team.write(workspace_rows.add_members, team.workspace.id, left)
     await vote(team, "bob", "carol")
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == ""
-    assert (await decisions(team))[0].endswith("carol is no member any more, so nothing changes.")
+    assert (await decisions(team))[0].endswith("carol is not a member any more, so nothing changes.")
 
 
 async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(team: Team) -> None:
@@ -482,7 +482,7 @@ async def test_a_raised_limit_counts_at_once(tmp_path: Path) -> None:
         await team.post("user", "@alice begin")
         await team.still()
         (workspace,) = await team.rows("select paused from workspace")
-        assert workspace["paused"] == "limit reached: 4 runs came of one request (limit 4)"
+        assert workspace["paused"] == "limit reached: one request has led to 4 runs (limit 4)"
 
 
 class _Passes:
@@ -626,8 +626,8 @@ async def test_M12_one_request_leads_to_so_many_proposals_and_no_more(team: Team
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ({"voters": ["alice"]}, "everybody votes on a role, bob, carol too"),
-        ({"voters": ["alice", "user"]}, "everybody votes on a role"),
+        ({"voters": ["alice"]}, "everybody must vote on a role, bob, carol too"),
+        ({"voters": ["alice", "user"]}, "everybody must vote on a role"),
         ({"quorum": 1}, "more than half must vote"),
         ({"voters": ["alice", "bob", "carol", "user"], "quorum": 2}, "more than half must vote"),
         ({"fallback": "alice"}, "by votes alone"),
@@ -646,7 +646,7 @@ async def test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fall
 
 
 async def test_M20_a_limit_without_the_users_vote_is_not_asked_for(team: Team) -> None:
-    with pytest.raises(BadInput, match="only the user gives more"):
+    with pytest.raises(BadInput, match="only the user can raise a limit"):
         await propose(team, ProposalRequest("More?", kind="approval", usd=1000, voters=["alice"], vote="approve"))
 
 

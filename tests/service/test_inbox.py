@@ -60,7 +60,7 @@ async def test_an_answer_to_a_mention_is_an_instruction_for_whoever_mentioned_th
         await context.team.post("user", "@alice paint it")
         await context.team.meanwhile(context.team.quiet())
         item = await context.only("mention")
-        assert (item.agent, item.workspace, item.answers) == ("alice", "review", ["answer", "drop"])
+        assert (item.agent, item.workspace, item.answers) == ("alice", "review", ["answer", "dismiss"])
         with pytest.raises(BadInput, match="needs a text"):
             await inbox_answer(context.service, item.id, "answer", "  ")
         await inbox_answer(context.service, item.id, "answer", "red, please")
@@ -77,17 +77,17 @@ async def test_a_mention_from_a_workflow_that_has_ended_says_what_to_type(opened
         item = await context.only("mention")
         with pytest.raises(NotRunning, match="agent-worker start review"):
             await inbox_answer(context.service, item.id, "answer", "thanks")
-        await inbox_answer(context.service, item.id, "drop")
+        await inbox_answer(context.service, item.id, "dismiss")
         assert await context.items() == []
 
 
-async def test_a_question_that_is_dropped_lets_the_work_go_on_without_an_answer(opened: Open) -> None:
+async def test_a_question_that_is_dismissed_lets_the_work_go_on_without_an_answer(opened: Open) -> None:
     async with opened("alice") as context:
         context.team.backends["alice"].then(calls("ask_user", question="tea?"), says("I decided myself"))
         await context.team.dm("alice", "choose")
         await context.team.still()
         item = await context.only("question")
-        await inbox_answer(context.service, item.id, "drop")
+        await inbox_answer(context.service, item.id, "dismiss")
         await context.team.idle()
         assert (await context.team.thread("alice"))[-1].text == "I decided myself"
 
@@ -137,7 +137,7 @@ async def test_a_failure_is_tried_again(opened: Open) -> None:
         await context.team.post("user", "@alice go")
         await context.team.meanwhile(context.team.quiet())
         item = await context.only("failure")
-        assert await inbox_answer(context.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(context.service, item.id, "retry") == "it is being retried"
         await context.team.meanwhile(context.team.quiet())
         assert (await context.team.texts())[-1] == "now it worked"
         assert await context.items() == []
@@ -156,7 +156,7 @@ async def test_what_killed_its_worker_too_often_is_a_dead_letter_that_can_be_tri
     async with opened("alice", workflow=BOUND) as context:
         item = await context.only("dead")
         context.team.employ("alice", Attentive(lambda turn: "alive"))
-        assert await inbox_answer(context.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(context.service, item.id, "retry") == "it is being retried"
         await context.team.idle()
         assert (await context.team.thread("alice"))[-1].text == "alive"
 

@@ -193,7 +193,7 @@ async def test_what_cannot_be_started_is_put_before_the_person_once_and_can_be_t
         assert item.kind == "failure"
         assert "triage was not started by its schedule: set-up failed" in item.text
         (tmp_path / "p" / "ready").touch()
-        assert await inbox_answer(here.service, item.id, "retry") == "is tried again"
+        assert await inbox_answer(here.service, item.id, "retry") == "it is being retried"
         await here.team.until(len, "select 1 from workspace where workflow = 'triage'")
         assert await here.started() == ["11:00"]
         assert await inbox_list(here.service, here.root) == []

@@ -42,7 +42,7 @@ def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped
         assert said_in(daemon) == ["before", "after"]
         wrong = terminal.run("restore", str(tmp_path / "project" / ".agents" / "alice.yaml"))
         assert wrong.returncode == 2
-        assert "is no backup" in wrong.stderr
+        assert "is not a backup" in wrong.stderr
         connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
         assert "after" in terminal.says("peek", "@review")
         terminal.says("stop", "--all")

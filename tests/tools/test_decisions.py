@@ -98,7 +98,7 @@ async def test_voting_says_what_came_of_it(team: Team) -> None:
     ("name", "arguments", "sentence"),
     [
         ("team_vote", {"proposal": 9, "choice": "a"}, "there is no proposal 9 here (proposals: 1)"),
-        ("team_vote", {"proposal": 1, "choice": "c"}, "'c' is no option (options: a, b)"),
+        ("team_vote", {"proposal": 1, "choice": "c"}, "'c' is not an option (options: a, b)"),
         ("team_vote", {"proposal": 1, "choice": "a", "voter": "bob"}, "there is no argument voter"),
         ("team_proposal_create", {"question": "x", "creator": "user"}, "there is no argument creator"),
         ("team_proposal_create", {"question": "x", "kind": "coup"}, "kind: input should be"),

@@ -163,7 +163,7 @@ def test_Y24_a_project_file_that_appears_raises_nothing_until_it_is_approved(dae
     file.write_text("name: p\nlimits: { usd_per_day: 9999 }\n")
     assert allowed(daemon, "project") == (50, "9,999 USD a day, once you approve it")
     terminal = Terminal(daemon)
-    assert "a file says 9,999 USD a day, once you approve it: agent-worker trust" in terminal.says("status")
+    assert "a file says 9,999 USD a day, once you approve it (agent-worker trust)" in terminal.says("status")
     assert "until then 50 USD a day" in terminal.says("validate")
     assert "approved: 1" in terminal.says("trust", "--yes")
     assert allowed(daemon, "project") == (9999, "")

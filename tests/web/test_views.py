@@ -270,7 +270,7 @@ def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
     say(guest.daemon, "@fred go", to="@failing")
     item = page.locator(".item", has_text="fred")
     item.wait_for()
-    guest.daemon.client.request("POST", f"/inbox/{item.get_attribute('data-key')}", {"action": "drop"})
+    guest.daemon.client.request("POST", f"/inbox/{item.get_attribute('data-key')}", {"action": "dismiss"})
     item.wait_for(state="detached")
 
 

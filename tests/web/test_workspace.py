@@ -62,7 +62,7 @@ def test_the_box_completes_names_and_says_who_would_wake(guest: Visit) -> None:
     assert box.input_value() == "look @bob "
     page.get_by_text("Wakes bob.").wait_for()
     box.press_sequentially("`@alice` and @carol")
-    page.get_by_text("Wakes bob. No member: carol.").wait_for()
+    page.get_by_text("Wakes bob. Not a member: carol.").wait_for()
     box.fill("nobody in particular, said at the door")
     page.get_by_text("Nobody is woken").wait_for()
     box.press("Enter")

@@ -34,12 +34,12 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 @pytest.mark.parametrize(
     ("spent", "says", "pauses"),
     [
-        (Spent(runs=50), "50 runs came of one request", "place"),
-        (Spent(hops=24), "24 hops lie between", "place"),
-        (Spent(usd_root=5.0), "5.00 USD were spent on one request", "place"),
+        (Spent(runs=50), "one request has led to 50 runs", "place"),
+        (Spent(hops=24), "24 hops away from the request", "place"),
+        (Spent(usd_root=5.0), "one request has cost 5.00 USD", "place"),
         (Spent(fruitless=5), "5 runs in a row produced nothing new", "place"),
-        (Spent(usd_agent=20.0), "20.00 USD were spent by this agent today", "agent"),
-        (Spent(usd_project=50.0), "50.00 USD were spent in this project today", "agent"),
+        (Spent(usd_agent=20.0), "this agent has spent 20.00 USD today", "agent"),
+        (Spent(usd_project=50.0), "this project has spent 50.00 USD today", "agent"),
     ],
 )
 def test_each_limit_is_met_at_its_default_and_says_so(spent: Spent, says: str, pauses: str) -> None:
@@ -106,7 +106,7 @@ async def test_L4_money_for_one_request_is_checked_before_every_step(team: Team)
     assert model.asked == 3, "5 USD are met by the third step; there is no fourth"
     assert await team.states() == ["incomplete"]
     (workspace,) = await team.rows("select paused from workspace")
-    assert "6.00 USD were spent on one request (limit 5)" in workspace["paused"]
+    assert "one request has cost 6.00 USD (limit 5)" in workspace["paused"]
     assert [kind for kind, _ in await team.inbox()] == ["limit"]
     assert [m.kind for m in await team.messages()] == ["message", "system"]
 
@@ -150,7 +150,7 @@ async def test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new
         await team.dm("alice", f"question {n}")
     await team.still()
     assert model.asked == 2
-    assert "24.00 USD were spent by this agent today" in (await team.agent("alice"))["paused"]
+    assert "this agent has spent 24.00 USD today" in (await team.agent("alice"))["paused"]
     assert [(t.who, t.kind) for t in await team.thread("alice")][-1] == ("system", "failure")
     await team.elapse(24 * 3600)
     await team.write(rescue.resume_agent, team.id_of("alice"), now=team.now())
@@ -182,7 +182,7 @@ async def test_L4_money_per_project_and_day_stops_the_next_agent_too(team: Team)
     await team.dm("bob", "spend")
     await team.still()
     assert (alice.asked, bob.asked) == (1, 0)
-    assert "60.00 USD were spent in this project today" in (await team.agent("bob"))["paused"]
+    assert "this project has spent 60.00 USD today" in (await team.agent("bob"))["paused"]
 
 
 async def test_L4_an_unknown_price_is_estimated_from_the_tokens(team: Team) -> None:
@@ -352,4 +352,4 @@ async def test_a_dm_over_its_limit_says_so_and_does_not_keep_the_sender_waiting(
     assert first.state == "done"
     second = await team.meanwhile(put_question(runtime, team.loaded, "alice", "two"))
     assert second.state == "incomplete"
-    assert "30.00 USD were spent by this agent today" in second.reason
+    assert "this agent has spent 30.00 USD today" in second.reason

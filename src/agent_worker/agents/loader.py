@@ -207,7 +207,7 @@ class Loader:
             name=definition.name,
             project=loaded.id,
             definition=definition,
-            backend=UnavailableBackend(BadInput("it is not equipped yet")),
+            backend=UnavailableBackend(BadInput("it is not ready yet")),
             limits=limits_of(definition, project, workflow, held),
             cwd=(checkout or project.root) / definition.cwd,
             own_copy=checkout is not None,

@@ -39,7 +39,7 @@ class ToolLoop:
             yield Unfinished(number)
         raise Exhausted(
             f"stopped after {turn.max_steps} steps (max_steps)",
-            hint="say «continue» to go on, or raise max_steps",
+            hint="say 'continue' to go on, or raise max_steps",
         )
 
     async def close(self) -> None:

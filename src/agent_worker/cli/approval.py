@@ -1,4 +1,4 @@
-"""Asking the person's leave for what they have not approved, and naming a workflow so that the daemon finds it."""
+"""Asking the person about what they have not approved, and naming a workflow so that the daemon finds it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import workflows
-from agent_worker.cli.output import as_json_option, clean, tell_json
+from agent_worker.cli.output import as_json_option, clean, plural, tell_json
 from agent_worker.core.errors import AgentWorkerError, Untrusted
 from agent_worker.definitions.remote import is_remote
 
@@ -33,7 +33,7 @@ def with_approval(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]
         if not can_ask():
             raise
         pending_approvals = call("GET", "/trust", workflow=named(workflow), project=here())
-        click.echo("This project would do what you have not approved:", err=True)
+        click.echo("This project wants to do things that you have not approved:", err=True)
         confirm(pending_approvals)
         _approve(named(workflow), pending_approvals)
         yield from work()
@@ -61,7 +61,7 @@ def offer_limits(workflow: str) -> None:
 @click.option("--yes", is_flag=True, help="Approve it without asking.")
 @as_json_option
 def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
-    """What this project, or WORKFLOW, would do that you have not approved: shown, and approved if you say yes."""
+    """Show what this project, or WORKFLOW, wants to do that you have not approved; it is approved if you say yes."""
     which = named(workflow) if workflow else None
     pending_approvals = call("GET", "/trust", project=here(), workflow=which)
     if pending_approvals and not yes and not as_json:
@@ -74,7 +74,11 @@ def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
         _approve(which, pending_approvals)
     if as_json:
         return tell_json(pending_approvals)
-    click.echo(f"approved: {len(pending_approvals)}" if pending_approvals else "nothing waits for your approval")
+    click.echo(
+        f"approved: {plural(len(pending_approvals), 'item')}"
+        if pending_approvals
+        else "nothing waits for your approval"
+    )
 
 
 def _approve(workflow: str | None, pending_approvals: Sequence[dict[str, Any]]) -> None:
@@ -106,4 +110,4 @@ def show_pending(pending_approvals: Sequence[dict[str, Any]]) -> None:
         for line in ("", *lines[:SHOWN]):
             click.echo(f"  {line}", err=True)
         if len(lines) > SHOWN:
-            click.echo(f"  … {len(lines) - SHOWN} more lines are not shown here", err=True)
+            click.echo(f"  … not shown here: {plural(len(lines) - SHOWN, 'more line')}", err=True)

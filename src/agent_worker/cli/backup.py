@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, clean, plural, tell_json, tell_table
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.files.space import amount
 
@@ -64,7 +64,7 @@ def _move(path: Path, target: Path) -> Path:
 @click.argument("file", type=click.Path(path_type=Path))
 @as_json_option
 def restore(file: Path, as_json: bool) -> None:
-    """Make FILE, a backup, what the daemon keeps. The daemon must be stopped.
+    """Replace what the daemon keeps with FILE, a backup. The daemon must be stopped.
 
     The backup is checked first. What was there is set aside in the daemon's home and never deleted.
     """
@@ -79,8 +79,7 @@ def restore(file: Path, as_json: bool) -> None:
         put_files_back(Root.private(home), found.files, stamp=stamp)
     if as_json:
         return tell_json({"messages": found.messages, "aside": str(aside) if aside else None})
-    what = "message" if found.messages == 1 else "messages"
-    click.echo(f"restored {found.messages:,} {what} from {clean(str(file))}")
+    click.echo(f"restored {plural(found.messages, 'message')} from {clean(str(file))}")
     if aside:
         click.echo(f"what was there is kept as {clean(str(aside))}")
 
@@ -92,7 +91,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
     """Remove from the disk what nobody needs any more; nothing of your projects is touched.
 
     \b
-    - folders of runs that were killed, in the system's place for temporary files
+    - temporary folders of runs that were killed
     - folders of coding programs for agents that are gone, and their sessions older than 30 days
     - backups older than 30 days, but for the newest 3; databases set aside that long ago; old logs
     """
@@ -104,7 +103,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
     tell_table(("what", "size", "where"), [(e["what"], amount(e["bytes"]), e["path"]) for e in found])
     if found:
         total = amount(sum(each["bytes"] for each in found))
-        click.echo(f"\n{total} {'can go: agent-worker gc' if dry_run else 'are free again'}")
+        click.echo(f"\n{total} {'can go: agent-worker gc' if dry_run else 'freed'}")
 
 
 def recovered() -> tuple[bool, str]:
@@ -118,7 +117,7 @@ def recovered() -> tuple[bool, str]:
         database, stamp = home / DATABASE, _stamp()
         if saved := saved_copy(database):
             found, _ = put_back(saved, database, stamp=stamp)
-            return True, f"all {found.messages:,} messages are there, from {saved}"
+            return True, f"nothing is lost: {plural(found.messages, 'message')}, from {saved}"
         done = recover(database, stamp=stamp, backups=home.glob(f"{BACKUPS}/*.db"), channels=_channels_here())
         return done.complete, done.told()
 
@@ -148,7 +147,7 @@ def alone() -> Iterator[Path]:
                 break
             except AlreadyRunning:
                 if read_daemon(home) is not None or time.monotonic() > until:
-                    told = "the daemon runs, and what it uses cannot be exchanged"
+                    told = "the daemon is running, so its database cannot be replaced"
                     raise Refused(told, hint="agent-worker stop --all, then try again") from None
                 time.sleep(0.1)
         held.callback(os.close, hold_database(home / DATABASE, Holder()))  # a program may have it open without a daemon

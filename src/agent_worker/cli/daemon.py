@@ -12,7 +12,7 @@ from agent_worker.cli.output import as_json_option, clean, tell_json
 
 @click.group()
 def daemon() -> None:
-    """The daemon itself. It starts by itself when it is needed."""
+    """Run the daemon, or show its status and log. It starts by itself when it is needed."""
 
 
 @daemon.command()
@@ -26,7 +26,7 @@ def run() -> None:
 @daemon.command()
 @as_json_option
 def status(as_json: bool) -> None:
-    """Whether it runs, and where."""
+    """Show whether it runs, and where."""
     from agent_worker.client.connection import find
 
     client = find()
@@ -42,9 +42,9 @@ def status(as_json: bool) -> None:
 
 
 @daemon.command()
-@click.option("-n", "--count", default=40, show_default=True, help="How many of the last lines.")
+@click.option("-n", "--count", default=40, show_default=True, help="How many lines to show.")
 def logs(count: int) -> None:
-    """The end of its log."""
+    """Show the end of its log."""
     from agent_worker.client.discovery import LOG_FILE, home_directory
 
     file = home_directory() / LOG_FILE

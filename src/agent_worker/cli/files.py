@@ -12,7 +12,7 @@ from typing import Literal
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import clean, paint
+from agent_worker.cli.output import clean, paint, plural
 from agent_worker.core.errors import DefinitionError, Problem
 from agent_worker.definitions.remote import is_remote
 
@@ -54,7 +54,7 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
         except DefinitionError as error:
             problems += error.problems
     agents, workflows = len(project.agents), len(project.workflows)
-    counted = f"{_count(agents, 'agent')} and {_count(workflows, 'workflow')} in {project.root}"
+    counted = f"{plural(agents, 'agent')} and {plural(workflows, 'workflow')} in {project.root}"
     return problems, counted, _too_short(project.secret_variables)
 
 
@@ -96,13 +96,9 @@ def _check_elsewhere(source: str) -> tuple[list[Problem], str, list[str]]:
     found = call("GET", "/workflows", project=here(), file=source)[-1]
     return (
         [],
-        f"workflow {clean(found['name'])} with {_count(len(found['members']), 'agent')} from {clean(found['file'])}",
+        f"workflow {clean(found['name'])} with {plural(len(found['members']), 'agent')} from {clean(found['file'])}",
         [],
     )
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 @click.command()

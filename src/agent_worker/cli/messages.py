@@ -23,7 +23,7 @@ TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 @click.command(context_settings=TEXT)
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
-@click.option("--key", help="Accepted once: sending again with the same key changes nothing.")
+@click.option("--key", help="A key of your choice: sending again with the same one changes nothing.")
 @as_json_option
 def send(address: str, message: str, key: str | None, as_json: bool) -> None:
     """Deliver MESSAGE to ADDRESS and return. `-` reads the message from standard input.
@@ -71,8 +71,8 @@ def ask(address: str, message: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("address", required=False, shell_complete=addresses)
-@click.option("-n", "--count", default=20, show_default=True, help="How many of the last messages.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as more is said.")
+@click.option("-n", "--count", default=20, show_default=True, help="How many messages to show.")
+@click.option("-f", "--follow", is_flag=True, help="Keep showing new messages.")
 @as_json_option
 def peek(address: str | None, count: int, follow: bool, as_json: bool) -> None:
     """Read the channel or conversation at ADDRESS: the last messages, and with --follow those that come."""

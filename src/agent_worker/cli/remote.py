@@ -12,13 +12,13 @@ from agent_worker.core.errors import Untrusted
 
 @click.group()
 def remote() -> None:
-    """Workflows that were fetched from elsewhere."""
+    """List and update workflows that were fetched from elsewhere."""
 
 
 @remote.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """What was fetched, each with the commit that is used until you update it."""
+    """List what was fetched, with the commit in use."""
     found = call("GET", "/remotes")
     if as_json:
         return tell_json(found)
@@ -28,10 +28,10 @@ def list_(as_json: bool) -> None:
 
 @remote.command()
 @click.argument("source")
-@click.option("--trust", is_flag=True, help="Use what it is now, without asking.")
+@click.option("--trust", is_flag=True, help="Use its current version, without asking.")
 @as_json_option
 def update(source: str, trust: bool, as_json: bool) -> None:
-    """See what changed at SOURCE since you approved it, and use that from now on."""
+    """Show what changed at SOURCE, and use it from now on."""
     newer = call("POST", "/remotes/look", source=source, project=here())
     if newer["commit"] == newer["locked"] and not newer["pending_approvals"]:
         return tell_json(newer) if as_json else click.echo(f"{clean(source)} has not changed")

@@ -40,13 +40,13 @@ def run(
 ) -> None:
     """Run WORKFLOW until everybody is done: its name, its file, or github:owner/repo@version/path.
 
-    Where there is only one, it need not be named.
+    If there is only one, you need not name it.
 
-    With a message it may also be an agent: run alice "look at this"
+    With a message, it may also be an agent: run alice "look at this"
 
     A message may follow, and the workflow's own parameters after `--`: run review -- --target main
 
-    Ends with 0 when all went well, 1 when something failed, 3 when a limit stopped it.
+    Exits with 0 when all went well, 1 when something failed, 3 when a limit stopped it.
     """
     workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
@@ -95,7 +95,7 @@ def start(
 ) -> None:
     """Start WORKFLOW and keep it alive until it is stopped. Parameters as for `run`.
 
-    On a terminal its channel is shown; Ctrl-C ends that, and leaves the workflow alive.
+    On a terminal its channel is shown; Ctrl-C ends that, and the workflow goes on.
     """
     workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
@@ -123,7 +123,7 @@ def start(
 @click.option("--all", "everything", is_flag=True, help="Stop the daemon and everything in it.")
 @as_json_option
 def stop(target: str | None, everything: bool, as_json: bool) -> None:
-    """Stop a workflow (@review) or an agent (alice); with --all the daemon: work is put back, nothing is lost."""
+    """Stop a workflow (@review) or an agent (alice); with --all, the daemon. Nothing is lost."""
     if everything:
         from agent_worker.client.connection import find
 
@@ -144,7 +144,7 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
 @click.argument("target", shell_complete=instances)
 @as_json_option
 def pause(target: str, as_json: bool) -> None:
-    """Let the work of TARGET (@review, or alice) wait."""
+    """Pause TARGET (@review, or alice): its work waits until `resume`."""
     _set(target, "pause", as_json)
 
 
@@ -152,7 +152,7 @@ def pause(target: str, as_json: bool) -> None:
 @click.argument("target", shell_complete=instances)
 @as_json_option
 def resume(target: str, as_json: bool) -> None:
-    """Go on with TARGET (@review, or alice); what a limit stopped gets a new allowance."""
+    """Resume TARGET (@review, or alice); what a limit stopped gets a new allowance."""
     _set(target, "resume", as_json)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import as_json_option, clean, paint, plural, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
 
 TEMPLATES = ("review", "triage", "research", "debate")
@@ -46,7 +46,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     for name in written:
         click.echo(f"  {paint('+', 'green')} {name}")
     for name in kept:
-        click.echo(f"  {paint('=', 'yellow')} {name} (was there)")
+        click.echo(f"  {paint('=', 'yellow')} {name} (kept as it was)")
     if backend == "mock":
         click.echo("\nThe agents are mock agents: they cost nothing. See how it works:")
         click.echo(f"  agent-worker run {template}")
@@ -100,10 +100,10 @@ def _approve(root: Path) -> None:
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="Do what can be done.")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired.")
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
-    """Check everything; each check says what would fix it."""
+    """Check everything, and say what would fix it."""
     checks = [
         _home(),
         _disk(),
@@ -149,15 +149,15 @@ def _disk() -> Check:
 
     home = home_directory()
     try:
-        workspace = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
+        space = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
     except AgentWorkerError as error:
         return "disk", False, error.message, error.hint
-    if told := workspace.told():
+    if told := space.told():
         return "disk", False, told, "agent-worker gc"
     return (
         "disk",
         True,
-        "nobody knows how much is free" if workspace.free is None else f"{amount(workspace.free)} are free",
+        "the free space is not known" if space.free is None else f"{amount(space.free)} free",
         "",
     )
 
@@ -208,7 +208,8 @@ def _project() -> Check:
         return "files", False, _first_of(problems), "agent-worker status"
     if not project.agents and not project.workflows:
         return "files", False, f"no agents in {project.root}", "agent-worker init"
-    return "files", True, f"{len(project.agents)} agents, {len(project.workflows)} workflows in {project.root}", ""
+    counted = f"{plural(len(project.agents), 'agent')}, {plural(len(project.workflows), 'workflow')}"
+    return "files", True, f"{counted} in {project.root}", ""
 
 
 def _first_of(problems: list[str]) -> str:
@@ -240,14 +241,14 @@ def _runtime() -> list[Check]:
     if holder is None or (client is not None and holder.pid == str(client.found.pid)):
         return []
     error = refusal(f"the project {root}", holder)
-    return [("project", False, f"{error.message}: the daemon of this home cannot", error.hint)]
+    return [("project", False, f"{error.message}; the daemon of this home cannot use it meanwhile", error.hint)]
 
 
 def _keys() -> Check:
     found = [key for key in KEYS if os.environ.get(key)]
     if found:
         return "keys", True, ", ".join(found), ""
-    return "keys", True, "none: mock agents work without", ""
+    return "keys", True, "none; mock agents need none", ""
 
 
 def _sandbox() -> list[Check]:
@@ -272,7 +273,12 @@ def _git() -> Check:
 
     words = version_of_git().split()
     if not words:
-        return "git", True, "not installed: nothing can be fetched from repositories, and no copies of them made", ""
+        return (
+            "git",
+            True,
+            "not installed: no workflow or skill can be fetched, no agent gets a working copy",
+            "",
+        )
     version = tuple(int(part) for part in words[2].split(".")[:3] if part.isdigit()) if len(words) > 2 else ()
     old = f", older than {'.'.join(map(str, SAFE_GIT))}: update it" if version < SAFE_GIT else ""
     return "git", True, f"{'.'.join(map(str, version))}{old}", ""

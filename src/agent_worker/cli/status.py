@@ -9,7 +9,7 @@ import click
 
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import addresses, agents, instances
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
+from agent_worker.cli.output import ago, as_json_option, clean, paint, plural, tell_json, tell_table, usd
 from agent_worker.core.errors import NotFound
 from agent_worker.files.space import FreeSpace
 
@@ -18,10 +18,10 @@ from agent_worker.files.space import FreeSpace
 @click.argument("target", required=False, shell_complete=instances)
 @as_json_option
 def ls(target: str | None, as_json: bool) -> None:
-    """Agents and running workflows; with @workflow, its members.
+    """List agents and running workflows; with @workflow, its members.
 
     The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
-    or reaches out. Who is all three did not begin before you approved it.
+    or reaches out. An agent that is all three does nothing until you have approved it.
     """
     if target:
         running = call("GET", f"/workflows/{part(target.removeprefix('@'))}", project=here())
@@ -86,7 +86,7 @@ def _limits(found: list[dict[str, Any]]) -> None:
         tell_table(("limits", "", "used", "of"), rows)
     for each in found:
         if each["waits"]:
-            said = f"{clean(each['of'])}: a file says {clean(each['waits'])}: agent-worker trust"
+            said = f"{clean(each['of'])}: a file says {clean(each['waits'])} (agent-worker trust)"
             click.echo(f"  {paint('!', 'yellow')} {said}")
 
 
@@ -123,11 +123,11 @@ def _instances(found: list[dict[str, Any]]) -> None:
 
 
 @click.command()
-@click.option("--agent", help="Only those of one agent.")
+@click.option("--agent", help="Only the runs of this agent.")
 @click.option("-n", "--count", default=20, show_default=True)
 @as_json_option
 def runs(agent: str | None, count: int, as_json: bool) -> None:
-    """The newest runs."""
+    """List the newest runs."""
     found = call("GET", "/runs", project=here(), agent=agent, limit=count)
     if as_json:
         return tell_json(found)
@@ -151,7 +151,7 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
 @click.argument("run")
 @as_json_option
 def explain(run: str, as_json: bool) -> None:
-    """What RUN saw (the sections of its prompt) and did (its steps)."""
+    """Show what RUN saw (the sections of its prompt) and did (its steps)."""
     found = call("GET", f"/runs/{part(run)}")
     if as_json:
         return tell_json(found)
@@ -161,7 +161,7 @@ def explain(run: str, as_json: bool) -> None:
     click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
-    tell_table(("section", "tokens", "from", "left out"), rows, empty="it had no prompt of ours")
+    tell_table(("section", "tokens", "from", "left out"), rows, empty="its prompt was not made by us")
     for step in found["steps"]:
         click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'])}")
         if step["text"]:
@@ -175,7 +175,7 @@ def explain(run: str, as_json: bool) -> None:
 @click.argument("message")
 @as_json_option
 def trace(message: str, as_json: bool) -> None:
-    """Where MESSAGE (its id) went: to whom, what became of it, in which run."""
+    """Show where MESSAGE (its id) went: to whom, what became of it, in which run."""
     found = call("GET", f"/trace/{part(message)}")
     if as_json:
         return tell_json(found)
@@ -186,12 +186,13 @@ def trace(message: str, as_json: bool) -> None:
 @click.command()
 @as_json_option
 def stats(as_json: bool) -> None:
-    """What this project has done and spent."""
+    """Show what this project has done and spent."""
     found = call("GET", "/stats", project=here())
     if as_json:
         return tell_json(found)
     click.echo(
-        f"{found['runs']:,} runs, {found['messages']:,} messages, {found['tokens']:,} tokens, {usd(found['usd'])}"
+        f"{plural(found['runs'], 'run')}, {plural(found['messages'], 'message')}, "
+        f"{plural(found['tokens'], 'token')}, {usd(found['usd'])}"
     )
     for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
         if by:
@@ -204,7 +205,10 @@ def stats(as_json: bool) -> None:
 @click.option("-n", "--count", default=50, show_default=True)
 @as_json_option
 def audit(agent: str | None, count: int, as_json: bool) -> None:
-    """What was done to the memory of agents, and by whom. Ends with 1 if somebody has tampered with the record."""
+    """Show what was done to the memory of agents, and by whom.
+
+    Exits with 1 if somebody has tampered with the record.
+    """
     found = call("GET", "/audit", agent=agent, limit=count, project=here())
     if as_json:
         tell_json(found)
@@ -219,7 +223,7 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
 @click.command()
 @as_json_option
 def providers(as_json: bool) -> None:
-    """Which model providers can be used, by the keys in the daemon's environment. No key is shown."""
+    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown."""
     found = call("GET", "/providers")
     if as_json:
         return tell_json(found)
@@ -229,11 +233,11 @@ def providers(as_json: bool) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--test", "try_out", is_flag=True, help="Prove it with two tiny runs of each; they cost a little.")
+@click.option("--test", "try_out", is_flag=True, help="Try each with two tiny runs, which cost a little.")
 @click.option("-m", "--model", help="The model to test with.")
 @as_json_option
 def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
-    """Which backends there are, and what each can do here."""
+    """Show which backends there are, and what each can do here."""
     chosen = [each for name in names or (None,) for each in call("GET", "/backends", only=name)]
     if try_out:
         chosen = [_tested(each, model) for each in chosen if each["where"] not in ("", "built in")]

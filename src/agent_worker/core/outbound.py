@@ -64,7 +64,7 @@ def check_address(host: str, address: IPAddress, *, allow_local: bool = False) -
     """BadInput when the address is not one of the public Internet. Link-local ones (metadata) are never allowed."""
     real = _innermost(address)
     if real.is_link_local or real.is_multicast or real.is_unspecified:
-        raise BadInput(f"{host} is {real}, which is no address of a server")
+        raise BadInput(f"{host} is {real}, which is not the address of a server")
     if not real.is_global and not allow_local:
         raise BadInput(f"{host} is {real}, an address of the local network", hint=_HOW_TO_ALLOW)
 

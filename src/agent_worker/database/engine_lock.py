@@ -142,7 +142,7 @@ def refusal(what: str, holder: Holder | None) -> InUse:
     if holder.pid == str(os.getpid()) and holder.mark == maker():
         return InUse(f"this program has {what} open already", hint="use that one, or close it first")
     if holder.reach:
-        told = f"the daemon, process {holder.pid}, works on {what}, and a second engine would destroy its files"
+        told = f"the daemon, process {holder.pid}, works on {what}, and a second process would destroy its files"
         told = f"{told}; use that daemon: {holder.reach} send, ask or run"  # in the message: Python shows no hint
         return InUse(told, hint=f"{holder.reach} status; or end it: {holder.reach} stop --all")
     told = f"another program ({holder.who}, process {holder.pid}) works on {what}"
@@ -157,7 +157,7 @@ def _locked(descriptor: int, path: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        log.warning("%s is on a disk without locks: nothing keeps a second engine away from it", path)
+        log.warning("%s is on a disk without locks: nothing keeps a second process away from it", path)
     return True
 
 

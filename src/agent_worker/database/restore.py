@@ -44,7 +44,7 @@ def look_into(path: Path) -> BackupContents:
                 raise BadInput(f"{path} is damaged: {found[0]}", hint="take an earlier backup")
             return _contents(connection, path)
     except (apsw.Error, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is no backup: {error}", hint="agent-worker backup makes one") from None
+        raise BadInput(f"{path} is not a backup: {error}", hint="agent-worker backup makes one") from None
 
 
 def _contents(connection: apsw.Connection, path: Path) -> BackupContents:

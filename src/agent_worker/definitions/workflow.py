@@ -235,7 +235,7 @@ def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterato
     for spelling in ("document_owner", "documentOwner"):
         owner = settings.get(spelling) if isinstance(settings, dict) else None
         if isinstance(owner, str) and owner != "elect" and canonical(owner, members) is None:
-            yield Broken((key, spelling), f'"{owner}" is no member', f"elect, or one of {', '.join(members)}")
+            yield Broken((key, spelling), f'"{owner}" is not a member', f"elect, or one of {', '.join(members)}")
         if owner == "elect" and len(members) > ELECTORATE:
             yield Broken((key, spelling), f"at most {ELECTORATE} members can elect", "name the owner")
 

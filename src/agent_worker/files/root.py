@@ -59,7 +59,7 @@ class Root:
             if status.st_uid != os.geteuid():
                 raise Refused(f"{path} belongs to another user", hint="choose another directory")
             if status.st_mode & 0o022:
-                raise Refused(f"{path} may be written by others", hint=f"look what is in it, then: chmod 700 {path}")
+                raise Refused(f"{path} may be written by others", hint=f"look at what is in it, then: chmod 700 {path}")
             os.fchmod(folder.descriptor, 0o700)
         return cls(path.absolute())
 
@@ -157,7 +157,7 @@ class Root:
                             return
                 finally:
                     os.close(descriptor)
-        raise Refused(f"{shown(relative)} is replaced by somebody else all the time")
+        raise Refused(f"{shown(relative)} keeps being replaced by somebody else")
 
     def exists(self, relative: str) -> bool:
         """Of a link or a pipe we do not say: Refused."""

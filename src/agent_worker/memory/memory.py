@@ -188,7 +188,7 @@ def _check(entry: MemoryEntry) -> None:
     if entry.key == "<<":  # YAML has its own idea of it
         raise BadInput("<< cannot be a key")
     if not entry.value.strip():
-        raise BadInput("there is nothing to remember", hint="to drop an entry use memory_forget")
+        raise BadInput("there is nothing to remember", hint="to remove an entry use memory_forget")
     if len(entry.value) > LONGEST_VALUE:
         raise BadInput(f"an entry holds at most {LONGEST_VALUE} characters", hint="write a note instead")
     if not _FILE.fullmatch(entry.file) or entry.file in (ARCHIVE, QUARANTINE):

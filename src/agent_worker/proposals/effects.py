@@ -20,7 +20,7 @@ def take_effect(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int
     if proposal.kind != "assignment" and not proposal.effect.role:
         return ""
     if winner not in workspace_rows.members_in(tx, workspace["id"]):
-        return f" {winner} is no member any more, so nothing changes."
+        return f" {winner} is not a member any more, so nothing changes."
     if proposal.kind == "assignment":
         return _assign(tx, proposal, now=now)
     return _give_role(tx, workspace, proposal)

@@ -135,7 +135,7 @@ def _ask_person(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int
     if USER in proposal.electorate:
         asked["vote"] = f"{about}\nyour vote: {options}"
     if proposal.veto:
-        asked["veto"] = f"{about} ({options})\nits outcome waits for you: approve lets it stand, deny is a veto"
+        asked["veto"] = f"{about} ({options})\nits outcome waits for you: approve lets it stand, deny vetoes it"
     for kind, text in asked.items():
         inbox.ask(
             tx, kind, project=workspace["project"], workspace=workspace["id"], ref=proposal.id, text=text, now=now

@@ -145,7 +145,7 @@ def _options(request: ProposalRequest, members: Mapping[str, str]) -> tuple[str,
     if not 2 <= len(options) <= OPTIONS:
         raise BadInput(f"a proposal has 2 to {OPTIONS} options; this has {len(options)}")
     if len({option.lower() for option in options}) < len(options):
-        raise BadInput("an option is there twice")
+        raise BadInput("an option is listed twice")
     return options
 
 
@@ -157,7 +157,7 @@ def _one_option(text: str, members: Mapping[str, str] | None) -> str:
         return option
     member = canonical(option.removeprefix("@"), members)
     if member is None:
-        raise BadInput(f"{option} is no member", hint=f"members: {', '.join(members)}")
+        raise BadInput(f"{option} is not a member", hint=f"members: {', '.join(members)}")
     return member
 
 
@@ -172,7 +172,7 @@ def _electorate(request: ProposalRequest, members: Mapping[str, str], *, by: Vot
     if not electorate:
         raise BadInput("a proposal needs voters")
     if _limits(request) and by != PERSON and USER not in electorate:
-        raise BadInput("only the user gives more: without their vote no limit is raised", hint="add user to voters")
+        raise BadInput("only the user can raise a limit: without their vote it stays", hint="add user to voters")
     return electorate
 
 
@@ -189,7 +189,7 @@ def _check_power(
     if set(electorate) == {USER}:
         return
     if left_out := [name for name in members if name not in electorate]:
-        raise BadInput(f"everybody votes on a role, {', '.join(left_out)} too", hint="leave voters out")
+        raise BadInput(f"everybody must vote on a role, {', '.join(left_out)} too", hint="leave voters out")
     if 2 * quorum <= len(electorate):
         raise BadInput(f"on a role more than half must vote: the quorum is at least {len(electorate) // 2 + 1}")
 
@@ -211,7 +211,7 @@ def option_named(options: Sequence[str], choice: str) -> str:
     wanted = choice.strip().removeprefix("@").lower()
     found = next((option for option in options if option.lower() in (wanted, choice.strip().lower())), None)
     if found is None:
-        raise BadInput(f"{choice[:OPTION]!r} is no option", hint=f"options: {', '.join(options)}")
+        raise BadInput(f"{choice[:OPTION]!r} is not an option", hint=f"options: {', '.join(options)}")
     return found
 
 

@@ -28,19 +28,19 @@ class Item:
     answers: list[str]  #: what can be done about it
 
 
-Action = Literal["approve", "deny", "answer", "retry", "drop"]
+Action = Literal["approve", "deny", "answer", "retry", "dismiss"]
 CAN: dict[str, list[str]] = {
     "approval": ["approve", "deny"],
-    "question": ["answer", "drop"],
+    "question": ["answer", "dismiss"],
     "vote": ["answer"],
     "veto": ["approve", "deny"],
-    "failure": ["retry", "drop"],
-    "dead": ["retry", "drop"],
-    "limit": ["retry", "drop"],
-    "mention": ["answer", "drop"],
-    "conflict": ["drop"],
-    "space": ["drop"],
-    "control": ["drop"],
+    "failure": ["retry", "dismiss"],
+    "dead": ["retry", "dismiss"],
+    "limit": ["retry", "dismiss"],
+    "mention": ["answer", "dismiss"],
+    "conflict": ["dismiss"],
+    "space": ["dismiss"],
+    "control": ["dismiss"],
 }
 
 
@@ -56,7 +56,7 @@ async def inbox_list(service: Service, project: str | None = None) -> list[Item]
 
 @operation("POST", "/inbox/{item}", tool="inbox_answer")
 async def inbox_answer(service: Service, item: str, action: Action, text: str = "") -> str:
-    """Answer one item: approve or deny a tool, answer a question, retry or drop a failure."""
+    """Answer one item: approve or deny a tool call, answer a question, retry or dismiss a failure."""
     told = await service.write(_act, item, action, text, now=service.now())
     if service.runtime.loader.ticker:
         service.runtime.loader.ticker.look_again()  # it may be a workflow that was not started
@@ -96,10 +96,10 @@ def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> 
                 rescue.answer(tx, item, text, now=now)
         case "retry":
             return _retry(tx, row, now=now)
-        case "drop" if row["kind"] == "question":
+        case "dismiss" if row["kind"] == "question":
             rescue.answer(tx, item, NO_ANSWER, now=now)
-        case "drop":
-            inbox.close(tx, item, state="dropped")
+        case "dismiss":
+            inbox.close(tx, item, state="dismissed")
     return "done"
 
 
@@ -119,14 +119,14 @@ def _retry(tx: Transaction, row: Row, *, now: int) -> str:
     waits = _check_workspace(tx, row)
     if row["kind"] == "limit":
         rescue.lift_limit(tx, row, now=now)
-        return waits or "goes on, with a new allowance"
+        return waits or "it goes on, with a new allowance"
     if row["ref"] == row["agent"]:
         rescue.start_agent(tx, row["agent"])
     elif schedule.again(tx, row["ref"], now=now):
         inbox.close(tx, row["id"], state="answered")
     else:
         rescue.continue_work(tx, row["ref"], now=now)
-    return waits or "is tried again"
+    return waits or "it is being retried"
 
 
 def _check_workspace(tx: Transaction, row: Row) -> str:
@@ -136,8 +136,10 @@ def _check_workspace(tx: Transaction, row: Row) -> str:
         return ""
     start = workspace_rows.start_command(workspace_rows.name_of(workspace))
     if workspace["state"] == "archived" or not workspace["bound"]:
-        raise NotRunning(f'workflow "{workspace["workflow"]}" has ended, and what was left of it with it', hint=start)
-    return f"goes on when the workflow is started again: {start}"
+        raise NotRunning(
+            f'workflow "{workspace["workflow"]}" has ended: there is nothing left to go on with', hint=start
+        )
+    return f"it goes on when the workflow is started again: {start}"
 
 
 def _reply(tx: Transaction, row: Row, text: str, *, now: int) -> None:

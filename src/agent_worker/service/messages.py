@@ -152,7 +152,7 @@ async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *
 async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
     """Send a direct message and wait for what becomes of it."""
     if parse_address(agent).workflow is not None:
-        raise BadInput(f"{agent} is no direct address: only an agent by itself can be asked", hint="such as alice")
+        raise BadInput(f"{agent} is not a direct address: only an agent by itself can be asked", hint="such as alice")
     answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     ended: dict[str, Answer] = {}
     asked: list[str] = []

@@ -59,7 +59,7 @@ async def memory_revert(
     person still sees it, struck out. `show` only tells which runs that would be.
     """
     if (since is None) == (source is None):
-        raise BadInput("either a day or a run says what is taken back", hint="since 2026-01-31, or source r_…")
+        raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
     loaded = await service.project(project)
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
     database = service.runtime.database
@@ -144,7 +144,7 @@ async def _undo_documents(service: Service, held: Held, taken: TakenBack) -> Non
         undone = await Documents(service.runtime.database, service.runtime.clock, workspace).undo(keys)
         place = workspace_rows.name_of(workspace)
         taken.documents.extend(f"@{place}: {name}" for name in undone.taken)
-        taken.for_you.extend(f"document {name} of @{place}: others have written on it since" for name in undone.stands)
+        taken.for_you.extend(f"document {name} of @{place}: others have changed it since" for name in undone.stands)
 
 
 async def _places(service: Service, held: Held) -> list[str]:

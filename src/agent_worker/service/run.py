@@ -38,7 +38,7 @@ from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces import routing
 
 TEAM = "team"  #: the name of a workflow made up on the spot; its tag is new each time
-GONE = "whoever ran it went away"
+GONE = "whoever started it has left"
 _STOPPING = Refused("the daemon is stopping", hint="the work goes on when it is started again")
 
 

@@ -57,7 +57,7 @@ def _module(relative: str, root: Root, approved: str | None, patience: float) ->
     if "\0" in source:  # no text, so nothing that could be shown and approved
         raise BadInput(f"{relative} cannot be loaded: it holds a NUL byte")
     if approved is not None and source != approved:
-        raise Untrusted(f"{relative} is not what you approved any more", hint="agent-worker trust")
+        raise Untrusted(f"{relative} is no longer what you approved", hint="agent-worker trust")
     shown = str(root.location(relative))
     name = f"project_tool_{content_hash(f'{shown}:{source}')[:16]}"
     if name not in sys.modules:

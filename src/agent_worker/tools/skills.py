@@ -120,7 +120,7 @@ def _read(directories: Sequence[Path], name: str, file: str) -> str:
 
 
 def text_of(folder: Root, file: str) -> str:
-    """A file of a skill. Raises Refused or BadInput when it is no text, or too long."""
+    """A file of a skill. Raises Refused or BadInput when it is not text, or too long."""
     text = folder.read_text(file, limit=FILE_CAP)
     if "\0" in text:
         raise Refused(f"{file} is not a text file")

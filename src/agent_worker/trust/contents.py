@@ -31,7 +31,7 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    text: str  #: of what is no text, or too long: a line that names its hash
+    text: str  #: of what is not text, or too long: a line that names its hash
     digest: str
     files: tuple[tuple[str, str], ...] = ()  #: path and digest of each; of a large folder only the first ones
 

@@ -68,7 +68,7 @@ class Gate:
         if changed := changed_files(power, step, root):
             raise Untrusted(
                 f"set-up of {power.who} was stopped before: {one_line(step.shell)}\n  it would run"
-                f" {', '.join(map(one_line, changed))}, which is not what you approved any more",
+                f" {', '.join(map(one_line, changed))}, which is no longer what you approved",
                 hint=f"to look at it and approve it: agent-worker trust {power.who}",
             )
 

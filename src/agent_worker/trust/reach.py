@@ -458,7 +458,7 @@ class _Search:
         self._followed.add(seen)
         text = _read(path)
         if text is None:
-            return self._can_run_anything(f"{self._shown_path(path)} is no text, or too long")
+            return self._can_run_anything(f"{self._shown_path(path)} is not text, or too long")
         self._inside.append(path)
         self._with_arguments([Word((path,))], arguments)
         self._nested(text)

@@ -67,7 +67,7 @@ class NotApproved(Untrusted):
         if len(waiting) > LISTED:
             lines.append(f"  … and {len(waiting) - LISTED} more")
         super().__init__(
-            "this project would do what you have not approved:\n" + "\n".join(lines),
+            "this project wants to do things that you have not approved:\n" + "\n".join(lines),
             hint="to look at it and approve it: agent-worker trust (where nobody can be asked: --trust)",
         )
         self.waiting = waiting
@@ -233,7 +233,7 @@ class TrustStore:
             change(approvals)
             if self._written(_rendered(everything), expected):
                 return
-        raise Refused(f"{FILE} is changed by somebody else all the time")
+        raise Refused(f"{FILE} keeps being changed by somebody else")
 
     def _all(self) -> tuple[dict[str, _Approvals], str | None]:
         """Every project's approvals, and the hash of the file they come from."""

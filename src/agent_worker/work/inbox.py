@@ -71,11 +71,11 @@ def open_items(tx: Transaction, project: str) -> list[Row]:
 def get(tx: Transaction, id: str) -> Row:
     row = tx.one("select * from inbox_item where id = :id and state = 'open'", id=id)
     if row is None:
-        raise NotFound(f"nothing open waits under {id}", hint="agent-worker inbox")
+        raise NotFound(f"nothing is waiting under {id}", hint="agent-worker inbox")
     return row
 
 
-def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], answer: str = "") -> Row:
+def close(tx: Transaction, id: str, *, state: Literal["answered", "dismissed"], answer: str = "") -> Row:
     row = tx.one(
         "update inbox_item set state = :state, answer = :answer where id = :id and state = 'open' returning *",
         id=id,
@@ -83,7 +83,7 @@ def close(tx: Transaction, id: str, *, state: Literal["answered", "dropped"], an
         answer=answer,
     )
     if row is None:
-        raise NotFound(f"nothing open waits under {id}", hint="agent-worker inbox")
+        raise NotFound(f"nothing is waiting under {id}", hint="agent-worker inbox")
     _tell_settled(tx, [row])
     return row
 
@@ -94,7 +94,7 @@ YES, NO = "yes", "no"  # answers to an approval; a reason may follow the no
 def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
     """What the person answered; None while they have not."""
     row = tx.one(
-        "select answer from inbox_item where kind = :kind and ref = :ref and state in ('answered', 'dropped')",
+        "select answer from inbox_item where kind = :kind and ref = :ref and state in ('answered', 'dismissed')",
         kind=kind,
         ref=ref,
     )
@@ -115,7 +115,7 @@ def waits_for(tx: Transaction, work: str) -> bool:
 def drop_work(tx: Transaction, work: str) -> None:
     """This work is over: nobody needs to be asked about it any more."""
     rows = tx.all(
-        """update inbox_item set state = 'dropped'
+        """update inbox_item set state = 'dismissed'
             where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix
            returning id, workspace""",
         length=len(work) + 1,

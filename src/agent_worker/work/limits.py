@@ -60,20 +60,21 @@ class Reached:
 
 def reached(limits: Limits, spent: Spent) -> Reached | None:
     for limit, value, reason, pauses in (
-        (limits.runs_per_root, spent.runs, "{} runs came of one request", "place"),
-        (limits.hops_per_root, spent.hops, "{} hops lie between this and the request it came from", "place"),
-        (limits.usd_per_root, spent.usd_root, "{:.2f} USD were spent on one request", "place"),
-        (limits.fruitless_runs, spent.fruitless, "{} runs in a row produced nothing new", "place"),
-        (limits.usd_per_agent_day, spent.usd_agent, "{:.2f} USD were spent by this agent today", "agent"),
+        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "place"),
+        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "place"),
+        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD", "place"),
+        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "place"),
+        (limits.usd_per_agent_day, spent.usd_agent, "this agent has spent {:.2f} USD today", "agent"),
         (
             limits.usd_per_project_day,
             spent.usd_project,
-            "{:.2f} USD were spent in this project today",
+            "this project has spent {:.2f} USD today",
             "agent",
         ),
     ):
         if limit is not None and value >= limit:
-            return Reached(f"limit reached: {reason.format(value)} (limit {limit:g})", pauses)  # type: ignore[arg-type]
+            said = reason.format(value, s="" if value == 1 else "s")
+            return Reached(f"limit reached: {said} (limit {limit:g})", pauses)  # type: ignore[arg-type]
     return None
 
 

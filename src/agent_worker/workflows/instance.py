@@ -250,7 +250,7 @@ def _set_alarm(runtime: Runtime, id: str, began: int, workflow: WorkflowDefiniti
     async def ring() -> None:
         used = (runtime.clock.now() - from_micros(began)).total_seconds()
         await runtime.clock.sleep(max(0.0, minutes * 60 - used))
-        reason = f"limit reached: it has been running for {minutes:g} minutes"
+        reason = f"limit reached: it has been running for {minutes:g} minute{'' if minutes == 1 else 's'}"
         await runtime.database.write(rescue.pause_workspace, id, reason, now=runtime.clock.micros())
 
     return asyncio.create_task(ring(), name=f"alarm of {id}")

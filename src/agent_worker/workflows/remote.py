@@ -230,7 +230,7 @@ class _Git:
             folder = Path(remote.repository)
             found = await find(folder, place=place) or await asyncio.to_thread(find_bare, folder)
             if found is None:
-                raise Refused(f"git could not read {remote.url}: it is no Git repository", hint=_hint(remote))
+                raise Refused(f"git could not read {remote.url}: it is not a Git repository", hint=_hint(remote))
             theirs = await opened(place / "theirs.git", found, place=place)
             source, hash = str(theirs.folder), theirs.hash
         return cls(remote, Repository.make(place / "ours.git", hash=hash, check_fetched=True), source)

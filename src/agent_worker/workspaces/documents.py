@@ -143,7 +143,7 @@ class Documents:
                     return await self._put(now, _joined(now.document, text), by)
                 except _Overtaken:
                     continue
-        raise Stale(f"{name} is written by others all the time; this was not added", hint="try again")
+        raise Stale(f"{name} keeps being changed by others; this was not added", hint="try again")
 
     async def undo(self, keys: Collection[str]) -> Undone:
         """Take back what these tool calls wrote. Where others have gone on from it, it stands, and is named."""

@@ -258,7 +258,7 @@ def workspaces_of(tx: Transaction, agent: str) -> list[Row]:
 
 
 def name_in(tx: Transaction, workspace: str, agent: str) -> str:
-    """What a member is called here; '' for one that is no member."""
+    """What a member is called here; '' for one that is not a member."""
     row = tx.one(
         "select name from member where workspace = :workspace and agent = :agent", workspace=workspace, agent=agent
     )

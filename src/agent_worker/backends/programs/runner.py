@@ -143,7 +143,7 @@ class ClockWatch:
     def verdict(self) -> TooLong:
         if asyncio.get_running_loop().time() >= self._began + self._clocks.total:
             told = f"{self._name} was ended after {self._clocks.total:g} s"
-            return TooLong(Exhausted, told, "say «continue» to go on, or raise timeout")
+            return TooLong(Exhausted, told, "say 'continue' to go on, or raise timeout")
         return self._patience()[1]
 
     def _patience(self) -> tuple[float, TooLong]:

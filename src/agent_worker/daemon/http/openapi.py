@@ -40,7 +40,7 @@ _OTHER: dict[str, dict[str, Any]] = {
     "/shutdown": {
         "post": {
             "operationId": "shutdown",
-            "summary": "End the daemon: steps may finish, work is put back, nothing is lost.",
+            "summary": "End the daemon: steps may finish, unfinished work is kept, nothing is lost.",
             "responses": {"202": {"description": "It is stopping."}, "default": _FAILURE},
         }
     },

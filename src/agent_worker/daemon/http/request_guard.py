@@ -140,11 +140,11 @@ class RequestGuard:
         hosts = {authority(self.host, self.port), f"localhost:{self.port}"}
         host = headers.only("host")
         if host not in hosts:
-            raise Refusal(421, "misdirected", "this is not a name of this daemon")
+            raise Refusal(421, "misdirected", "this daemon does not go by that name")
         if headers.has("origin") and headers.only("origin") != f"http://{host}":
-            raise Refusal(403, "forbidden", "other pages may not ask")
+            raise Refusal(403, "forbidden", "other web pages may not ask")
         if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
-            raise Refusal(403, "forbidden", "other pages may not ask")
+            raise Refusal(403, "forbidden", "other web pages may not ask")
 
     def _check_form(self, scope: Message, headers: _Headers) -> None:
         if scope["http_version"] != "1.1" or headers.has("upgrade"):
@@ -154,7 +154,7 @@ class RequestGuard:
             raise Refusal(415, "unsupported", "send JSON", "Content-Type: application/json")
         names = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if any(name.lower() in _SECRET_NAMES for name, _ in names):
-            told = "a token does not belong into an address: addresses are logged"
+            told = "a token does not belong in an address: addresses are logged"
             raise Refusal(400, "bad_request", told, "Authorization: Bearer …")
 
 

@@ -88,7 +88,7 @@ class Routes:
             if (seen := request.headers.get("last-event-id")) and operation.signature.takes("after"):
                 given.setdefault("after", seen)
             if self._open >= STREAMS:
-                raise TooMany(f"{STREAMS} streams are open already", hint="close one of them")
+                raise TooMany(f"{STREAMS} streams are already open", hint="close one of them")
             self._open += 1
             try:
                 happening = await operation.stream(self._service, given)
@@ -157,7 +157,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
-    raise BadRequest(f"{name} is not a number of JSON")
+    raise BadRequest(f"{name} is not a number in JSON")
 
 
 def _check(value: Any, depth: int = 0) -> None:
@@ -167,7 +167,7 @@ def _check(value: Any, depth: int = 0) -> None:
     match value:
         case str():
             if "\0" in value or _HALF_A_PAIR.search(value):
-                raise BadRequest("a text holds a character that is none: NUL, or half of a pair")
+                raise BadRequest("a text holds something that is not a character: NUL, or half of a pair")
         case bool() | None:
             pass
         case int():

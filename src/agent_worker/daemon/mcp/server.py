@@ -141,7 +141,7 @@ class _Server:
             self._under_way[key] = _Made(step, call, asyncio.create_task(recorder.call(step, call)))
         made = self._under_way[key]
         if not (await asyncio.wait({made.work}, timeout=self._patience))[0]:
-            return _said(f"{asked.name} is still at it. Call it again with the same arguments to get its result.")
+            return _said(f"{asked.name} is still working. Call it again with the same arguments to get its result.")
         self._under_way.pop(key, None)
         try:
             result = made.work.result()

@@ -42,7 +42,7 @@ def address_of(settings: DaemonSettings) -> str:
     if not 0 <= settings.port < 2**16:
         raise BadInput(f"{settings.port} is not a port", hint="a number up to 65535")
     if not address.is_loopback and not settings.exposed:
-        raise Refused(f"{host} can be reached from other machines", hint="leave it at 127.0.0.1, or say --expose")
+        raise Refused(f"{host} can be reached from other machines", hint="leave it at 127.0.0.1")
     if not address.is_loopback:
         told = f"warning: {host} can be reached from other machines; whoever has the token controls this account"
         print(told, file=sys.stderr, flush=True)
@@ -55,7 +55,7 @@ def reached_at(host: str) -> str:
 
 
 def _cannot_listen(home: Path, address: str, port: int, error: OSError) -> AgentWorkerError:
-    another = "choose another with --port"
+    another = "choose another: AGENT_WORKER_PORT=…"
     if error.errno != errno.EADDRINUSE:
         return Refused(f"cannot listen on {discovery.authority(address, port)}: {error.strerror}", hint=another)
     ours = connection.find(home)

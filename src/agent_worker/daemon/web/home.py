@@ -54,7 +54,7 @@ async def side(service: Service) -> View:
                     h(
                         "a",
                         "Inbox",
-                        h("span", waiting, class_="badge", aria_label=f"{waiting} wait for you") if waiting else None,
+                        h("span", waiting, class_="badge", aria_label=plural(waiting, "item")) if waiting else None,
                         href="#/inbox",
                     ),
                 ),
@@ -143,7 +143,7 @@ async def _project(service: Service, found: Status) -> Html:
 
 
 def _spend(spent: runs.Stats, today: date) -> Html:
-    return spend_chart(spent.by_day, today) if spent.usd else empty("Nothing was spent yet.")
+    return spend_chart(spent.by_day, today) if spent.usd else empty("Nothing has been spent yet.")
 
 
 def _figures(spent: runs.Stats) -> Html:
@@ -268,7 +268,7 @@ def _consent(pending_approvals: Sequence[PendingApproval]) -> Html | None:
     needed = any(pending.kind != "limits" for pending in pending_approvals)
     return h(
         "fieldset",
-        h("legend", "It would do this, and you have not approved it yet"),
+        h("legend", "It wants to do this, and you have not approved it yet"),
         shown,
         h("label", h("input", type="checkbox", name="trust", required=needed), "I approve this", class_="check"),
     )

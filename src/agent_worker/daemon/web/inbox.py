@@ -21,9 +21,9 @@ _TITLES = {
     "mention": "calls on you",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
-    "control": "wrote what makes other programs run something",
+    "control": "wrote a file that makes other programs run something",
 }
-_WORDS = {"drop": "Dismiss", "retry": "Try again", "answer": "Answer", "approve": "Approve", "deny": "Deny"}
+_WORDS = {"dismiss": "Dismiss", "retry": "Retry", "answer": "Answer", "approve": "Approve", "deny": "Deny"}
 _TAKES_TEXT = frozenset({"answer", "deny"})
 
 
@@ -86,8 +86,8 @@ def _answers(item: Item) -> Html:
             _WORDS[answer],
             name="action",
             value=answer,
-            class_="" if n == 0 and answer != "drop" else "quiet",
-            formnovalidate=answer == "drop",
+            class_="" if n == 0 and answer != "dismiss" else "quiet",
+            formnovalidate=answer == "dismiss",
         )
         for n, answer in enumerate(item.answers)
     ]

@@ -80,7 +80,7 @@ def _option(view: ProposalView, option: str, mine: str | None, may_vote: bool, a
 def _stands(view: ProposalView) -> Html | str:
     if view.state != "open":
         return view.result
-    late = f"Not voted: {', '.join(map(shown_name, view.missing))}." if view.missing else "All have voted."
+    late = f"Not voted: {', '.join(map(shown_name, view.missing))}." if view.missing else "Everybody has voted."
     return h("span", f"{late} Open until ", when(view.expires_at, day=True), ".")
 
 

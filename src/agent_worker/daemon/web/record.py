@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_worker.daemon.web.frame import plural
 from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.daemon.web.prose import prepared_now, prose
 from agent_worker.daemon.web.rendering import end_rendering
@@ -83,8 +84,13 @@ def _page(record: Record) -> str:
 
 def _summary(record: Record) -> str:
     tokens, usd = sum(run["tokens"] for run in record.runs), sum(run["usd"] for run in record.runs)
-    parts = [f"{len(record.lines)} messages", f"{len(record.documents)} documents", f"{len(record.proposals)} votes"]
-    return ", ".join([*parts, f"{len(record.runs)} runs, {tokens:,} tokens, ${usd:.2f}"])
+    counted = (
+        (record.lines, "message"),
+        (record.documents, "document"),
+        (record.proposals, "vote"),
+        (record.runs, "run"),
+    )
+    return ", ".join([*(plural(len(found), word) for found, word in counted), plural(tokens, "token"), f"${usd:.2f}"])
 
 
 def _channel(record: Record) -> Html:

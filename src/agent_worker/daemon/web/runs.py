@@ -16,6 +16,7 @@ from agent_worker.daemon.web.frame import (
     link,
     money,
     panel,
+    plural,
     seconds,
     section,
     shown_name,
@@ -55,7 +56,7 @@ def _view(found: Explained, project: str | None, now: int) -> list[Child]:
         section("Time", timeline(spans)),
         section("What did it see?", _manifest(found.sections)),
         section("Steps", _steps(found)),
-        section("Said at its end", h("div", prose(found.text), class_="prose")) if _is_new(found) else None,
+        section("Said at the end", h("div", prose(found.text), class_="prose")) if _is_new(found) else None,
         section("Attempts", _attempts(found, project)) if len(found.attempts) > 1 else None,
     ]
 
@@ -68,7 +69,7 @@ def _bar(found: Explained, project: str | None) -> Html:
     facts = (
         when(about.started_at, day=True),
         seconds(took) if took is not None else "at work now",
-        f"{about.steps} steps",
+        plural(about.steps, "step"),
         f"{count(about.tokens)} tokens",
         money(about.usd),
         about.model or about.backend,
@@ -86,7 +87,7 @@ def _bar(found: Explained, project: str | None) -> Html:
 
 
 def _is_new(found: Explained) -> bool:
-    """Mostly the last step has said it."""
+    """Is the final text more than what the last step already said?"""
     return bool(found.text) and not (found.steps and found.steps[-1].text.strip() == found.text.strip())
 
 
@@ -130,7 +131,7 @@ def spans_of(found: Explained, now: int) -> Iterator[Span]:
 
 def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
     if not sections:
-        return empty("Nothing is recorded: it ended before it was asked.")
+        return empty("Nothing is recorded: the run ended before the model was asked.")
     sizes = [(str(each["name"]), int(each["tokens"])) for each in sections]
     whole = sum(size for _, size in sizes)
     rows = [
@@ -149,7 +150,7 @@ def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
     return h(
         "div",
         stacked_bar(sizes),
-        h("p", f"{count(whole)} tokens in {len(sections)} sections", class_="less"),
+        h("p", f"{count(whole)} tokens in {plural(len(sections), 'section')}", class_="less"),
         h("table", h("thead", head), h("tbody", rows)),
         class_="manifest",
     )
@@ -160,7 +161,7 @@ def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
 
 def _steps(found: Explained) -> Html:
     if not found.steps:
-        return empty("None was completed.")
+        return empty("No step was completed.")
     return h("ol", [_step(step) for step in found.steps], class_="steps-list")
 
 

@@ -302,7 +302,7 @@ async def _decisions_tab(service: Service, found: Running, project: str | None) 
     newest = sorted(known.values(), key=lambda each: (each.state != "open", -each.number))
     return panel(
         [h("div", card(each, found.name, project), data_key=f"proposal-{each.number}") for each in newest]
-        or empty("Nothing was put to the vote yet."),
+        or empty("Nothing has been put to the vote yet."),
         src=source("workspace", at=found.name, project=project, tab="decisions"),
         on="proposal",
         of=found.id,

@@ -296,7 +296,7 @@ create table inbox_item (
                                             -- conflict | space
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
-  state text not null default 'open',       -- open | answered | dropped
+  state text not null default 'open',       -- open | answered | dismissed
   answer text not null default '',
   at bigint not null
 );

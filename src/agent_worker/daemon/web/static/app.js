@@ -19,7 +19,7 @@ whenSignedOut(() => {
   if (door.open) return;
   document.getElementById("door-why").textContent = title === "agent-worker"
     ? "This page opens with a code that is good for one minute."
-    : "The daemon was started anew. This page goes on where it was as soon as you sign in again.";
+    : "The daemon was restarted. Sign in again, and this page carries on where it was.";
   door.showModal();
 });
 

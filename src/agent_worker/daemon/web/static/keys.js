@@ -6,7 +6,7 @@ const KEYS = [
   ["c", "write a message"],
   ["/", "find an agent or a workspace"],
   ["g h", "home"],
-  ["g i", "what waits for you"],
+  ["g i", "inbox"],
   ["g w", "the first workspace"],
   ["g c · g d · g v · g m", "channel, documents, decisions, map of a workspace"],
   ["G", "the newest message"],
