@@ -29,6 +29,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("compose",),
     ("api",),
     ("daemon",),
+    ("local",),
     ("cli",),
 )
 RANK = {name: number for number, row in enumerate(ROWS) for name in row}
@@ -176,7 +177,7 @@ def test_git_is_started_in_one_place() -> None:
 def test_a_git_repository_is_only_used_where_it_is_made() -> None:
     users = {str(p.relative_to(SOURCE)) for p in modules() if "agent_worker.processes.git" in set(imports_of(p))}
     assert users == {
-        "cli/setup.py",
+        "local/checks.py",
         *(f"workflows/{name}.py" for name in ("working_copy", "remote", "repositories", "trees", "walk")),
     }
 

@@ -24,6 +24,7 @@ from agent_worker.backends.programs.program import ProgramHost, owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.backends.programs.tool_access import ToolAccess
 from agent_worker.core.clock import Clock, SystemClock
+from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import StorageFault
 from agent_worker.core.events import Bus
 from agent_worker.core.redaction import Redactor, secrets_in
@@ -31,7 +32,6 @@ from agent_worker.database.database import Database
 from agent_worker.database.engine_lock import Holder, ProjectLocks, hold_database
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.files.root import Root
-from agent_worker.files.space import Space
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
 from agent_worker.tools.mcp_servers import McpPool

@@ -21,7 +21,7 @@ from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.backends.unavailable import UnavailableBackend
 from agent_worker.core.address import canonical
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted
+from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted, trouble_of
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Database, Transaction
 from agent_worker.database.engine_lock import ProjectLocks
@@ -30,7 +30,6 @@ from agent_worker.definitions.loading import shown
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.files.disk import trouble_of
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
 from agent_worker.schedules import schedule

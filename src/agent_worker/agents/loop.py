@@ -23,9 +23,9 @@ from agent_worker.agents.retries import GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, Terms
 from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
 from agent_worker.core.clock import Clock
+from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
-from agent_worker.files.space import Space
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence

@@ -18,9 +18,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from agent_worker.core.address import canonical
+from agent_worker.core.remote import Fetched
 from agent_worker.definitions.agent import AgentDefinition, McpServer, ProviderSettings, ToolSettings
 from agent_worker.definitions.project import ProjectFiles
-from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out

@@ -15,14 +15,13 @@ from agent_worker.agents import rescue
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical, check_tag
 from agent_worker.core.clock import from_micros
-from agent_worker.core.errors import Refused, StorageFault
+from agent_worker.core.errors import Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.remote import Fetched
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
-from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
-from agent_worker.files.disk import trouble_of
 from agent_worker.files.root import Root
 from agent_worker.proposals import lifecycle, minutes
 from agent_worker.proposals.ending import SYSTEM, cancel_all

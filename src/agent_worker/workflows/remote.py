@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 
 from agent_worker.core.control_files import OURS
 from agent_worker.core.errors import BadInput, NotFound, Refused
-from agent_worker.definitions.remote import Fetched, Remote
+from agent_worker.core.remote import Fetched, Remote
 from agent_worker.files.paths import acceptable, is_control
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import scratch

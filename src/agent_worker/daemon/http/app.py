@@ -27,6 +27,7 @@ from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.openapi import describe
@@ -38,7 +39,6 @@ from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import abandoned
-from agent_worker.files.space import Space
 from agent_worker.processes.descendants import adopt_orphans, kill_orphans
 from agent_worker.service.backups import DiskWatch, look_at_database
 from agent_worker.service.catalogue import OPERATIONS
