@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock
@@ -26,7 +26,7 @@ from agent_worker.definitions.project import find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.files.root import Root
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
-from agent_worker.workflows import instance
+from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary
@@ -63,7 +63,7 @@ class Team:
     async def resume(self) -> None:
         """Grant a new allowance after a limit was reached."""
         runtime = self._running.runtime
-        await runtime.database.write(rescue.resume_workspace, self._running.id, now=runtime.clock.micros())
+        await runtime.database.write(commands.resume_workspace, self._running.id, now=runtime.clock.micros())
 
     async def run(self) -> Summary:
         """Work until quiet, then end."""
@@ -92,8 +92,8 @@ class Project:
     ) -> Team:
         """Start a workflow by its name or by the path of its file."""
         definition = self._workflow(workflow)
-        wanted = instance.Start(definition, tag=tag, params=params or {}, message=message)
-        running = await instance.start(self._runtime, self._loaded, wanted)
+        wanted = start.Start(definition, tag=tag, params=params or {}, message=message)
+        running = await start.start(self._runtime, self._loaded, wanted)
         self._running.append(running)
         return Team(running)
 

@@ -28,9 +28,9 @@ BUGS = (
             failpoint("finish.after_commit")
 
             def acknowledge(tx, *, now):
-                endings.hold_run(tx, job)
-                endings.inbox.close(tx, job.run, "acked")
-                endings._end(tx, job, "done", text=reply.text.strip(), now=now)
+                run_end.hold_run(tx, job)
+                run_end.deliveries.close(tx, job.run, "acked")
+                run_end._end(tx, job, "done", text=reply.text.strip(), now=now)
 
             await self._write(acknowledge)
             """,
@@ -740,7 +740,7 @@ BUGS = (
         "a start of the daemon starts agents that a person stopped",
         "Q10",
         "test_Q10_a_start_of_the_daemon_starts_nobody_whom_a_person_stopped",
-        Inside("recover", "case when state in ('running', 'error') then 'idle' else state end", "'idle'"),
+        Inside("free_from_others", "case when state in ('running', 'error') then 'idle' else state end", "'idle'"),
     ),
     bug(
         "cancelling one ends all that were answered together",
@@ -1089,8 +1089,9 @@ BUGS = (
         "test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent",
         Edit(
             "erase",
-            "_ERASE",
-            '("delete from ledger where run in (select id from run where workspace = :workspace)", *_ERASE)',
+            "for keeper in _KEEPERS:",
+            'tx.run("delete from ledger where run in (select id from run where workspace = :w)", w=workspace)\n'
+            "for keeper in _KEEPERS:",
         ),
     ),
     bug(

@@ -11,7 +11,7 @@ from agent_worker.database.migrations import migrate
 from agent_worker.database.sqlite import connect
 from agent_worker.database.transaction import SqliteTransaction
 from agent_worker.memory import audit
-from agent_worker.memory.audit import Done
+from agent_worker.memory.audit import AuditEntry
 
 SECRET = "correct-horse-battery-staple"
 
@@ -22,7 +22,7 @@ def tx() -> Iterator[SqliteTransaction]:
     migrate(connection, None)
     tx = SqliteTransaction(connection, Redactor([SECRET]))
     for n in range(3):
-        audit.note(tx, Done("p", "a", "alice", "learned", f"key {n} {SECRET}", before=f"was {SECRET}"), now=n)
+        audit.note(tx, AuditEntry("p", "a", "alice", "learned", f"key {n} {SECRET}", before=f"was {SECRET}"), now=n)
     yield tx
     connection.close()
 

@@ -79,7 +79,7 @@ async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: Reco
     before = await asyncio.to_thread(memory.find, worker.home, entry.key)
     if await asyncio.to_thread(memory.write, worker.home, entry) == "known":
         return
-    done = audit.Done(
+    done = audit.AuditEntry(
         project=worker.project,
         agent=worker.agent,
         who=worker.name,

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
 from agent_worker.agents.registry import AgentRuntime, Registry
-from agent_worker.backends.unavailable import UnavailableBackend
+from agent_worker.backends.backend import UnavailableBackend
 from agent_worker.core.address import canonical
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted, trouble_of
@@ -36,7 +36,7 @@ from agent_worker.schedules import schedule
 from agent_worker.schedules.schedule import Ticker, Timer
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.work import agent_rows, threads
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 from agent_worker.workspaces.log_files import CONVERSATIONS, LogFiles, Target, last_seq, last_talk
 
 log = logging.getLogger(__name__)
@@ -307,10 +307,10 @@ def limits_of(
     project: ProjectFiles,
     workflow: WorkflowDefinition | None = None,
     held: Held = MappingProxyType({}),
-) -> Limits:
+) -> WorkLimits:
     """The defaults, with what the three files say on top, where that is not held back."""
     limits = replace(
-        Limits(),
+        WorkLimits(),
         usd_per_agent_day=_holds(of_agent(agent), held),
         usd_per_project_day=_holds(of_project(project), held),
     )

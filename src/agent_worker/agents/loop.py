@@ -16,7 +16,7 @@ from typing import TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import Limiter
-from agent_worker.agents.prompt_memory import prompt_memory
+from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.agents.retries import GiveUp, Retry, after

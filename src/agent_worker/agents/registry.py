@@ -17,7 +17,7 @@ from agent_worker.definitions.project import ProjectFiles
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
 from agent_worker.tools.tool import Tool
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 
 #: Tools that others provide, asked for anew at each run. Raises BackendFailure when they cannot say.
 MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
@@ -34,7 +34,7 @@ class AgentRuntime:
     backend: Backend
     tools: tuple[Tool, ...] = ()
     more_tools: MoreTools | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: WorkLimits = field(default_factory=WorkLimits)
     cwd: Path = field(default_factory=Path)
     own_copy: bool = False  #: its cwd is a checkout of its own
     home: Root | None = None  #: its own folder; None when it has no personal files

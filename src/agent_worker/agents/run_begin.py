@@ -18,7 +18,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import Result
 from agent_worker.work import agent_rows, inbox, limits, queue, steps
 from agent_worker.work.agent_rows import Fence
-from agent_worker.work.limits import Charge, Limits, Payer, Reached
+from agent_worker.work.limits import Charge, Payer, Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Instruction
 from agent_worker.workspaces import deliveries, workspace_rows
 
@@ -32,7 +32,7 @@ class Terms:
     name: str
     backend: str
     model: str
-    limits: Limits
+    limits: WorkLimits
 
 
 TermsOf = Callable[[str | None], Terms]  # by workspace
@@ -103,7 +103,7 @@ def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing:
         _stop_before(tx, me, first, stop, now=now)
 
 
-def _limit(tx: Transaction, first: Row, project: str, allowed: Limits, *, now: int) -> Reached | None:
+def _limit(tx: Transaction, first: Row, project: str, allowed: WorkLimits, *, now: int) -> Reached | None:
     fruitless = 0
     if first["workspace"]:
         row = tx.one(
@@ -117,7 +117,7 @@ def _limit(tx: Transaction, first: Row, project: str, allowed: Limits, *, now: i
     return limits.reached(_with_granted(tx, first["workspace"], allowed), spent)
 
 
-def _with_granted(tx: Transaction, workspace: str | None, allowed: Limits) -> Limits:
+def _with_granted(tx: Transaction, workspace: str | None, allowed: WorkLimits) -> WorkLimits:
     """What a proposal has set for an instance stands above its file."""
     granted = workspace_rows.granted(tx, workspace) if workspace else {}
     return allowed.with_granted(granted) if granted else allowed

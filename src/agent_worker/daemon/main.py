@@ -7,7 +7,8 @@ import os
 import sys
 
 from agent_worker.client.discovery import home_directory
-from agent_worker.daemon.process.process import App, Identity, MakeApp, serve
+from agent_worker.daemon.process.front import App, Identity
+from agent_worker.daemon.process.process import MakeApp, serve
 from agent_worker.daemon.process.settings import PORT, DaemonSettings
 
 PORT_VARIABLE = "AGENT_WORKER_PORT"

@@ -24,8 +24,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import apsw
 
 from agent_worker.core.errors import DiskFull, Locked, Refused, StorageFault
-from agent_worker.core.events import Bus, Event, Posted, WorkspaceChanged
+from agent_worker.core.events import Bus, Event, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
+from agent_worker.database import event_rows
 from agent_worker.database.backup import copy
 from agent_worker.database.commit_marker import FIX, CommitMarker, commits_in, count_commit
 from agent_worker.database.migrations import migrate
@@ -298,7 +299,7 @@ class SqliteDatabase:
         return apsw.SQLITE_OK
 
     def _forget_events(self, connection: apsw.Connection) -> None:
-        connection.execute("delete from event where id <= ?", (self._events - EVENTS_KEPT,))
+        connection.execute(event_rows.DROP_UP_TO, (self._events - EVENTS_KEPT,))
         self._forgot = self._events
 
     def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
@@ -462,15 +463,14 @@ def _quick_check(connection: apsw.Connection) -> None:
 
 
 def _as_row(event: Event) -> tuple[object, ...]:
-    seq = event.seq if isinstance(event, Posted) else None
-    return event.number, event.workspace, seq, event.as_stored(), time.time_ns() // 1000
+    return event_rows.as_row(event, at=time.time_ns() // 1000)
 
 
 def _store_events(connection: apsw.Connection, group: list[_Job]) -> None:
     """All of a group at once, after its changes: they come from every change and go to one table."""
     records = [record for job in group if job.error is None for record in job.records]
     if records:
-        connection.executemany("insert into event(id, workspace, seq, record, at) values (?, ?, ?, ?, ?)", records)
+        connection.executemany(event_rows.STORE, records)
 
 
 def _fail(group: list[_Job], fault: StorageFault) -> None:

@@ -24,7 +24,7 @@ from agent_worker.definitions.checks import (
 )
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import validate
-from agent_worker.definitions.source import Source, read_source, read_text
+from agent_worker.definitions.source import Source, parse_source, read_source, read_text
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 
 A = TypeVar("A", bound=AgentSettings)
@@ -38,6 +38,11 @@ def shown(path: Path, root: Path) -> str:
 
 def load_agent(path: Path, *, root: Path) -> AgentDefinition:
     return agent_of(read_source(path, shown_as=shown(path, root)), path, root=root)
+
+
+def agent_in(text: str, *, file: str) -> AgentDefinition:
+    """The agent that this text defines, whose file need not be there. Raises DefinitionError."""
+    return validate(AgentDefinition, parse_source(text, file=file), defaults={})
 
 
 def agent_of(source: Source, path: Path, *, root: Path) -> AgentDefinition:

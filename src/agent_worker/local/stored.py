@@ -13,7 +13,7 @@ from agent_worker.client.discovery import DATABASE, AlreadyRunning, home_directo
 from agent_worker.core.errors import Refused
 from agent_worker.core.ids import new_id
 from agent_worker.daemon.process.lock import only_one
-from agent_worker.database.engine_lock import Holder, hold_database
+from agent_worker.database.engine_lock import RuntimeHolder, hold_database
 from agent_worker.database.recovery import recover
 from agent_worker.database.restore import put_back, saved_copy
 from agent_worker.definitions.project import find_project, load_project
@@ -64,7 +64,9 @@ def alone() -> Iterator[Path]:
                     told = "the daemon runs, and what it uses cannot be exchanged"
                     raise Refused(told, hint="agent-worker stop --all, then try again") from None
                 time.sleep(0.1)
-        held.callback(os.close, hold_database(home / DATABASE, Holder()))  # a program may have it open without a daemon
+        held.callback(
+            os.close, hold_database(home / DATABASE, RuntimeHolder())
+        )  # a program may have it open without a daemon
         yield home
 
 

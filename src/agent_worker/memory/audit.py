@@ -37,7 +37,7 @@ _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class AuditEntry:
     """One thing that was done."""
 
     project: str
@@ -49,7 +49,7 @@ class Done:
     run: str = ""
 
 
-def note(tx: Transaction, done: Done, *, now: int) -> None:
+def note(tx: Transaction, done: AuditEntry, *, now: int) -> None:
     last = tx.one("select n, seal from sealed where project = :project", project=done.project)
     row: Row = {
         "n": last["n"] + 1 if last else 1,
@@ -87,7 +87,7 @@ def forget_words(tx: Transaction, *, project: str, agent: str, who: str, now: in
         project=project,
         agent=agent,
     ):
-        note(tx, Done(project=project, agent=agent, who=who, deed="deleted", about=""), now=now)
+        note(tx, AuditEntry(project=project, agent=agent, who=who, deed="deleted", about=""), now=now)
 
 
 def entries(tx: Transaction, project: str, *, agent: str | None = None, limit: int = 100) -> list[Row]:

@@ -23,7 +23,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
-from agent_worker.workflows import instance as instances
+from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime

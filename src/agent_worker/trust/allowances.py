@@ -15,11 +15,11 @@ from typing import Literal
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 
 THE_PROJECT = "the project"
 _UNITS = {"usd_per_day": "USD a day", "turns": "runs for one request", "usd": "USD for one request"}
-_DEFAULT = Limits()
+_DEFAULT = WorkLimits()
 
 Written = float | Literal["off"] | None
 

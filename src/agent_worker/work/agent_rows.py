@@ -84,6 +84,15 @@ def claim(tx: Transaction, agent: str, owner: str) -> Fence:
     return Fence(agent, owner, row["epoch"])
 
 
+def free_from_others(tx: Transaction, owner: str) -> None:
+    """A host begins: agents that another one held are free, and those that were at work or in error are idle."""
+    tx.run(
+        """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
+            where coalesce(owner, '') <> :owner""",
+        owner=owner,
+    )
+
+
 def hold(tx: Transaction, fence: Fence) -> None:
     """Prove the fence and keep it until the commit. Call first in every write of a loop."""
     if not holds(tx, fence):

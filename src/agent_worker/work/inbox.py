@@ -146,3 +146,7 @@ def forget(tx: Transaction, agent: str) -> list[str]:
     _tell_settled(tx, rows)
     gone = tx.all("delete from inbox_item where agent = :agent returning id", agent=agent)
     return [str(row["id"]) for row in gone]
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from inbox_item where workspace = :workspace", workspace=workspace)

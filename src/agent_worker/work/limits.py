@@ -20,7 +20,7 @@ UNKNOWN_PRICE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkLimits:
     """None is off."""
 
     runs_per_root: int | None = 50
@@ -31,10 +31,10 @@ class Limits:
     fruitless_runs: int | None = 5
 
     @property
-    def money_only(self) -> Limits:
+    def money_only(self) -> WorkLimits:
         return replace(self, runs_per_root=None, hops_per_root=None, fruitless_runs=None)
 
-    def with_granted(self, granted: Mapping[str, float]) -> Limits:
+    def with_granted(self, granted: Mapping[str, float]) -> WorkLimits:
         """`turns` and `usd` of one request, set anew."""
         runs, usd = granted.get("turns", self.runs_per_root), granted.get("usd", self.usd_per_root)
         return replace(self, runs_per_root=None if runs is None else int(runs), usd_per_root=usd)
@@ -58,7 +58,7 @@ class Reached:
     pauses: Literal["place", "agent"]  #: the workspace (the agent, in a DM), or the agent everywhere
 
 
-def reached(limits: Limits, spent: Spent) -> Reached | None:
+def reached(limits: WorkLimits, spent: Spent) -> Reached | None:
     for limit, value, reason, pauses in (
         (limits.runs_per_root, spent.runs, "{} runs came of one request", "place"),
         (limits.hops_per_root, spent.hops, "{} hops lie between this and the request it came from", "place"),

@@ -416,3 +416,16 @@ def called_by(tx: Transaction, message: str, workspace: str) -> list[str]:
         message=message,
     )
     return [row["id"] for row in rows]
+
+
+#: All instructions of a workspace, by two indexes: it may be a small part of what is stored.
+OF_WORKSPACE = """
+select id from instruction where workspace = :workspace and ended_at is not null
+union all
+select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"""
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget what was worked on here. Its steps go before: they are found by it."""
+    tx.run("delete from run where workspace = :workspace", workspace=workspace)
+    tx.run(f"delete from instruction where id in ({OF_WORKSPACE})", workspace=workspace)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent_worker.database.database import Row, Transaction
+from agent_worker.work import queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +93,10 @@ def forget(tx: Transaction, agent: str) -> None:
     """The agent is gone, and what its work left."""
     tx.run("delete from step where work in (select work from instruction where agent = :agent)", agent=agent)
     tx.run("delete from call where work in (select work from instruction where agent = :agent)", agent=agent)
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget the steps of all work in a workspace. The instructions must still be there."""
+    work = f"select work from instruction where id in ({queue.OF_WORKSPACE})"
+    tx.run(f"delete from step where work in ({work})", workspace=workspace)
+    tx.run(f"delete from call where work in ({work})", workspace=workspace)

@@ -146,3 +146,12 @@ def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntr
         context=context,
         seq=seq,
     )
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run(
+        """delete from talk where context = :workspace
+            and agent in (select agent from thread where context = :workspace)""",
+        workspace=workspace,
+    )
+    tx.run("delete from thread where context = :workspace", workspace=workspace)

@@ -27,7 +27,7 @@ from agent_worker.core.remote import Fetched, Remote
 from agent_worker.files.paths import acceptable, is_control
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import scratch
-from agent_worker.processes.git import Limits, Repository
+from agent_worker.processes.git import GitLimits, Repository
 from agent_worker.trust.preview import one_line
 from agent_worker.workflows.repositories import find, find_bare, opened
 
@@ -243,7 +243,7 @@ class _Git:
             stdin=stdin,
             protocol="https" if self.remote.kind == "github" else "file",
             more={"GIT_LITERAL_PATHSPECS": "1", **credentials(self.remote, os.environ)},
-            limits=Limits(TIME, _LISTING, TRANSFER),
+            limits=GitLimits(TIME, _LISTING, TRANSFER),
         )
         if done.exit_code and _is_full(self.repository.folder):
             raise Refused(f"{self.remote.url} is larger than {TRANSFER // 1024 // 1024} MiB: it was not fetched")

@@ -21,11 +21,11 @@ from pathlib import Path
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import scratch
-from agent_worker.processes.git import BYTE_FOR_BYTE, Done, Limits, Repository
+from agent_worker.processes.git import BYTE_FOR_BYTE, GitLimits, GitResult, Repository
 from agent_worker.trust.preview import one_line
 from agent_worker.workflows import trees
 from agent_worker.workflows.repositories import copy_objects, find, opened, take_shallow
-from agent_worker.workflows.walk import Seen
+from agent_worker.workflows.walk import FileSeen
 
 FOLDER = "copies"
 REFS = "refs/agent-worker"
@@ -71,7 +71,7 @@ class WorkingCopy:
     agent: str  #: name
     project: Path
     place: Path  #: the folder of all copies of a workspace
-    _ids: dict[Seen, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _ids: dict[FileSeen, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def files(self) -> Path:
@@ -176,7 +176,7 @@ class WorkingCopy:
         await asyncio.to_thread(copy_objects, objects, copy.folder / "objects")
         options = ("--quiet", "--update-shallow", "--no-write-fetch-head", str(source.folder))
         branches, tags = "+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*"
-        whole = await copy.run("fetch", *options, branches, tags, "HEAD", limits=Limits(time=HISTORY))
+        whole = await copy.run("fetch", *options, branches, tags, "HEAD", limits=GitLimits(time=HISTORY))
         if whole.exit_code:  # of a partial clone there is no whole history, and of a giant it takes too long
             _text(await copy.run("fetch", *options, "--depth=1", "HEAD"))
         files = place / "files"
@@ -216,7 +216,7 @@ class WorkingCopy:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _text(done: Done) -> str:
+def _text(done: GitResult) -> str:
     """What a call printed that must succeed."""
     if done.exit_code:
         raise Refused(f"git could not prepare a working copy: {one_line(done.complaint)}", hint="agent-worker doctor")

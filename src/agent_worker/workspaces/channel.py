@@ -10,6 +10,7 @@ from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import Posted
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
+from agent_worker.workspaces import workspace_rows
 
 Kind = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed
@@ -84,16 +85,13 @@ class Draft:
 
 
 def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
-    place = tx.one(
-        "update workspace set seq = seq + 1 where id = :workspace and state = 'running' returning seq",
-        workspace=draft.workspace,
-    )
-    if place is None:
+    seq = workspace_rows.next_seq(tx, draft.workspace)
+    if seq is None:
         raise NotRunning("this workspace is closed: nothing can be said here any more")
     id = new_id("m")
     message = Message(
         workspace=draft.workspace,
-        seq=place["seq"],
+        seq=seq,
         id=id,
         sender=draft.sender,
         text=draft.text,
@@ -204,3 +202,7 @@ def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, amon
         lately=LATELY,
     )
     return any(row["text"].strip() == text.strip() for row in rows)
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from message where workspace = :workspace", workspace=workspace)

@@ -120,3 +120,11 @@ def trace(tx: Transaction, message: str) -> list[Row]:
 def forget(tx: Transaction, agent: str) -> None:
     """The agent is gone; the messages are its team's."""
     tx.run("delete from delivery where agent = :agent", agent=agent)
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget to whom messages went. The messages must still be there."""
+    tx.run(
+        "delete from delivery where message in (select id from message where workspace = :workspace)",
+        workspace=workspace,
+    )

@@ -559,3 +559,7 @@ def _stale(name: str, now: Document | None) -> Stale:
         f"{name} has changed since you read it; it is at revision {now.revision[:12]} now",
         hint=f"read {name} again, then write with that revision",
     )
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from document where workspace = :workspace", workspace=workspace)

@@ -75,3 +75,7 @@ def ids(tx: Transaction, workspace: str) -> list[str]:
     """Of those that nobody took back."""
     rows = tx.all("select id from resource where workspace = :workspace and held = 0", workspace=workspace)
     return [row["id"] for row in rows]
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from resource where workspace = :workspace", workspace=workspace)

@@ -316,6 +316,15 @@ def archived_before(tx: Transaction, at: int) -> list[Row]:
     return tx.all("select id from workspace where state = 'archived' and ended_at < :at", at=at)
 
 
+def next_seq(tx: Transaction, workspace: str) -> int | None:
+    """The number of the next message; None when the workspace is closed."""
+    row = tx.one(
+        "update workspace set seq = seq + 1 where id = :workspace and state = 'running' returning seq",
+        workspace=workspace,
+    )
+    return row["seq"] if row else None
+
+
 def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
     """Its directory came from elsewhere with a channel of its own: go on counting after it."""
     tx.run("update workspace set seq = :seq where id = :workspace and seq < :seq", workspace=workspace, seq=seq)
@@ -353,35 +362,9 @@ def leave(tx: Transaction, workspace: str) -> None:
     tx.run("update workspace set state = 'left' where id = :id and state = 'running'", id=workspace)
 
 
-_ENDED = "select id from instruction where workspace = :workspace and ended_at is not null"
-_OPEN = "select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"
-_WORK = f"select work from instruction where id in ({_ENDED} union all {_OPEN})"
-
-#: What hangs on other rows goes before them, found by its key: the workspace may be a small part of what is stored.
-_ERASE = (
-    f"delete from step where work in ({_WORK})",
-    f"delete from call where work in ({_WORK})",
-    "delete from run where workspace = :workspace",
-    f"delete from instruction where id in ({_ENDED} union all {_OPEN})",
-    "delete from delivery where message in (select id from message where workspace = :workspace)",
-    "delete from message where workspace = :workspace",
-    "delete from resource where workspace = :workspace",
-    "delete from document where workspace = :workspace",
-    "delete from vote where proposal in (select id from proposal where workspace = :workspace)",
-    "delete from proposal where workspace = :workspace",
-    "delete from member where workspace = :workspace",
-    "delete from inbox_item where workspace = :workspace",
-    "delete from event where workspace = :workspace",
-    """delete from talk where context = :workspace
-          and agent in (select agent from thread where context = :workspace)""",
-    "delete from thread where context = :workspace",
-)
-
-
 def erase(tx: Transaction, workspace: str) -> None:
-    """Provider `memory` keeps nothing: whatever was said and done here goes with the workspace. What it cost stays."""
-    for statement in _ERASE:
-        tx.run(statement, workspace=workspace)
+    """Nobody is a member any more, and the workspace is archived. What others keep of it: workflows/archive.py."""
+    tx.run("delete from member where workspace = :workspace", workspace=workspace)
     tx.run(
         "update workspace set state = 'archived', given = '{}', ended_at = null where id = :workspace",
         workspace=workspace,

@@ -34,7 +34,7 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from agent_worker.backends.programs.acp import AcpPrompt, ended, is_ours, may
+from agent_worker.backends.programs.acp_prompt import AcpPrompt, ended, is_ours, may
 from agent_worker.backends.programs.json_fields import NOTHING, block, blocks, text
 from agent_worker.backends.programs.program import SERVER
 from agent_worker.backends.programs.runner import (

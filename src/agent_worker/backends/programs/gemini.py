@@ -16,7 +16,7 @@ from typing import Any
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settings
 from agent_worker.backends.programs.json_fields import block, count, text
-from agent_worker.backends.programs.one_shot import Job
+from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.program import SERVER, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.core.errors import BackendFailure, Exhausted
@@ -37,7 +37,7 @@ _OVERFLOW = re.compile(r"input token count .* exceeds", re.IGNORECASE)  # there 
 class Gemini:
     farewell = 0.0  # it does not end by itself
 
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program = job.program
         refuse_foreign_settings(program)
         binary, home, account = program.binary("gemini", install=INSTALL), program.home(), program.account("google")
@@ -52,7 +52,7 @@ class Gemini:
         env = program.environment() | _places(job, home) | _identity(home, program, account)
         return Launch(tuple(argv), program.cwd, env, job.prompt, (job.entry.token, account.key if account else ""))
 
-    def words(self, job: Job) -> GeminiWords:
+    def words(self, job: ProgramJob) -> GeminiWords:
         return GeminiWords(job)
 
 
@@ -90,7 +90,7 @@ def _excluded(program: Program) -> tuple[str, ...]:
             return _OTHERS
 
 
-def _places(job: Job, home: Path) -> dict[str, str]:
+def _places(job: ProgramJob, home: Path) -> dict[str, str]:
     return {
         "GEMINI_CLI_HOME": str(home),
         "GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "above-all.json"),

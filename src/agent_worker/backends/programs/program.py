@@ -6,6 +6,7 @@ environment. Knows no command line of any program (claude.py, codex.py …).
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -13,12 +14,13 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
-from agent_worker.backends.programs.tool_access import ToolAccess, ToolEndpoint
 from agent_worker.core.errors import Permanent
 from agent_worker.definitions.agent import Access
 from agent_worker.processes.environment import safe_environment, search_path
+from agent_worker.tools.tool import Call
 
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
@@ -110,3 +112,18 @@ class Program:
         for each in (self.program_host.state, folder.parent, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         return folder
+
+
+@dataclass(slots=True)
+class ToolEndpoint:
+    url: str  #: of our MCP endpoint
+    token: str = field(repr=False)
+    listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)  #: a call waits for a person: lay the work aside
+    unanswered: tuple[int, Call] | None = None  #: that call, with its step
+
+
+class ToolAccess(Protocol):
+    def open(self, run: str) -> ToolEndpoint:
+        """For a run that is being worked on. It ends with the run."""
+        ...

@@ -52,7 +52,7 @@ class Capacity:
         return cls(min(CROWD, descriptors // 4), min(2 * CROWD, descriptors // 2))
 
 
-class Guest(Protocol):
+class AcceptedConnection(Protocol):
     def silent_for(self) -> float:
         """How long it has kept us waiting, in seconds; 0 when we keep it waiting."""
         ...
@@ -65,8 +65,8 @@ class Doorstep:
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
-        self.strangers: dict[Guest, None] = {}  # who came first stands first
-        self.trusted: set[Guest] = set()
+        self.strangers: dict[AcceptedConnection, None] = {}  # who came first stands first
+        self.trusted: set[AcceptedConnection] = set()
         self.left: Callable[[], None] = lambda: None  #: somebody went, or is no stranger any more
 
     @property
@@ -80,16 +80,16 @@ class Doorstep:
         """Whoever is let in is told to come again."""
         return len(self.strangers) + len(self.trusted) >= self.capacity.connections
 
-    def came(self, who: Guest) -> None:
+    def came(self, who: AcceptedConnection) -> None:
         self.strangers[who] = None
 
-    def trust(self, who: Guest) -> None:
+    def trust(self, who: AcceptedConnection) -> None:
         if who in self.strangers:
             del self.strangers[who]
             self.trusted.add(who)
             self.left()
 
-    def went(self, who: Guest) -> None:
+    def went(self, who: AcceptedConnection) -> None:
         self.strangers.pop(who, None)
         self.trusted.discard(who)
         self.left()

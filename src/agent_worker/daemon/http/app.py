@@ -34,7 +34,7 @@ from agent_worker.daemon.http.openapi import describe
 from agent_worker.daemon.http.request_guard import App, Message, Receive, RequestGuard, Send, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
-from agent_worker.daemon.process.process import Identity
+from agent_worker.daemon.process.front import Identity
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.files.root import Root

@@ -122,7 +122,7 @@ class RequestGuard:
             body = await _whole_body(scope, receive, limit=_limit(caller))
         except Refusal as refusal:
             return await _refuse(refusal, receive, guarded)
-        except _Gone:
+        except _ClientGone:
             return
         scope["caller"] = caller
         await self.app(scope, _replayed(body, receive), guarded)
@@ -195,7 +195,7 @@ def _trust_connection(scope: Message) -> None:
 # --- size and time
 
 
-class _Gone(Exception):
+class _ClientGone(Exception):
     """The client left in the middle of its request."""
 
 
@@ -213,7 +213,7 @@ async def _whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise _Gone
+                    raise _ClientGone
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > limit:

@@ -11,7 +11,7 @@ from pathlib import Path
 import filelock
 
 from agent_worker.client import discovery
-from agent_worker.client.discovery import AlreadyRunning, DaemonFile, Holder
+from agent_worker.client.discovery import AlreadyRunning, DaemonFile, DaemonHolder
 from agent_worker.core.errors import Refused
 
 UNKNOWN = "unknown"  #: our own birth, where the system does not tell
@@ -21,7 +21,7 @@ _NETWORK_DISKS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "
 @contextmanager
 def only_one(home: Path, instance: str) -> Iterator[None]:
     """The kernel's lock on this home, for life: it ends with the process, however that ends."""
-    holder = Holder(os.getpid(), discovery.birth_of(os.getpid()) or UNKNOWN, instance)
+    holder = DaemonHolder(os.getpid(), discovery.birth_of(os.getpid()) or UNKNOWN, instance)
     path = home / discovery.LOCK_FILE
     os.close(discovery.open_private(path, os.O_RDWR | os.O_CREAT))  # refuses a link with a sentence
     lock = filelock.FileLock(
@@ -50,7 +50,7 @@ def lock_file(home: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _winner(home: Path) -> Holder | None:
+def _winner(home: Path) -> DaemonHolder | None:
     for _ in range(100):
         holder = discovery.read_holder(home)
         if holder is not None and discovery.is_running(holder):
@@ -59,7 +59,7 @@ def _winner(home: Path) -> Holder | None:
     return discovery.read_holder(home)
 
 
-def already_running(home: Path, winner: Holder | DaemonFile | None) -> AlreadyRunning:
+def already_running(home: Path, winner: DaemonHolder | DaemonFile | None) -> AlreadyRunning:
     who = f"process {winner.pid}, instance {winner.instance}" if winner else "its process is unknown"
     return AlreadyRunning(f"another daemon runs on {home}: {who}", hint="agent-worker daemon status")
 
