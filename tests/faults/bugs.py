@@ -1016,7 +1016,9 @@ BUGS = (
         "Q10",
         "test_Q10_nothing_is_said_in_a_workspace_that_is_closed",
         Inside(
-            "post", "where id = :workspace and state = 'running' returning seq", "where id = :workspace returning seq"
+            "next_seq",
+            "where id = :workspace and state = 'running' returning seq",
+            "where id = :workspace returning seq",
         ),
     ),
     bug(
@@ -1089,9 +1091,9 @@ BUGS = (
         "test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent",
         Edit(
             "erase",
-            "for keeper in _KEEPERS:",
+            "keeper.forget_workspace(tx, workspace)",
             'tx.run("delete from ledger where run in (select id from run where workspace = :w)", w=workspace)\n'
-            "for keeper in _KEEPERS:",
+            "keeper.forget_workspace(tx, workspace)",
         ),
     ),
     bug(
@@ -1541,7 +1543,7 @@ BUGS = (
         "test_S3_a_process_that_got_the_number_is_never_signalled",
         Edit(
             "_agrees",
-            "read_holder(home) == Holder(found.pid, found.born, found.instance) and is_running(found)",
+            "read_holder(home) == DaemonHolder(found.pid, found.born, found.instance) and is_running(found)",
             "is_running(found)",
         ),
     ),

@@ -115,7 +115,7 @@ def _changed(
     is_as_before: Callable[[Beneath, FileSeen], bool],
     left_out: dict[bytes, str],
 ) -> list[FileSeen]:
-    changed, workspace = [], LARGEST
+    changed, left = [], LARGEST
     with Beneath(folder) as beneath:
         for seen in sorted(files, key=lambda each: each.path.rpartition(b"/")[::2]):
             try:
@@ -124,10 +124,10 @@ def _changed(
             except OSError as error:
                 left_out[seen.path] = f"cannot be read: {error.strerror}"
                 continue
-            if seen.size > workspace:
+            if seen.size > left:
                 left_out[seen.path] = f"too large: more than {LARGEST // 1024**2} MiB with the others"
                 continue
-            workspace -= seen.size
+            left -= seen.size
             changed.append(seen)
     return changed
 
