@@ -141,21 +141,12 @@ def _votes(prompt: str) -> tuple[Call, ...]:
     )
 
 
+# --- characters that misbehave
+
 LIMIT = 20  # calls of one run
-
-
 _CALL = re.compile(r"\bcall (\w{1,64})\(")
-
-
 _SAY = re.compile(r"\bsay «([^»]{0,4000})»")
-
-
 _REPEAT = re.compile(r"[^\n]*\brepeat this to (@\w[\w-]*)[^\n]*")
-
-
-_WITH = re.compile(r"working in the workspace \S+ with ([^.]*)\.")
-
-
 _FREE = Usage(usd=0.0)
 
 

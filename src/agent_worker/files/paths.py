@@ -78,8 +78,8 @@ def is_control(names: Iterable[str]) -> bool:
 def beside(relative: str, suffix: str) -> str:
     """A path in the same directory: the name with this suffix, shortened where the disk could not take it."""
     directory, slash, name = relative.rpartition("/")
-    workspace = NAME_BYTES - len(suffix.encode())
-    return directory + slash + os.fsencode(name)[:workspace].decode(errors="ignore") + suffix
+    left = NAME_BYTES - len(suffix.encode())
+    return directory + slash + os.fsencode(name)[:left].decode(errors="ignore") + suffix
 
 
 def shown(relative: str) -> str:

@@ -182,14 +182,14 @@ def _write_stream(stream: Path, folder: Path, what: Difference, base: str, messa
 
 def _write_data(out: BinaryIO, beneath: Beneath, seen: FileSeen) -> None:
     out.write(b"data %d\n" % seen.size)
-    workspace = seen.size
+    left = seen.size
     try:
         for piece in _content(beneath, seen):
-            workspace -= out.write(piece)
-            if workspace < 0:
+            left -= out.write(piece)
+            if left < 0:
                 break
     except OSError:
-        workspace = -1
-    if workspace:
+        left = -1
+    if left:
         raise Refused(f"{os.fsdecode(seen.path)!r} was changed while it was read")
     out.write(b"\n")
