@@ -53,7 +53,7 @@ def test_A13_whatever_is_done_to_an_entry_is_noticed_there(tx: SqliteTransaction
 
 
 def test_A13_each_project_has_a_record_of_its_own(tx: SqliteTransaction) -> None:
-    audit.note(tx, Done("another", "b", "bob", "learned", "key"), now=4)
+    audit.note(tx, AuditEntry("another", "b", "bob", "learned", "key"), now=4)
     tx.run("delete from audit where project = 'p' and n = 2")
     assert audit.flaw(tx, "p") == "entry 2 of the audit is missing"
     assert audit.flaw(tx, "another") == ""
