@@ -1,7 +1,7 @@
 """One loop per agent: take → assemble the prompt → step → (yield?) → … → finish.
 
 It waits on events, never polls, and decides between two steps only. What follows a failure is decided in
-failure.py; every change of state is a transaction in assignments.py.
+retries.py; every change of state is a transaction in run_begin.py or run_end.py.
 """
 
 from __future__ import annotations

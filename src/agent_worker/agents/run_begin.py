@@ -1,7 +1,7 @@
 """Work begins and goes on: the loop takes an instruction, and keeps each step as it is done.
 
 Transactions that tie the queue to the limits, the inbox and the threads, each in one commit. Each first proves the
-fence: a loop that is no longer the one changes nothing. How work ends is in endings.py.
+fence: a loop that is no longer the one changes nothing. How work ends is in run_end.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A daemon, as its clients see it: found or started, proved to be ours, then asked.
 
 Every connection is proved before the token travels on it, and on the same connection, so there is no moment in which
-a stranger could take the port over. Below: plain_http.py, answers.py, starting.py, discovery.py.
+a stranger could take the port over. Below: plain_http.py, answers.py, start.py, discovery.py.
 """
 
 from __future__ import annotations

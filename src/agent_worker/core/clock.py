@@ -1,6 +1,7 @@
 """Time, handed in. Wall time (UTC) is for people and records, monotonic time for waiting.
 
-Nothing else in the package asks the system what time it is or sleeps.
+Nothing else in the package asks the system what time it is or sleeps, but for a few places that deal with real
+processes and sockets: tests/test_architecture.py lists them, each with its reason.
 """
 
 from __future__ import annotations

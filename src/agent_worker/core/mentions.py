@@ -1,4 +1,4 @@
-"""Whom does a message call on? The one answer, asked once, when the message is written (SPEC §5).
+"""Whom does a message call on? The one answer, asked once, when the message is written.
 
 A mention is `@name` in the writer's own running words: not in back-ticks, fenced code, a quoted line or a URL.
 The text is blanked layer by layer until only such words are left, each layer in one pass, so that

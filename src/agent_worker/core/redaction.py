@@ -1,4 +1,4 @@
-"""Secrets are taken out of text before it is written anywhere: database, files, logs, events, errors (C17).
+"""Secrets are taken out of text before it is written anywhere: database, files, logs, events, errors.
 
 Two things are known: the values of this machine's own secrets, and what keys look like (key_families.py). What is
 found becomes `[redacted:kind]`; redacting twice changes nothing more. The time grows with the length of the text.

@@ -1,4 +1,4 @@
-"""An agent as its file describes it (SPEC §4.1). `AgentSettings` is what inline members share with it."""
+"""An agent as its file describes it (docs/reference/files.md). `AgentSettings` is what inline members share with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`${{ name }}`: how it is written, and what a name is called as an environment variable (SPEC §13).
+"""`${{ name }}`: how it is written, and what a name is called as an environment variable.
 
 There is no expression language: a name, or two joined by a dot. `$${{` is how to write `${{` itself.
 Every part of the pattern is bounded, so a search takes linear time on any text.

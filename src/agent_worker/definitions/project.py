@@ -1,4 +1,4 @@
-"""A project: the directory, its optional file (SPEC §4.3), and every definition in it that is right.
+"""A project: the directory, its optional file (docs/reference/files.md), and every definition in it that is right.
 
 One bad file does not stop the others. A file that was right before keeps what it said then, until it is right again.
 """

@@ -1,4 +1,4 @@
-"""A workflow as its file describes it (SPEC §4.2): members, set-up, kickoff.
+"""A workflow as its file describes it (docs/reference/files.md): members, set-up, kickoff.
 
 What needs other files, such as whether a `ref` exists, is looked at in `checks`.
 """

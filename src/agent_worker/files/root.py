@@ -1,6 +1,6 @@
 """Every file the daemon opens, by a path beneath a root: read, replace, swap, append, list, remove.
 
-`Root` is the one door (RELIABILITY C10). What it writes is whole or absent: temporary name, sync, rename,
+`Root` is the only way to the files. What it writes is whole or absent: temporary name, sync, rename,
 sync of the directory. `swap` also compares first, because people edit the same files. New files are 0600, new
 directories 0700. Raises BadInput, NotFound and Refused with a sentence; a full or broken disk stays an
 OSError. Synchronous: call it in a thread. Below: folder.py. Beside: jsonl.py for files of records.

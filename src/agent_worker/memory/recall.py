@@ -1,6 +1,6 @@
 """One search for all an agent can look up: memory, notes, todos, history. Says why it found each entry.
 
-Full-text search tuned on conversations with known evidence (bench/recall.py): stemmed words, what was
+Full-text search tuned on conversations with known evidence (docs/figures/recall.md): stemmed words, what was
 said around an entry, its date in words, its author; age only settles ties. Where the optional
 embedding is installed, meaning.py is asked as well. Ranks a bounded number of hits however large the
 index. Decides nothing about who may look: the caller names kinds and scopes.

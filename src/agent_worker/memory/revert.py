@@ -1,4 +1,4 @@
-"""Takes back what an agent learned since a time, or in one run: poison that was found out (A12).
+"""Takes back what an agent learned since a time, or in one run: poison that was found out.
 
 What it wrote then is held back where only a person sees it; what it replaced or forgot then is put back. Memory says by
 itself where it came from; for notes and todos the audit does. What was said is taken back by agents/revert.py.

@@ -1,4 +1,4 @@
-"""Everything in a project that can execute something or receive a secret, each as a line that says so (SPEC §18.3).
+"""Everything in a project that can execute something or receive a secret, each as a line that says so.
 
 A power is told apart by its digest: the exact words of the definition and the exact content of the files it names.
 Plain words (prompts, kickoffs, souls) are none, nor is what runs in our sandbox without network. Of a command every

@@ -1,8 +1,8 @@
-"""What the user approved, per project, in the daemon's home and never in the project (C11).
+"""What the user approved, per project, in the daemon's home and never in the project.
 
 Approved is a digest; beside it the last approved text of each power is kept, so that a change is shown as one. What can
 run any file of the project is approved until an agent who may change files has worked there: `worked` is told. A file
-that lies in the project it speaks for is not believed (Y20), nor one that is damaged: then nothing is approved.
+that lies in the project it speaks for is not believed, nor one that is damaged: then nothing is approved.
 Synchronous: call it in a thread. Above: whoever starts a workflow or equips an agent. Asking the person is theirs too.
 """
 

@@ -2,7 +2,7 @@
 
 `route` is the one place that brings the three together, at the moment of the call: a key that belongs to a
 provider goes to that provider's host, to a host the user chose through the environment, or to one the user
-approved. Knows no model library and opens no connection (model_client.py does).
+approved. Knows no model library and opens no connection (models/client.py does).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Connections for which there is no room yet wait in the kernel's queue, where they cost us nothing: none is cut. When
 even those of our own clients are too many, further ones are answered with 503 and when to come again. Above: process.py
-serves; wire.py is one connection.
+serves; connection.py is one connection.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def _bearer(headers: _Headers) -> bytes:
 
 
 def _trust_connection(scope: Message) -> None:
-    """Strangers' connections are few and may be cut; this is none (wire.py)."""
+    """Tell the connection that its caller is no stranger: those of strangers are few and may be cut (connection.py)."""
     if connection := scope.get("extensions", {}).get("agent_worker"):
         connection["trust"]()
 
