@@ -57,7 +57,7 @@ class Team:
         return self._running.runtime.bus.subscribe(lambda event: event.workspace == self._running.id)
 
     async def quiet(self) -> str:
-        """Wait until nobody has anything to do. Empty, or why the team is paused."""
+        """Wait until nobody has anything to do. Returns '', or why the team is paused."""
         return await self._running.quiet()
 
     async def resume(self) -> None:
@@ -66,11 +66,11 @@ class Team:
         await runtime.database.write(commands.resume_workspace, self._running.id, now=runtime.clock.micros())
 
     async def run(self) -> Summary:
-        """Work until quiet, then end."""
+        """Work until everybody is quiet, then end the instance."""
         return await self._running.run()
 
     async def stop(self) -> Summary:
-        """End now; what is queued or running is cancelled."""
+        """End the instance now; what is queued or running is cancelled."""
         return await self._running.stop()
 
 
@@ -98,7 +98,7 @@ class Project:
         return Team(running)
 
     async def send(self, to: str, text: str, *, key: str | None = None) -> Receipt:
-        """Deliver to `alice`, `@review` or `alice@review`."""
+        """Deliver a message to `alice`, `@review` or `alice@review`."""
         return await deliver(self._runtime, self._loaded, to, text, key=key)
 
     async def ask(self, agent: str, text: str) -> Answer:

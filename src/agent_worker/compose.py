@@ -99,7 +99,7 @@ async def open_runtime(
 async def _wired(
     settings: RuntimeSettings, clock: Clock, tool_access: ToolAccess | None, redact: Redactor, closing: AsyncExitStack
 ) -> Runtime:
-    """What was opened last is closed first."""
+    """Open and connect everything one process needs. What was opened last is closed first."""
     bus = Bus()
     redact.register(secrets_in(os.environ))
     me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{settings.database}")

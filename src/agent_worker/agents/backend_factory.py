@@ -46,7 +46,7 @@ Held = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class AgentKit:
-    """What an agent works with."""
+    """The backend and the tools that an agent works with."""
 
     backend: Backend
     tools: tuple[Tool, ...] = ()
@@ -90,13 +90,13 @@ class BackendFactory:
         return AgentKit(backend, tools, learner, self._more_tools(definition, root, partial(again, "mcp")))
 
     def held_back(self, project: ProjectFiles, workflow: WorkflowDefinition | None) -> Held:
-        """Limits above their default wait for the user."""
+        """Limits that files raised and the user has not approved, with the numbers that hold instead."""
         allowances = tuple(allowances_of(project, workflow))
         self.gate.settle(project.root, allowances)
         return self.gate.held_back(project.root, allowances)
 
     def _require_again(self, definition: AgentDefinition, root: Path, who: str, *kinds: str) -> None:
-        """What was approved may have been changed since, by an agent too."""
+        """Check approvals once more: what was approved may have been changed since, by an agent too."""
         if not self.gate.is_open:
             powers = powers_of_agent(definition, root, who=who)
             self.gate.require(root, [power for power in powers if power.kind in kinds])

@@ -89,14 +89,14 @@ def _continue(tx: Transaction, work: Instruction, *, now: int) -> str:
 
 
 def start_agent(tx: Transaction, agent: str) -> None:
-    """A person says: go on, after it was stopped or given up."""
+    """Let an agent go on after it was stopped or given up: a person says so."""
     inbox.close_about(tx, "failure", agent)
     agent_rows.set_state(tx, agent, "idle")
     queue.announce(tx, agent)  # its loop may be gone
 
 
 def pause_workspace(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
-    """Its time is up: what is queued there waits, and the person is told."""
+    """Pause a workspace whose time is up: what is queued there waits, and the person is told."""
     row = workspace_rows.get(tx, workspace)
     if row["state"] != "running" or not workspace_rows.pause(tx, workspace, reason):
         return

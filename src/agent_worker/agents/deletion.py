@@ -16,7 +16,7 @@ from agent_worker.workspaces import deliveries, workspace_rows
 
 
 def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
-    """No work of it goes on, and nothing wakes it."""
+    """Cancel all work of an agent, and whatever would wake it."""
     for row in tx.all(
         "select id from instruction where agent = :agent and state in ('queued', 'running', 'waiting')", agent=agent
     ):
@@ -25,7 +25,7 @@ def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
 
 
 def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
-    """Every row that is this agent's own. Its loop has ended before."""
+    """Erase every row that is this agent's own. Its loop must have ended before."""
     agent = me["id"]
     schedule.clear_agent(tx, agent)
     event_rows.forget_agent(tx, agent, inbox.forget(tx, agent))

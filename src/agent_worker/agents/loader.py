@@ -57,7 +57,7 @@ class LoadedProject:
         return self.quick[name] if name in self.quick else self.project.agents[name]
 
     def named(self, ref: str) -> str:
-        """The agent that a workflow refers to, as it writes itself."""
+        """The agent that a workflow refers to, spelled as its own file spells it."""
         return canonical(ref, self.agents) or ref
 
 
@@ -327,13 +327,13 @@ def limits_of(
 
 
 def _holds(allowance: Allowance, held: Held) -> float | None:
-    """None: it is off."""
+    """The number that holds for this limit; None when the limit is off."""
     value = held.get((allowance.of, allowance.name), allowance.value)
     return None if math.isinf(value) else value
 
 
 def credential_of(definition: AgentDefinition) -> str:
-    """Agents that share a key share its rate limit."""
+    """Names the key of an agent: agents that share a key share its rate limit."""
     if definition.backend != "sdk":
         return ""
     provider = definition.provider

@@ -53,7 +53,7 @@ class Slots:
 
     @asynccontextmanager
     async def all(self) -> AsyncIterator[None]:
-        """Nobody else runs meanwhile."""
+        """Take every slot: nobody else runs meanwhile."""
         async with contextlib.AsyncExitStack() as held:
             await held.enter_async_context(self._one_for_all)  # two of these would wait for each other
             for _ in range(self._count):
@@ -97,7 +97,7 @@ class Loop:
         self._arrived.set()
 
     def stop(self) -> None:
-        """End after the current step."""
+        """Ask the loop to end after the current step."""
         self._stopping = True
         self._arrived.set()
 
@@ -296,7 +296,7 @@ class Loop:
         return await self._loop_context.recording.database.write(change, *args, now=self._loop_context.now(), **kwargs)
 
     async def _sleep(self, seconds: float) -> None:
-        """So long, or until something arrives."""
+        """Sleep for so many seconds, or until something arrives."""
         alarm = asyncio.create_task(self._loop_context.clock.sleep(max(0.001, seconds)))
         arrival = asyncio.create_task(self._arrived.wait())
         try:

@@ -91,7 +91,7 @@ def _line(talk: threads.ThreadEntry) -> PromptLine:
 
 
 def _cause(tx: Transaction, job: Assignment) -> str | None:
-    """The run that posted the message which asks."""
+    """The run that posted the message which asks for this work."""
     if job.workspace is None or job.lead.message is None:
         return None
     row = tx.one(
@@ -125,7 +125,7 @@ def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemo
 
 
 def _memories(worker: AgentRuntime, about: str, now: datetime) -> tuple[list[PromptEntry], int]:
-    """What is shown, core first, and how much of the working memory is not."""
+    """Entries of memory that are shown, core first, and how many of the working memory are not."""
     assert worker.home is not None
     loaded = memory.load(worker.home)
     settings = worker.definition.memory

@@ -44,7 +44,7 @@ UNKNOWN = Result(
 
 @dataclass(frozen=True, slots=True)
 class RecorderContext:
-    """What a recorder writes with."""
+    """What a recorder stores and calls with: database, registry, clock."""
 
     database: Database
     bus: Bus
@@ -90,14 +90,14 @@ class RunRecorder:
 
     @property
     def done(self) -> tuple[PastStep, ...]:
-        """The steps of this work so far, those of earlier runs too."""
+        """The completed steps of this work so far, those of earlier runs too."""
         return tuple(self._done.values())
 
     def say(self, text: str) -> None:
         self._utter(self._saying.add(text))
 
     def finish_saying(self) -> None:
-        """What was held back, because it might have become a secret, is whole now."""
+        """Show the text that was held back because it might have become a secret: it is whole now."""
         self._utter(self._saying.end())
 
     def _utter(self, text: str) -> None:
@@ -198,7 +198,7 @@ class RunRecorder:
     def _perform(
         self, tx: Transaction, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]
     ) -> Result | None:
-        """None when a person was asked and has not answered."""
+        """Make a call; None when a person was asked and has not answered."""
         hold_run(tx, self._job)
         if known := _done(tx, place):
             return known
@@ -226,7 +226,7 @@ class RunRecorder:
         return None
 
     def _start(self, tx: Transaction, place: CallPosition, call: Call, tool: Tool) -> Result | None:
-        """What is known of this call already; None means: go and make it."""
+        """The outcome of this call if it is known already; None means that it must be made."""
         hold_run(tx, self._job)
         row = steps.call_at(tx, place)
         if row is None:

@@ -31,7 +31,7 @@ def recover(tx: Transaction, owner: str, *, now: int) -> int:
 
 
 def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
-    """The run took its worker with it."""
+    """Close a run that took its worker with it, and put its work back."""
     queue.close_run(tx, run["id"], "lost", reason=reason, now=now)
     rows = [Instruction.of(row) for row in queue.running(tx, run["id"])]
     # Only the lead is to blame: its companions were merely in the same run.
@@ -61,7 +61,7 @@ def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
 
 
 def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int) -> None:
-    """The loop is gone; whatever it held goes back, with its completed steps."""
+    """Put back whatever a loop held that is gone now, with its completed steps."""
     agent_rows.hold(tx, fence)
     for run in tx.all("select id, instruction from run where agent = :agent and state = 'running'", agent=fence.agent):
         if state == "error":

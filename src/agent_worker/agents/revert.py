@@ -26,7 +26,7 @@ Place = tuple[str, str]  #: agent, context
 
 @dataclass(slots=True)
 class Held:
-    """What was marked, so that files can follow."""
+    """What was marked as taken back, so that files can follow."""
 
     lines: dict[Place, set[int]] = field(default_factory=dict)
     messages: dict[str, set[int]] = field(default_factory=dict)  #: by workspace
@@ -92,7 +92,7 @@ def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now:
 
 
 def _resources(tx: Transaction, run: Descent) -> Iterator[str]:
-    """Texts it kept: those of its long messages, and those it made by tool."""
+    """Texts that a run kept: those of its long messages, and those it made by tool."""
     for row in tx.all(
         "select resource from message where workspace = :workspace and run = :run and resource is not null",
         workspace=run.workspace,

@@ -67,7 +67,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """There is work, but not before this time (microseconds)."""
+    """There is work for the agent, but not before this time (microseconds)."""
 
     at: int
     wait: int  #: from the moment that was asked about: a clock that is set afterwards changes nothing
@@ -118,7 +118,7 @@ def _limit(tx: Transaction, first: Row, project: str, allowed: WorkLimits, *, no
 
 
 def _with_granted(tx: Transaction, workspace: str | None, allowed: WorkLimits) -> WorkLimits:
-    """What a proposal has set for an instance stands above its file."""
+    """Limits with those that a proposal has set for the instance, which stand above its file."""
     granted = workspace_rows.granted(tx, workspace) if workspace else {}
     return allowed.with_granted(granted) if granted else allowed
 
@@ -263,7 +263,7 @@ def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model
 
 
 def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:
-    """What learning from a run has cost is paid by the same request."""
+    """Charge what learning from a run has cost to the request that the run was for."""
     agent_rows.hold(tx, job.fence)
     use = reply.usage.plausible
     limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)

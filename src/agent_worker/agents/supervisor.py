@@ -218,7 +218,7 @@ class Supervisor:
             await self._store(recovery.abandon, loop.fence, state=state, reason=reason, now=self._loop_context.now())
 
     async def _store(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Waits it out where it cannot be stored now: nobody tells us when it can."""
+        """Write to the database, and wait where it cannot be stored now: nobody tells us when it can."""
         while True:
             try:
                 return await self._loop_context.recording.database.write(change, *args, **kwargs)

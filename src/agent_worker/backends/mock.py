@@ -39,12 +39,12 @@ _WITH = re.compile(r"working in the workspace \S+ with ([^.]*)\.")
 
 
 def says(text: str) -> ScriptEntry:
-    """The run ends with this text."""
+    """A script entry: the run ends with this text."""
     return ScriptEntry(say=text)
 
 
 def calls(tool: str, **arguments: object) -> ScriptEntry:
-    """A step that calls a tool."""
+    """A script entry: a step that calls a tool."""
     return ScriptEntry(call=(ScriptCall.model_validate({"tool": tool, "with": arguments}),))
 
 
@@ -54,7 +54,7 @@ def fails(kind: str) -> ScriptEntry:
 
 
 def steps(count: int) -> ScriptEntry:
-    """So many steps that lead nowhere."""
+    """A script entry: so many steps that lead nowhere."""
     return ScriptEntry(steps=count)
 
 
@@ -69,14 +69,14 @@ class MockModel:
         self._ids = itertools.count(1)
 
     def then(self, *entries: ScriptEntry) -> None:
-        """Play these next."""
+        """Play these entries next."""
         if self._script is None:
             self._script = deque()
         self._script.extend(itertools.chain.from_iterable(map(_spread, entries)))
 
     @property
     def left_over(self) -> list[ScriptEntry]:
-        """What was not played."""
+        """Entries of the script that were not played."""
         return list(self._script or ())
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
@@ -106,7 +106,7 @@ class MockModel:
 
 
 def _spread(entry: ScriptEntry) -> list[ScriptEntry]:
-    """`steps: n` as n entries."""
+    """Write `steps: n` out as n entries."""
     return [entry.model_copy(update={"steps": 1})] * entry.steps if entry.steps else [entry]
 
 
@@ -131,7 +131,7 @@ def _sensible(turn: Turn, past: Sequence[PastStep]) -> Reply:
 
 
 def _votes(prompt: str) -> tuple[Call, ...]:
-    """For the first option of every proposal one was called on for."""
+    """Calls that vote for the first option of every proposal this agent was called on for."""
     asked = [
         choice for _, text in _TO_READ.findall(prompt) if "[PROPOSAL]" in text for choice in _TO_VOTE.findall(text)
     ]
@@ -202,7 +202,7 @@ def _results(steps: Sequence[PastStep]) -> list[str]:
 
 
 def _asked(text: str) -> Iterator[tuple[str, str]]:
-    """Tools and arguments that a text wants called."""
+    """Tools and arguments that a text asks to be called."""
     for found in _CALL.finditer(text):
         try:
             arguments, _ = json.JSONDecoder().raw_decode(text, found.end())
@@ -213,7 +213,7 @@ def _asked(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _thefts(spec: ToolSpec, others: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Ways to use a tool on what is not one's own."""
+    """Calls that use a tool on what is not the agent's own."""
     names = list(spec.schema.get("properties", {}))
     texts = [name for name in names if spec.schema["properties"][name].get("type") == "string"]
     if spec.name in ("channel_send", "ask_user") or not texts:

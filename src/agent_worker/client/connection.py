@@ -167,7 +167,7 @@ def looks_like_ours(host: str, port: int) -> bool:
 
 
 class _Later(Exception):
-    """It has too much to do, and has done nothing of what it was asked."""
+    """The daemon has too much to do, and has done nothing of what it was asked."""
 
     def __init__(self, seconds: str, error: AgentWorkerError) -> None:
         super().__init__(error.message)
@@ -221,7 +221,7 @@ def _health(wire: HttpSocket, nonce: str) -> dict[str, Any]:
 
 @contextmanager
 def _explained(found: DaemonFile, within: float) -> Iterator[None]:
-    """What goes wrong on the way, as a sentence with the next command."""
+    """Tell what goes wrong on the way as a sentence with the next command."""
     try:
         yield
     except _Stranger:

@@ -178,7 +178,7 @@ def read_holder(home: Path) -> DaemonHolder | None:
 
 
 def write_holder(lock: int, holder: DaemonHolder) -> None:
-    """Into the lock file, through the descriptor that holds the lock."""
+    """Write who holds the lock into the lock file, through the descriptor that holds it."""
     os.ftruncate(lock, 0)
     os.pwrite(lock, json.dumps(asdict(holder)).encode(), 0)
 
@@ -229,7 +229,7 @@ def signal_daemon(home: Path, found: DaemonFile, number: int) -> bool:
 
 
 def authority(host: str, port: int) -> str:
-    """As the `Host` header says it."""
+    """Host and port as the `Host` header says them."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -249,7 +249,7 @@ def _agrees(home: Path, found: DaemonFile) -> bool:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    """Empty for anything but a JSON object in a plain file of ours."""
+    """The JSON object in a plain file of ours; an empty one for anything else."""
     try:
         file = open_private(path, os.O_RDONLY)
     except (OSError, Refused):

@@ -20,7 +20,7 @@ class Clock(Protocol):
         ...
 
     def micros(self) -> int:
-        """The same in microseconds since 1970, as it is stored."""
+        """Wall time in microseconds since 1970, as it is stored."""
         ...
 
     def monotonic(self) -> float:

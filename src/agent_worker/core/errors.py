@@ -30,7 +30,7 @@ from typing import ClassVar
 
 
 class AgentWorkerError(Exception):
-    """Base of all. `hint` is the next command or edit that helps."""
+    """The base of all our errors. `hint` is the next command or edit that helps."""
 
     code: ClassVar[str] = "error"
 

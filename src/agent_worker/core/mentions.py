@@ -84,7 +84,7 @@ def _own_words(text: str, quoted: Sequence[Span]) -> str:
 
 
 def _blank(text: str, spans: Iterable[Span], filler: str) -> str:
-    """Spans in order, without overlap."""
+    """Blank out spans, given in order and without overlap."""
     parts: list[str] = []
     done = 0
     for start, end in spans:

@@ -39,7 +39,7 @@ Identity = tuple[int, int]  #: device and number of a directory
 
 @dataclass(frozen=True, slots=True)
 class RuntimeHolder:
-    """An engine, as others are told of it."""
+    """Who holds a lock, as others are told of it."""
 
     mark: str = field(default_factory=maker)
     who: str = field(default_factory=lambda: os.path.basename(sys.argv[0]) or "python")
@@ -52,7 +52,7 @@ class RuntimeHolder:
 
 
 class ProjectLocks:
-    """Those of one engine."""
+    """The locks that one runtime holds on projects."""
 
     def __init__(self, me: RuntimeHolder) -> None:
         self._me = me
@@ -101,7 +101,7 @@ class ProjectLocks:
 
 
 def holder_of(root: Path) -> RuntimeHolder | None:
-    """Who works on a project; None when nobody does. It is not taken."""
+    """Who works on a project; None when nobody does. The lock is not taken."""
     identity = _identity(root)
     if identity is None:
         return None
@@ -136,7 +136,7 @@ def hold_database(database: Path, me: RuntimeHolder) -> int:
 
 
 def refusal(what: str, holder: RuntimeHolder | None) -> InUse:
-    """The sentence for the second one, and what to do instead."""
+    """The error for whoever comes second, and what to do instead."""
     if holder is None:
         return InUse(f"another process works on {what}", hint="end it first; `lslocks` shows who holds locks")
     if holder.pid == str(os.getpid()) and holder.mark == maker():
@@ -180,7 +180,7 @@ def _note_path(identity: Identity) -> Path:
 
 
 def _note(identity: Identity, me: RuntimeHolder) -> None:
-    """Only a help: without it the refusal knows less."""
+    """Write down who holds the lock. It is only a help: without it the refusal knows less."""
     path = _note_path(identity)
     with suppress(OSError):
         with suppress(FileExistsError):
@@ -208,7 +208,7 @@ def _is_private(folder: Path) -> bool:
 
 
 def _seen(identity: Identity) -> RuntimeHolder | None:
-    """Whom the system names, where it does."""
+    """The holder that the system names, where it names one."""
     device, number = identity
     place = f"{os.major(device):02x}:{os.minor(device):02x}:{number}"
     with suppress(OSError), open("/proc/locks") as locks:

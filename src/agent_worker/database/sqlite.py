@@ -79,7 +79,7 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
 
 
 class SqliteDatabase:
-    """`await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
+    """A database in one SQLite file: `await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
 
     def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> None:
         self._path = str(path)
@@ -154,7 +154,7 @@ class SqliteDatabase:
             connection.close()
 
     def _close_later(self) -> None:
-        """The writer ends after what it has been given."""
+        """Let the writer end after what it has been given."""
         self._closed = True
         for connection in tuple(self._working):
             connection.interrupt()
@@ -336,7 +336,7 @@ class SqliteDatabase:
             self._fault = StorageFault(told, hint=f"agent-worker stop --all, then {FIX}, or agent-worker restore FILE")
 
     def _note(self, connection: apsw.Connection, group: list[_Job]) -> None:
-        """It is committed; nobody has been answered yet."""
+        """Note a group that is committed and whose callers have not been answered yet."""
         if self._mark is None or self._presence is None:
             return
         if gone := self._presence.gone():
@@ -370,7 +370,7 @@ class SqliteDatabase:
                 self._presence.wrote_log()
 
     def _saved(self, connection: apsw.Connection, gone: str) -> StorageFault:
-        """All of it is still open here: it is saved before it goes with us."""
+        """Save the database, all of which is still open here, before it goes with us."""
         saved = Path(f"{self._path}{SAVED}{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
         told = _taken_away(gone)
         try:
@@ -393,7 +393,7 @@ class SqliteDatabase:
         return True
 
     def _try_apart(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
-        """A savepoint each: who fails, fails alone."""
+        """Make each change in a savepoint of its own: one that fails, fails alone."""
         connection = transaction.connection
         connection.execute("begin immediate")
         for job in group:

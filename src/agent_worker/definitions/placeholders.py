@@ -62,10 +62,10 @@ def variable_of(name: str) -> str:
 
 
 def is_powerful(variable: str) -> bool:
-    """Must not be set to a value from outside."""
+    """Whether a variable must not be set to a value from outside."""
     return _POWERFUL.fullmatch(variable) is not None
 
 
 def is_secret(variable: str) -> bool:
-    """By its name, holds something that must not be written into a prompt."""
+    """Whether a variable, by its name, holds something that must not be written into a prompt."""
     return _SECRET.search(variable) is not None

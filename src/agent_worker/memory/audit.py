@@ -38,7 +38,7 @@ _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One thing that was done."""
+    """One thing that was done to the memory of an agent."""
 
     project: str
     agent: str  #: id: whose memory it concerns
@@ -91,7 +91,7 @@ def forget_words(tx: Transaction, *, project: str, agent: str, who: str, now: in
 
 
 def entries(tx: Transaction, project: str, *, agent: str | None = None, limit: int = 100) -> list[Row]:
-    """The newest, in order."""
+    """The newest entries, in order."""
     rows = tx.all(
         """select * from audit where project = :project and (:agent is null or agent = :agent)
             order by n desc limit :limit""",
@@ -167,7 +167,7 @@ def _went_with_its_agent(row: Row, deleted: Mapping[str, int]) -> bool:
 
 
 def _hashed(row: Row) -> str:
-    """Salted: once the salt is gone, nobody can try out which words they were."""
+    """The hash of words, salted: once the salt is gone, nobody can try out which words they were."""
     return hashlib.sha256(json.dumps([row["salt"], row["about"], row["before"]]).encode()).hexdigest()
 
 

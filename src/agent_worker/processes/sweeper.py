@@ -30,7 +30,7 @@ done
 
 
 def be_swept_after() -> None:
-    """Once for each process of ours that starts children."""
+    """Start the sweeper, once for each process of ours that starts children."""
     if sys.platform == "linux":
         with suppress(OSError):  # no process to be had: then the next start sweeps
             descendants.held.add(_start(os.getpid()))

@@ -26,7 +26,7 @@ Written = float | Literal["off"] | None
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One limit of one file."""
+    """One limit that one file sets."""
 
     of: str  #: the project, an agent, `alice@review` as a member, or a workflow
     name: str
@@ -35,7 +35,7 @@ class Allowance:
 
     @property
     def value(self) -> float:
-        """Infinite when it is lifted."""
+        """The number of the limit; infinite when it is lifted."""
         if self.written is None:
             return self.default
         return math.inf if self.written == "off" else self.written

@@ -61,7 +61,7 @@ class Reach:
 
 
 def reach_of_shell(text: str, root: Path) -> Reach:
-    """Of a text for the shell, started in the root of the project."""
+    """The reach of a text for the shell, started in the root of the project."""
     search = _Search(root, [root])
     search.text(PLACEHOLDER.sub(_as_variable, text))
     return search.reach()
@@ -143,7 +143,7 @@ class _Search:
                 self._can_run_anything(f"not understood: {text}")
 
     def _assigned(self, name: str, value: Word) -> None:
-        """PATH, BASH_ENV, GIT_… decide what programs run."""
+        """Note a variable that decides what programs run: PATH, BASH_ENV, GIT_…."""
         plain = name in ("LANG", "TZ", "TERM") or name.startswith("LC_")
         if not plain and (is_powerful(name) or _LEADS.search(name)):
             self._can_run_anything(f"{name}=…")

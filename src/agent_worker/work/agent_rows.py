@@ -128,7 +128,7 @@ def set_state(tx: Transaction, agent: str, state: str, *, reason: str = "", now:
 
 
 def rest(tx: Transaction, agent: str, *, now: int) -> None:
-    """Its run is over. One that a person stopped meanwhile stays stopped."""
+    """Note that an agent's run is over. One that a person stopped meanwhile stays stopped."""
     row = tx.one(
         """update agent set active_at = :now, state = case when state = 'running' then 'idle' else state end
             where id = :agent returning name, state, reason""",
@@ -160,7 +160,7 @@ def _set_paused(tx: Transaction, agent: str, reason: str) -> None:
 
 
 def forget(tx: Transaction, agent: str) -> None:
-    """Its name is free again, and whoever has it next is somebody else."""
+    """Forget an agent: its name is free again, and whoever has it next is somebody else."""
     row = tx.one("delete from agent where id = :agent returning name", agent=agent)
     if row:
         tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))

@@ -21,7 +21,7 @@ UNKNOWN_PRICE = 15.0
 
 @dataclass(frozen=True, slots=True)
 class WorkLimits:
-    """None is off."""
+    """How much may be done and spent. None means that a limit is off."""
 
     runs_per_root: int | None = 50
     hops_per_root: int | None = 24
@@ -35,7 +35,7 @@ class WorkLimits:
         return replace(self, runs_per_root=None, hops_per_root=None, fruitless_runs=None)
 
     def with_granted(self, granted: Mapping[str, float]) -> WorkLimits:
-        """`turns` and `usd` of one request, set anew."""
+        """The limits with `turns` and `usd` of one request set anew."""
         runs, usd = granted.get("turns", self.runs_per_root), granted.get("usd", self.usd_per_root)
         return replace(self, runs_per_root=None if runs is None else int(runs), usd_per_root=usd)
 
@@ -123,7 +123,7 @@ def count_run(tx: Transaction, root: str) -> None:
 
 
 def uncount_run(tx: Transaction, root: str) -> None:
-    """It was laid aside, and is counted again when it goes on."""
+    """Take back the count of a run that was laid aside: it is counted again when it goes on."""
     _add(tx, "root", root, "", runs=-1)
 
 
@@ -173,7 +173,7 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
 
 
 def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: str, *, hops: int = 0, now: int) -> None:
-    """A person said: go on. What was spent so far no longer counts."""
+    """Let work go on after a limit, as a person said: what was spent so far no longer counts."""
     day = "" if scope == "root" else day_of(now)
     tx.run(
         """update tally set forgiven_runs = runs, forgiven_micros = micros, forgiven_hops = :hops

@@ -90,7 +90,7 @@ def put_call(
 
 
 def forget(tx: Transaction, agent: str) -> None:
-    """The agent is gone, and what its work left."""
+    """Forget the steps of an agent that is gone."""
     tx.run("delete from step where work in (select work from instruction where agent = :agent)", agent=agent)
     tx.run("delete from call where work in (select work from instruction where agent = :agent)", agent=agent)
 

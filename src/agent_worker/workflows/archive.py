@@ -43,7 +43,7 @@ def _remove_old(shelf: Path, *, now: datetime) -> None:
 
 
 def forget_old(tx: Transaction, *, now: int) -> None:
-    """The rows of instances that were replaced more than a day ago."""
+    """Erase instances that were replaced more than a day ago."""
     before = now - round(KEPT.total_seconds() * 1e6)
     for row in workspace_rows.archived_before(tx, before):
         erase(tx, row["id"])

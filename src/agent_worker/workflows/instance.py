@@ -54,7 +54,7 @@ class Instance:
                 return await self._wind_up("")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
-        """End now: what is queued or running here is cancelled."""
+        """End the instance now: what is queued or running here is cancelled."""
         if self.working_copies:
             await self.working_copies.settle()
         await self.runtime.database.write(_cancel_all, self.id, reason, now=self.runtime.clock.micros())

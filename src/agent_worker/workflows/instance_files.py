@@ -77,7 +77,7 @@ def keep_logs(runtime: Runtime, id: str, files: Root, members: Mapping[str, str]
 
 
 def copies_for(loaded: LoadedProject, workflow: WorkflowDefinition, workspace: NewWorkspace) -> dict[str, WorkingCopy]:
-    """Of the members that are to have a checkout of their own, by name."""
+    """Working copies of the members that are to have a checkout of their own, by name."""
     root, base = loaded.project.root, loaded.project.definition.workspace.base
     place = (
         Path(workspace.directory)

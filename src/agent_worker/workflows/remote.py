@@ -73,12 +73,12 @@ class Remotes:
             return found
 
     async def newest(self, remote: Remote, *, folder: str | None = None) -> Fetched:
-        """As it is now; the lock stays as it was."""
+        """The newest commit of a source; the lock stays as it was."""
         async with self._busy:
             return await self._at(remote, await self._resolve(remote), folder)
 
     async def move(self, remote: Remote, commit: str, *, now: datetime) -> None:
-        """From now on it is this commit."""
+        """Lock a source to this commit from now on."""
         async with self._busy:
             locks = await asyncio.to_thread(self._locks)
             locks[str(remote)] = Lock(str(remote), commit, now.isoformat(timespec="seconds"))
@@ -188,7 +188,7 @@ class _Tree:
         return tree
 
     def fill(self, batch: bytes) -> None:
-        """From what `cat-file --batch` prints, in the order of `files`."""
+        """Fill in the files from what `cat-file --batch` prints, in the order of `files`."""
         at = 0
         for path, (oid, size) in self.files.items():
             head = f"{oid} blob {size}\n".encode()
@@ -236,7 +236,7 @@ class _Git:
         return cls(remote, Repository.make(place / "ours.git", hash=hash, check_fetched=True), source)
 
     async def run(self, command: str, *arguments: str, stdin: bytes | None = None) -> bytes:
-        """What git printed. Its files cannot grow past the limit, nor its time."""
+        """Run git; what it printed. Its files cannot grow past the limit, nor its time."""
         done = await self.repository.run(
             command,
             *arguments,

@@ -87,7 +87,7 @@ async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefi
 
 @dataclass(slots=True)
 class _Opening:
-    """How far it came."""
+    """How far the opening of a workspace came."""
 
     workspaces: list[str] = field(default_factory=list)
     instance: Instance | None = None

@@ -168,7 +168,7 @@ def _content(beneath: Beneath, seen: FileSeen) -> Iterator[bytes]:
 
 
 def _write_stream(stream: Path, folder: Path, what: Difference, base: str, message: str) -> None:
-    """What has gone first: a folder may stand where there was a file."""
+    """Write changes, removals first: a folder may stand where there was a file."""
     with stream.open("xb") as out, Beneath(folder) as beneath:
         out.write(b"commit %s\ncommitter agent-worker <agent-worker@localhost> now\n" % _KEPT.encode())
         out.write(b"data %d\n%s\n" % (len(message.encode()), message.encode()))

@@ -48,7 +48,7 @@ class FileSeen:
 
 @dataclass(frozen=True, slots=True)
 class KnownPaths:
-    """What is not new, by path: it is there whatever the rules say."""
+    """Paths that are not new: they are there whatever the rules say."""
 
     files: frozenset[bytes]
     folders: frozenset[bytes]
@@ -81,7 +81,7 @@ class Beneath:
         os.close(self._root)
 
     def folder(self, path: bytes) -> int:
-        """Its descriptor, good until the next question."""
+        """The descriptor of a folder, good until the next question."""
         if path != self._path:
             descriptor = os.dup(self._root)
             for name in filter(None, path.split(b"/")):
@@ -162,7 +162,7 @@ class IgnoreRules:
         return frozenset(path.removeprefix(here) for path in done.split(b"\0"))
 
     async def filters(self, paths: Iterable[bytes]) -> dict[bytes, str]:
-        """Those with a filter, and which."""
+        """Paths that have a filter, and which."""
         if b".gitattributes" not in self._met:
             return {}
         words = (await self._ask(paths, "check-attr", "-z", "--stdin", "filter")).split(b"\0")
@@ -180,7 +180,7 @@ class IgnoreRules:
 
 
 def is_git(name: bytes) -> bool:
-    """Would some file system open this as `.git`?"""
+    """Whether some file system would open this as `.git`."""
     if name.isascii():
         return _GIT.fullmatch(name) is not None
     return _GIT.fullmatch(_UNSEEN_BY_MACS.sub("", name.decode(errors="replace")).encode()) is not None
@@ -213,7 +213,7 @@ def _seen(folder: bytes, entry: os.DirEntry[str]) -> FileSeen:
 
 
 def _mode(mode: int) -> str:
-    """Empty for pipes, sockets and devices: Git has no word for them."""
+    """The mode as Git writes it; empty for pipes, sockets and devices, for which Git has no word."""
     if stat.S_ISREG(mode):
         return "100755" if mode & stat.S_IXUSR else "100644"
     return LINK if stat.S_ISLNK(mode) else FOLDER if stat.S_ISDIR(mode) else ""

@@ -56,7 +56,7 @@ class CopyChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Began:
-    """Where a copy began, opened to compare with."""
+    """The commit where a copy began, opened to compare with."""
 
     commit: str
     git: Repository
@@ -80,7 +80,7 @@ class WorkingCopy:
 
     @property
     def _root(self) -> Root:
-        """The same place, to which no link leads."""
+        """The same folder, to which no link leads."""
         return Root(self.project).beneath(self.place.relative_to(self.project).as_posix())
 
     @property
@@ -88,7 +88,7 @@ class WorkingCopy:
         return f".base/{self.agent}"
 
     async def prepare(self) -> None:
-        """Make it, unless it is there: then its agent goes on where it was."""
+        """Make the copy, unless it is there: then its agent goes on where it was."""
         if await asyncio.to_thread(self._is_there):
             return
         await asyncio.to_thread(self._clear)
@@ -102,7 +102,7 @@ class WorkingCopy:
             raise
 
     async def changes(self) -> CopyChanges:
-        """What is different from where it began, files it added included."""
+        """What is different from where the copy began, files it added included."""
         async with self._opened() as began:
             return await self._changes(began)
 
@@ -170,7 +170,7 @@ class WorkingCopy:
             yield _Began(began, git, objects, in_git)
 
     async def _clone(self, source: Repository, head: str, place: Path, *, objects: Path, with_git: bool) -> None:
-        """Everything is made where nobody else writes, and moved when it is done."""
+        """Clone the repository where nobody else writes, and move it when it is done."""
         copy = Repository.make(place / "copy.git", hash=source.hash)
         (copy.folder / "info/attributes").write_text(BYTE_FOR_BYTE)
         await asyncio.to_thread(copy_objects, objects, copy.folder / "objects")
@@ -248,7 +248,7 @@ def _shown(path: bytes) -> str:
 
 
 def _hand_over(copy: Repository, place: Path) -> None:
-    """From now on it is the agent's."""
+    """Give the copy to the agent: from now on it is the agent's."""
     extension = "" if copy.hash == "sha1" else f"[extensions]\n\tobjectFormat = {copy.hash}\n"
     (copy.folder / "config").write_text(_CONFIG.format(version=1 if extension else 0) + extension)
     shutil.move(copy.folder, place)

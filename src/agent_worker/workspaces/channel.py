@@ -55,7 +55,7 @@ class Message:
         )
 
     def posted(self, *, number: int = 0) -> Posted:
-        """The event that tells of it."""
+        """The event that tells of a message."""
         return Posted(
             workspace=self.workspace,
             number=number,
@@ -135,7 +135,7 @@ def as_line(who: str, text: str, seq: int | None = None) -> str:
 def read(
     tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100, with_held: bool = False
 ) -> list[Message]:
-    """In order, after `since`. What was taken back is only for people."""
+    """Messages in order, after `since`. What was taken back is only for people."""
     rows = tx.all(
         """select * from message where workspace = :workspace and seq > :since and held <= :held
             order by seq limit :limit""",
@@ -171,7 +171,7 @@ def last(
 
 
 def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
-    """No agent gets to read what this run posted. The messages."""
+    """Take back what this run posted: no agent gets to read it. The messages."""
     return tx.all(
         "update message set held = 1 where workspace = :workspace and run = :run and held = 0 returning *",
         workspace=workspace,

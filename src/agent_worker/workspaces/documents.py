@@ -73,19 +73,19 @@ class _Current:
 
 
 class _Overtaken(Exception):
-    """Somebody else has committed a revision since we looked."""
+    """Raised when somebody else has committed a revision since we looked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """Names of documents."""
+    """Names of documents that were undone, and of those that could not be."""
 
     taken: list[str]
     stands: list[str]  #: others have written on what was to be taken back
 
 
 def is_filed(workspace: Row) -> bool:
-    """Are its documents files?"""
+    """Whether the documents of a workspace are files."""
     return bool(workspace["documents"] == "file" and workspace["directory"])
 
 
@@ -158,7 +158,7 @@ class Documents:
         return undone
 
     async def _undo(self, name: str, keys: Collection[str]) -> bool | None:
-        """None when there is nothing any more, False when it stands."""
+        """Undo what these calls wrote; None when there is nothing any more, False when it stands."""
         for _ in range(TRIES):
             now = await self._current(name, Author("user"))
             if now.document is None:
@@ -284,7 +284,7 @@ class Documents:
 
 
 def _let_write(tx: Transaction, workspace: str, name: str, by: Author) -> None:
-    """Refuses an agent that does not own the documents."""
+    """Refuse an agent that does not own the documents."""
     row = tx.one("select document_owner from workspace where id = :workspace", workspace=workspace)
     owner = row["document_owner"] if row else ""
     if owner and by.is_agent and by.name != owner:
@@ -342,7 +342,7 @@ def _fold(tx: Transaction, last: Row, following: str) -> None:
 
 
 def _unfolded(tx: Transaction, row: Row) -> Row:
-    """With its text; the last revision is always whole."""
+    """A revision with its text; the last one is always whole."""
     if row["part"] is None:
         return row
     whole = tx.one(
@@ -414,7 +414,7 @@ def _state(tx: Transaction, row: Row) -> int:
 
 
 def _spelling(tx: Transaction, workspace: str, name: str) -> str:
-    """What it is called already, however its letters are cased."""
+    """The name that a document has already, however its letters are cased."""
     if _last(tx, workspace, name):
         return name
     wanted = same_document(name)
@@ -493,7 +493,7 @@ def _cut(text: str, added: str) -> str | None:
 
 
 def revisions(tx: Transaction, workspace: str, name: str) -> list[Row]:
-    """Its history, oldest first."""
+    """The history of a document, oldest first."""
     return tx.all(
         "select n, revision, base, author, at from document where workspace = :workspace and name = :name order by n",
         workspace=workspace,

@@ -217,7 +217,7 @@ def seen(tx: Transaction, workspace: str, agent: str) -> int:
 
 
 def name_of(workspace: Row) -> str:
-    """As people call it."""
+    """The name of a workspace as people say it."""
     return str(workspace["workflow"] if workspace["tag"] == "main" else f"{workspace['workflow']}:{workspace['tag']}")
 
 
@@ -277,7 +277,7 @@ def files_of(workspace: Row) -> Root:
 
 
 def find(tx: Transaction, *, project: str, workflow: str, tag: str) -> Row:
-    """Running or not, as long as it is kept."""
+    """A workspace by its name, running or not, as long as it is kept."""
     row = tx.one(
         f"""{_WORKSPACE}
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
@@ -331,7 +331,7 @@ def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
 
 
 def left(tx: Transaction) -> list[Row]:
-    """Those whose host died: someone must start them again."""
+    """Workspaces whose host died: someone must start them again."""
     return tx.all("select * from workspace where state = 'left' order by started_at")
 
 
@@ -343,7 +343,7 @@ def of_project(tx: Transaction, project: str) -> list[Row]:
 
 
 def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:
-    """No message is accepted any more. A bound workspace can be opened again."""
+    """Close a workspace: no message is accepted any more. A bound one can be opened again."""
     tx.run(
         "update workspace set state = 'stopped', ended_at = :now where id = :id and state in ('running', 'left')",
         id=workspace,
@@ -358,7 +358,7 @@ def leave_all(tx: Transaction) -> None:
 
 
 def leave(tx: Transaction, workspace: str) -> None:
-    """It could not be opened again: as if its host were still gone."""
+    """Leave a workspace that could not be opened again as if its host were still gone."""
     tx.run("update workspace set state = 'left' where id = :id and state = 'running'", id=workspace)
 
 
@@ -374,7 +374,7 @@ def erase(tx: Transaction, workspace: str) -> None:
 
 
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:
-    """Its work waits. True if it was not paused before."""
+    """Let the work of a workspace wait. True if it was not paused before."""
     changed = tx.run(
         "update workspace set paused = :reason where id = :workspace and paused = ''",
         workspace=workspace,
@@ -392,7 +392,7 @@ def resume(tx: Transaction, workspace: str) -> None:
 
 
 def set_document_owner(tx: Transaction, workspace: str, name: str) -> None:
-    """From now on only this member writes documents; people always may."""
+    """Let only this member write documents from now on; people always may."""
     tx.run("update workspace set document_owner = :name where id = :workspace", workspace=workspace, name=name)
 
 

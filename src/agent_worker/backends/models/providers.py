@@ -68,7 +68,7 @@ PROVIDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What the user, not the project, has allowed."""
+    """Addresses and hosts that the user, not the project, has allowed."""
 
     local: bool = False  #: endpoints in the local network, without encryption
     hosts: frozenset[str] = frozenset()  #: may be sent a provider's own key
@@ -173,7 +173,7 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
 
 
 def _address(provider: Provider, endpoint: Endpoint, env: Mapping[str, str], approval: Approval) -> tuple[str, bool]:
-    """The address, and whether the project chose it."""
+    """The address of an endpoint, and whether the project chose it."""
     if endpoint.base_url:
         url = check_url(endpoint.base_url, allow_local=approval.local)
     else:

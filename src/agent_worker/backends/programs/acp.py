@@ -37,14 +37,14 @@ class Speaker(Protocol):
     farewell: float  #: seconds it may take to end by itself when its input ends
 
     def launch(self, job: ProgramJob) -> Launch:
-        """The prompt in it is what it is told in the session."""
+        """How to start the program. The prompt in it is what the program is told in the session."""
         ...
 
     def words(self, job: ProgramJob) -> Words: ...
 
 
 class Acp:
-    """A `Cli` for one_shot.py."""
+    """Drives a program over the Agent Client Protocol; a `Cli` for one_shot.py."""
 
     def __init__(self, speaker: Speaker) -> None:
         self._speaker = speaker

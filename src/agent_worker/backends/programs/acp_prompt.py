@@ -40,17 +40,17 @@ class Words(Protocol):
         ...
 
     def failure(self, code: int, message: str, data: Mapping[str, Any]) -> BackendFailure:
-        """An error of JSON-RPC."""
+        """What an error of JSON-RPC means."""
         ...
 
     def spent(self, answer: Mapping[str, Any], update: Mapping[str, Any]) -> Usage:
-        """By its answer to the prompt, and by the last update about usage."""
+        """What the run used, by the answer to the prompt and by the last update about usage."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AcpPrompt:
-    """One conversation that is to be held."""
+    """One prompt to be put to a program, with all that belongs to it."""
 
     job: ProgramJob
     launch: Launch
@@ -70,7 +70,7 @@ class AcpPrompt:
 
 
 def is_ours(call: Mapping[str, Any]) -> bool:
-    """A call of our tools: we see it arrive, and allow there what it may do."""
+    """Whether this is a call of our tools: we see it arrive, and allow there what it may do."""
     if call.get("kind") in _TOUCHES:
         return False
     names = (text(call, "title"), text(call, "toolCallId"))

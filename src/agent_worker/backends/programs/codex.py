@@ -109,7 +109,7 @@ def _server(job: ProgramJob) -> dict[str, str]:
 
 
 def _provider(account: ProgramAccount | None) -> dict[str, str]:
-    """Its own retries low: ours follow, where they can be seen."""
+    """Settings of a provider, with few retries of its own: ours follow, where they can be seen."""
     if account is None:
         return {}
     ours = {
@@ -182,7 +182,7 @@ def _is_own_call(item: Mapping[str, Any]) -> bool:
 
 
 def _failure(message: str) -> BackendFailure:
-    """It keeps the status to itself, but for its words."""
+    """What an error means. The program tells no status, so its words decide."""
     if "context_length_exceeded" in message or "ran out of room in the model's context window" in message:
         return Exhausted(f"codex: {message}"[:500], hint="the conversation is too large for its model")
     found = _STATUS.search(message)

@@ -57,7 +57,7 @@ class Gemini:
 
 
 def model_name(written: str) -> str:
-    """`gemini-3-pro`, `google/…`: whatever it is called, without its provider."""
+    """The model without its provider: `gemini-3-pro` of `google/gemini-3-pro`."""
     for prefix in ("google/", "google:", "gemini/", "gemini:"):
         written = written.removeprefix(prefix)
     return written
@@ -112,7 +112,7 @@ def _save(home: Path, session: str) -> None:
 
 
 def _identity(home: Path, program: Program, account: ProgramAccount | None) -> dict[str, str]:
-    """With a key: the account of it. Without one: the user's login."""
+    """Whose account is used: that of the key, or without one the user's login."""
     if account:
         # Both are always given: what is not there, it would take from files in the project.
         return {"GEMINI_API_KEY": account.key, "GOOGLE_GEMINI_BASE_URL": account.base_url or _SERVICE}
@@ -138,7 +138,7 @@ class GeminiWords(PlainWords):
 
 
 def _inner(message: str) -> str:
-    """The sentence in the body of an answer, which it passes on as it came."""
+    """The sentence in the body of an answer, which the program passes on as it came."""
     try:
         body = json.loads(message)
     except (ValueError, RecursionError):

@@ -46,7 +46,7 @@ KNOWN: Mapping[str, KnownProgram] = {
 
 
 def found(name: str, path: str) -> str:
-    """Where a program is, by the names it has; '' when it is not installed."""
+    """The path of a program, by the names it has; '' when it is not installed."""
     return next((place for each in KNOWN[name].names if (place := shutil.which(each, path=path))), "")
 
 

@@ -52,7 +52,7 @@ class ProgramJob:
     session: Session
 
     def file(self, name: str, text: str) -> str:
-        """Write a file for the program's eyes; its path."""
+        """Write a file that the program reads; its path."""
         path = self.folder / name
         path.write_text(text, encoding="utf-8", errors="replace")
         return str(path)
@@ -140,7 +140,7 @@ class OneShot:
         raise Crashed(f"{self._program.backend} stopped without an answer")
 
     async def _connected(self, entry: ToolEndpoint, signal: Signal) -> None:
-        """By the time its model works, it must have asked what our tools are."""
+        """Check that the program has asked for our tools by the time its model works."""
         works = isinstance(signal, Said | Calling | ProgramReturned) or (
             isinstance(signal, Over) and signal.failure is None
         )
@@ -157,14 +157,14 @@ class OneShot:
 
 
 class _Forgotten(Exception):
-    """The program does not know the session any more."""
+    """Raised when the program does not know the session any more."""
 
     def __init__(self, failure: BackendFailure) -> None:
         self.failure = failure
 
 
 class _Asked(Exception):
-    """A call waits for a person."""
+    """Raised when a call waits for a person."""
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ class OpenCode:
 
 
 def _chosen(program: Program) -> Route | None:
-    """Where its model is and with which key; None: it knows by itself."""
+    """Where the model is and with which key; None when the program knows by itself."""
     if not program.model:
         return None
     written, environ = program.endpoint, program.program_host.environ
@@ -172,7 +172,7 @@ def _share_login(home: Path, program: Program) -> None:
 
 
 class _Variable(str):
-    """The name of an environment variable, whose value it reads there."""
+    """The name of an environment variable whose value the program reads there."""
 
     __slots__ = ()
 

@@ -67,13 +67,13 @@ class Program:
     endpoint: Endpoint = AS_NAMED
 
     def enter(self, run: str) -> ToolEndpoint:
-        """The way to our tools for this run."""
+        """Open the way to our tools for this run."""
         if self.program_host.tool_access is None:
             raise Permanent(f"{self.backend} reaches our tools through the daemon", hint="agent-worker ask …")
         return self.program_host.tool_access.open(run)
 
     def binary(self, *names: str, install: str = "") -> str:
-        """Its absolute path, looked for anew at each run; never in the project."""
+        """The absolute path of the program, looked for anew at each run; never in the project."""
         is_elsewhere = self._elsewhere()
         for name in names:
             for folder in search_path(self.program_host.environ):
@@ -92,7 +92,7 @@ class Program:
         return lambda folder: not os.path.join(os.path.realpath(folder), "").startswith(inside)
 
     def given(self, *names: str) -> dict[str, str]:
-        """Of our environment what this program reads by itself, where it is set."""
+        """Variables of our environment that this program reads by itself, where they are set."""
         return {name: self.program_host.environ[name] for name in names if self.program_host.environ.get(name)}
 
     def account(self, provider: str) -> ProgramAccount | None:
@@ -125,5 +125,5 @@ class ToolEndpoint:
 
 class ToolAccess(Protocol):
     def open(self, run: str) -> ToolEndpoint:
-        """For a run that is being worked on. It ends with the run."""
+        """Open our tools to a run that is being worked on. The endpoint ends with the run."""
         ...

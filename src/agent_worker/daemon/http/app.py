@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 async def make_app(identity: Identity) -> App:
-    """ASGI. Whatever a last daemon left running goes on as soon as this returns."""
+    """Make the ASGI application. Whatever a last daemon left running goes on as soon as this returns."""
     tokens = Tokens(identity.token)
     entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
     async with AsyncExitStack() as opening:

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """The person."""
+    """The caller is the person: it has the token of the daemon."""
 
 
 Caller = Admin | RunIdentity
@@ -72,12 +72,12 @@ class Tokens:
         return token
 
     def hear(self, event: Event) -> None:
-        """A run's token ends with the run."""
+        """Forget the token of a run when the run ends."""
         if isinstance(event, Ended | Retrying):
             self.end_run(event.run)
 
     def end_run(self, run: str) -> None:
-        """Its tokens mean nothing from now on."""
+        """End a run's tokens: they mean nothing from now on."""
         of_run = [key for key, caller in self._issued.items() if isinstance(caller, RunIdentity) and caller.run == run]
         for key in of_run:
             del self._issued[key]
@@ -174,13 +174,13 @@ class _Headers:
         return bool(self.all(name))
 
     def only(self, name: str) -> str | None:
-        """None also when it is there twice: which of them would be meant?"""
+        """The value of a header; None also when it is there twice: which of them would be meant?"""
         values = self.all(name)
         return values[0].decode("latin-1") if len(values) == 1 else None
 
 
 def _bearer(headers: _Headers) -> bytes:
-    """Compared as bytes: whatever was sent, it is only right or wrong."""
+    """The token that was sent, compared as bytes: whatever it is, it is only right or wrong."""
     values = headers.all("authorization")
     scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
     return token if scheme.lower() == b"bearer" else b""
@@ -230,7 +230,7 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once, then whatever comes: the news that the client left."""
+    """Give the body once, then whatever comes: the news that the client left."""
     waiting = [body]
 
     async def replay() -> Message:

@@ -65,7 +65,7 @@ def already_running(home: Path, winner: DaemonHolder | DaemonFile | None) -> Alr
 
 
 def refuse_network_disk(home: Path) -> None:
-    """Neither locks nor the database can be relied on there."""
+    """Refuse a home on a network disk, where neither locks nor the database can be relied on."""
     device = os.stat(home).st_dev
     with suppress(OSError), open("/proc/self/mountinfo") as mounts:
         for line in mounts:

@@ -88,7 +88,7 @@ def _serve(make_app: MakeApp, settings: DaemonSettings, starter: Starter) -> Non
 
 
 class _Daemon:
-    """From listening to the end."""
+    """The running daemon, from listening to the end."""
 
     def __init__(
         self,

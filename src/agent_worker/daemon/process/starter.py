@@ -15,7 +15,7 @@ from agent_worker.daemon.process.front import shown
 
 
 class Starter:
-    """Whoever started us and waits for a word; nobody when a person did."""
+    """Whoever started the daemon and waits for a word; nobody when a person started it."""
 
     def __init__(self, pipe: int | None) -> None:
         self._pipe = pipe
