@@ -263,7 +263,16 @@ def _texts(nodes: Collection[ast.AST], but: Collection[int]) -> Iterator[str]:
 
 
 _ASKS = {
-    *("time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.sleep"),
+    *(
+        "time.time",
+        "time.time_ns",
+        "time.gmtime",
+        "time.localtime",
+        "time.monotonic",
+        "time.monotonic_ns",
+        "time.perf_counter",
+        "time.sleep",
+    ),
     *("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "asyncio.sleep", "anyio.sleep", "loop.time"),
 }
 

@@ -17,7 +17,8 @@ from agent_worker.definitions.project import load_project
 from agent_worker.proposals import store
 from agent_worker.workflows import start as workflows
 from agent_worker.workspaces import workspace_rows
-from agent_worker.workspaces.documents import Author, Documents
+from agent_worker.workspaces.document_rows import Author
+from agent_worker.workspaces.documents import Documents
 
 OWNED = "workspace: { provider: sqlite, document_owner: Bob }\n"
 ELECTED = "workspace: { provider: sqlite, document_owner: elect }\nkickoff: '@alice begin'\n"

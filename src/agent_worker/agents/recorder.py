@@ -44,7 +44,7 @@ UNKNOWN = Result(
 
 @dataclass(frozen=True, slots=True)
 class RecorderContext:
-    """What a recorder stores and calls with: database, registry, clock."""
+    """What a recorder needs to store and to show: database, bus, clock, redactor."""
 
     database: Database
     bus: Bus

@@ -52,7 +52,7 @@ _STOP = r"(?![A-Za-z0-9+/_=-])"
 
 
 def _at(prefix: str) -> str:
-    """A family whose prefix is looked for first, which is much quicker."""
+    """The pattern of a prefix that nothing stands before. The prefix is looked for first: that is much quicker."""
     return rf"{prefix}(?:(?<![A-Za-z0-9_-]{prefix})|(?<=\\[nrt]{prefix}))"
 
 

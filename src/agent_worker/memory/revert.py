@@ -39,7 +39,7 @@ def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Coll
 
 
 def _is_meant(entry: memory.MemoryEntry, since: str | None, sources: Collection[str]) -> bool:
-    """Whether an entry was learned; what a person wrote stays."""
+    """Whether an entry was learned since that time or in these runs; what a person wrote stays."""
     if not entry.source:
         return False
     return entry.source in sources or (since is not None and entry.updated >= since)

@@ -21,14 +21,8 @@ from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Permane
 from agent_worker.definitions.agent import Access
 
 _LOOKS = frozenset({"read", "search", "think"})
-
-
 _EDITS = frozenset({"edit", "delete", "move"})
-
-
 _TOUCHES = _EDITS | {"execute", "fetch", "switch_mode"}  #: what none of our tools is
-
-
 _OURS = (f"{SERVER}_", f"mcp_{SERVER}_", f"mcp__{SERVER}__", f"{SERVER}/", f"mcp.{SERVER}.")
 
 

@@ -110,7 +110,7 @@ class _Server:
         return wire.ListResourcesResult(resources=[offered(_caller(context))])
 
     async def read_resource(self, context: Context, asked: wire.ReadResourceRequestParams) -> wire.ReadResourceResult:
-        """Read what the tool of the same content tells."""
+        """Read the inbox: the same words that the tool for it tells."""
         caller = _caller(context)
         if asked.uri != offered(caller).uri:
             raise MCPError(wire.INVALID_PARAMS, f"there is no {asked.uri} here; there is {offered(caller).uri}")

@@ -15,17 +15,9 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.redaction import Redactor
 
 _NONCE_HEADER = discovery.NONCE_HEADER.lower().encode()
-
-
 Message = MutableMapping[str, Any]
-
-
 Receive = Callable[[], Awaitable[Message]]
-
-
 Send = Callable[[Message], Awaitable[None]]
-
-
 App = Callable[[Message, Receive, Send], Awaitable[None]]  #: ASGI
 
 
