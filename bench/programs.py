@@ -35,12 +35,11 @@ from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
 from agent_worker.backends.programs.gemini import Gemini
-from agent_worker.backends.programs.one_shot import Job, PrintingProgram
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.opencode import OpenCode
-from agent_worker.backends.programs.program import SERVER, Program, ProgramHost
+from agent_worker.backends.programs.program import SERVER, Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.sessions import Session
-from agent_worker.backends.programs.tool_access import ToolEndpoint
 from measures import plot
 
 SPEAKING = ("opencode", "gemini")  # over the Agent Client Protocol, until they are told to stop
@@ -202,7 +201,7 @@ def by_hand(there: World, name: str, *, itself: bool) -> Iterator[Callable[[], o
     )  # the daemon's own: certificates take time
     program = Program(name, "hand", there.project, there.project, program_host, model="fake-model", endpoint=endpoint)
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(program, entry, Path(folder), "You are nobody.", "Do it.", Session(name))
+        job = ProgramJob(program, entry, Path(folder), "You are nobody.", "Do it.", Session(name))
         launch = PROGRAMS[name]().launch(job)
         argv = launch.argv if itself else (program.binary(name), *launch.argv[1:])
 

@@ -7,11 +7,11 @@ from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work import agent_rows
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 from agent_worker.work.queue import Ageing
 from tests.teams import Team
 
-TERMS = run_begin.Terms("alice", "mock", "mock", Limits())
+TERMS = run_begin.Terms("alice", "mock", "mock", WorkLimits())
 
 
 async def by_hand(team: Team, agent: str = "alice", owner: str = "by hand") -> Assignment:

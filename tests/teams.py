@@ -18,7 +18,7 @@ from agent_worker.core.clock import Clock, TestClock
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.project import load_project
 from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
-from agent_worker.workflows import instance as workflows
+from agent_worker.workflows import start as workflows
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, routing

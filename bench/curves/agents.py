@@ -15,7 +15,7 @@ import psutil
 
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.definitions.project import load_project
-from agent_worker.workflows import instance
+from agent_worker.workflows import start
 from curves.curve import Rounds, Topic
 from measures.child import child
 from measures.figure import Series, measured
@@ -49,8 +49,8 @@ async def costs(count: int, folder: Path) -> dict[str, float]:
             runtime = await stack.enter_async_context(open_runtime(settings))
             loaded = await runtime.loader.load(load_project(root))
         with measured() as opened:
-            begin = instance.Start(loaded.project.workflows["review"])
-            workspace = (await instance.start(runtime, loaded, begin)).id
+            begin = start.Start(loaded.project.workflows["review"])
+            workspace = (await start.start(runtime, loaded, begin)).id
         for agent in loaded.agents.values():
             runtime.supervisor.wake(agent)
         await asyncio.sleep(0.2 + count / 500)  # until all have looked into their queues

@@ -12,8 +12,9 @@ from pathlib import Path
 from agent_worker.database.database import Transaction
 from agent_worker.files.swap import content_hash
 from agent_worker.workflows.runtime import Runtime
-from agent_worker.workspaces import documents, workspace_rows
-from agent_worker.workspaces.documents import Author, Documents
+from agent_worker.workspaces import document_rows, workspace_rows
+from agent_worker.workspaces.document_rows import Author
+from agent_worker.workspaces.documents import Documents
 from curves.curve import Rounds, Topic, Work
 from measures.teams import open_team
 
@@ -55,7 +56,7 @@ async def _shelf(workspaces: AsyncExitStack, folder: Path, store: str, size: int
     row = await runtime.database.read(workspace_rows.get, instance.id)
     shelf = Shelf(runtime, instance.id, Documents(runtime.database, runtime.clock, row))
     await runtime.database.write(_fill, instance.id, size - 1)
-    before = await runtime.database.read(documents._last, instance.id, NAME)
+    before = await runtime.database.read(document_rows._last, instance.id, NAME)
     base = before["revision"] if before and store == "sqlite" else None  # it has no file yet
     await shelf.documents.write(NAME, shelf.text(), base=base, by=Author("alice"))
     return shelf
@@ -64,8 +65,8 @@ async def _shelf(workspaces: AsyncExitStack, folder: Path, store: str, size: int
 def _fill(tx: Transaction, workspace: str, count: int) -> None:
     for number in range(1, count + 1):
         text = f"{BODY}{-number}\n"
-        document = documents.Document(NAME, text, content_hash(text))
-        documents._insert(tx, workspace, document, number, "", Author("alice"), number, filed=1)
+        document = document_rows.Document(NAME, text, content_hash(text))
+        document_rows._insert(tx, workspace, document, number, "", Author("alice"), number, filed=1)
 
 
 async def _write(shelf: Shelf) -> None:
@@ -82,4 +83,4 @@ async def _append(shelf: Shelf) -> None:
 
 
 async def _list(shelf: Shelf) -> None:
-    await shelf.runtime.database.read(documents.revisions, shelf.workspace, NAME)
+    await shelf.runtime.database.read(document_rows.revisions, shelf.workspace, NAME)

@@ -16,7 +16,7 @@ from agent_worker.database.database import Transaction
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.work import agent_rows, queue
 from agent_worker.work.agent_rows import Fence
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 from agent_worker.work.queue import Ageing, Lane, Order
 from agent_worker.workflows import quiet
 from agent_worker.workspaces import routing, workspace_rows
@@ -24,7 +24,7 @@ from curves.curve import Rounds, Topic, Work
 from measures.posts import open_workspace
 
 SIZES = (1, 10, 100, 1_000, 10_000)
-TERMS = Terms("alice", "mock", "mock", Limits())
+TERMS = Terms("alice", "mock", "mock", WorkLimits())
 NOW = 1_000
 ABOUT = "Work of one agent, and as many mentions of another. Each change is undone: the queue stays as long as it is."
 

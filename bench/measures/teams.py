@@ -10,7 +10,7 @@ from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.events import Ended, Event
 from agent_worker.definitions.project import load_project
-from agent_worker.workflows import instance
+from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import routing
@@ -38,7 +38,7 @@ async def open_team(
     assert not project.problems, project.problems
     async with open_runtime(RuntimeSettings(database=root / "state.db", approval=approval)) as runtime:
         loaded = await runtime.loader.load(project)
-        yield runtime, await instance.start(runtime, loaded, instance.Start(project.workflows["review"]))
+        yield runtime, await start.start(runtime, loaded, start.Start(project.workflows["review"]))
 
 
 async def say(runtime: Runtime, workspace: str, text: str) -> None:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.address import MAIN
@@ -27,7 +27,7 @@ from agent_worker.definitions.project import find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.files.root import Root
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
-from agent_worker.workflows import instance
+from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary
@@ -58,20 +58,20 @@ class Team:
         return self._running.runtime.bus.subscribe(lambda event: event.workspace == self._running.id)
 
     async def quiet(self) -> str:
-        """Wait until nobody has anything to do. Empty, or why the team is paused."""
+        """Wait until nobody has anything to do. Returns '', or why the team is paused."""
         return await self._running.quiet()
 
     async def resume(self) -> None:
         """Grant a new allowance after a limit was reached."""
         runtime = self._running.runtime
-        await runtime.database.write(rescue.resume_workspace, self._running.id, now=runtime.clock.micros())
+        await runtime.database.write(commands.resume_workspace, self._running.id, now=runtime.clock.micros())
 
     async def run(self) -> Summary:
-        """Work until quiet, then end."""
+        """Work until everybody is quiet, then end the instance."""
         return await self._running.run()
 
     async def stop(self) -> Summary:
-        """End now; what is queued or running is cancelled."""
+        """End the instance now; what is queued or running is cancelled."""
         return await self._running.stop()
 
 
@@ -93,13 +93,13 @@ class Project:
     ) -> Team:
         """Start a workflow by its name or by the path of its file."""
         definition = self._workflow(workflow)
-        wanted = instance.Start(definition, tag=tag, params=params or {}, message=message)
-        running = await instance.start(self._runtime, self._loaded, wanted)
+        wanted = start.Start(definition, tag=tag, params=params or {}, message=message)
+        running = await start.start(self._runtime, self._loaded, wanted)
         self._running.append(running)
         return Team(running)
 
     async def send(self, to: str, text: str, *, key: str | None = None) -> Receipt:
-        """Deliver to `alice`, `@review` or `alice@review`."""
+        """Deliver a message to `alice`, `@review` or `alice@review`."""
         return await deliver(self._runtime, self._loaded, to, text, key=key)
 
     async def ask(self, agent: str, text: str) -> Answer:

@@ -20,18 +20,17 @@ from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.models.model_api import Catalogue
 from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
-from agent_worker.backends.programs.program import ProgramHost, owner_of
+from agent_worker.backends.programs.program import ProgramHost, ToolAccess, owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
-from agent_worker.backends.programs.tool_access import ToolAccess
 from agent_worker.core.clock import Clock, SystemClock
+from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import StorageFault
 from agent_worker.core.events import Bus
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.database.database import Database
-from agent_worker.database.engine_lock import Holder, ProjectLocks, hold_database
+from agent_worker.database.engine_lock import ProjectLocks, RuntimeHolder, hold_database
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.files.root import Root
-from agent_worker.files.space import Space
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
 from agent_worker.tools.mcp_servers import McpPool
@@ -100,10 +99,10 @@ async def open_runtime(
 async def _wired(
     settings: RuntimeSettings, clock: Clock, tool_access: ToolAccess | None, redact: Redactor, closing: AsyncExitStack
 ) -> Runtime:
-    """What was opened last is closed first."""
+    """Open and connect everything one process needs. What was opened last is closed first."""
     bus = Bus()
     redact.register(secrets_in(os.environ))
-    me = Holder(reach=settings.reached_by, database=f"sqlite:{settings.database}")
+    me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{settings.database}")
     locks = ProjectLocks(me)
     closing.callback(locks.close)
     if settings.database != ":memory:":  # not in a thread: one that is cancelled would keep the lock

@@ -12,7 +12,7 @@ from tests.fakes.model_server import ModelServer
 from tests.models import results_in, sdk
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.mock import calls, says
 from agent_worker.backends.models.providers import Approval
 from agent_worker.core.clock import TestClock
@@ -57,7 +57,7 @@ async def answer(team: Team, text: str, *, about: str = "") -> None:
     """As a person does from the inbox."""
     rows = await team.rows("select id, text from inbox_item where state = 'open' order by at, id")
     item = next(row["id"] for row in rows if about in row["text"])
-    await team.write(rescue.answer, item, text, now=team.now())
+    await team.write(commands.answer, item, text, now=team.now())
 
 
 def both(*parts: ScriptEntry) -> ScriptEntry:
@@ -198,7 +198,7 @@ async def test_a_second_answer_finds_nothing_open(project: Path, clock: TestCloc
         (item,) = await team.rows("select id from inbox_item")
         await answer(team, "yes")
         with pytest.raises(NotFound):
-            await team.write(rescue.answer, item["id"], "no", now=team.now())
+            await team.write(commands.answer, item["id"], "no", now=team.now())
         await team.idle()
     assert pressed(project) == ["red"]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.recorders import TERMS, by_hand, recorder_of
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue, run_begin, run_end
+from agent_worker.agents import commands, recovery, run_begin, run_end
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
@@ -29,7 +29,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 async def cancel(team: Team, text: str) -> None:
     (row,) = await team.rows("select id from instruction where text = :text", text=text)
-    await team.write(rescue.cancel, row["id"], reason="not needed", now=team.now())
+    await team.write(commands.cancel, row["id"], reason="not needed", now=team.now())
 
 
 async def test_Q10_cancelled_while_queued_never_runs(team: Team) -> None:
@@ -164,7 +164,7 @@ async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(
         queued.write(run_end.give_up, job, Fenced("x"), "failed", now=now),
         queued.write(run_end.suspend, job, now=now),
         queued.write(run_begin.begin, job.fence, lambda _: TERMS, now=now, ageing=ageing),
-        queued.write(rescue.abandon, job.fence, state="idle", reason="", now=now),
+        queued.write(recovery.abandon, job.fence, state="idle", reason="", now=now),
     ):
         with pytest.raises(Fenced):
             await write

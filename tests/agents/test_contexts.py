@@ -13,8 +13,8 @@ from tests.teams import Team, open_team
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
-from agent_worker.work.limits import Limits
-from agent_worker.workflows import instance as workflows
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
 
 
 class Reader:
@@ -39,7 +39,7 @@ async def second_workspace(team: Team, reader: Reader) -> Team:
     definition = team.loaded.project.workflows["review"]
     workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(definition, tag="two"))
     other = replace(team, workspace=workspace)
-    other.employ("alice", reader, limits=Limits(None, None, None, None, None, None))
+    other.employ("alice", reader, limits=WorkLimits(None, None, None, None, None, None))
     return other
 
 

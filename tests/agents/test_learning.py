@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.files.root import Root
@@ -304,7 +304,7 @@ async def test_work_that_rested_in_between_is_learned_from_as_a_whole(tmp_path: 
         (item,) = await team.until(bool, "select id from inbox_item")
         await team.until(bool, "select 1 from instruction where state = 'waiting'")
         team.backends["alice"].then(says("we take SQLite"))
-        await team.write(rescue.answer, item["id"], "as you like", now=team.now())
+        await team.write(commands.answer, item["id"], "as you like", now=team.now())
         await settled(team)
     (asked,) = learner.asked
     assert "I compare them" in asked

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.agents.retries import GiveUp, Retry, after, wait_before
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says, steps
@@ -251,7 +251,7 @@ async def test_a_retry_takes_up_everything_that_failed_in_the_same_run(team: Tea
             return Reply("answered")
 
     team.employ("alice", Reader())
-    await team.write(rescue.continue_work, first, now=team.now())
+    await team.write(commands.continue_work, first, now=team.now())
     await team.still()
     assert len(prompts) == 1
     assert all(f"question {n}" in prompts[0] for n in range(3))

@@ -10,8 +10,8 @@ import pytest
 from tests.recorders import TERMS, by_hand, recorder_of
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue, run_begin, run_end
-from agent_worker.agents.prompt_memory import prompt_memory
+from agent_worker.agents import commands, recovery, run_begin, run_end
+from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.run_begin import Suspect
 from agent_worker.agents.supervisor import _with_work
 from agent_worker.backends.backend import Reply, Usage
@@ -20,7 +20,7 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Transient
 from agent_worker.tools.tool import Call, ToolContext, tool
 from agent_worker.work import agent_rows, limits, queue
-from agent_worker.work.limits import Limits, Reached
+from agent_worker.work.limits import Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Lane
 from agent_worker.work.steps import CallPosition
 from agent_worker.workspaces import routing, workspace_rows
@@ -46,7 +46,7 @@ async def test_Q3_work_that_died_twice_is_taken_only_by_one_who_is_alone(team: T
     await team.post("user", "@alice go")
     for died in range(2):
         job = await by_hand(team, owner=f"host {died}")
-        await team.write(rescue.recover, "another host", now=team.now())
+        await team.write(recovery.recover, "another host", now=team.now())
         assert (await team.rows("select state from run where id = :id", id=job.run)) == [{"state": "lost"}]
         await team.write(lambda tx: tx.run("update workspace set state = 'running'"))
     fence = await team.write(agent_rows.claim, team.id_of("alice"), "me")
@@ -75,7 +75,7 @@ async def test_L2_work_that_is_laid_aside_and_goes_on_is_counted_once(team: Team
 
 async def test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin(team: Team) -> None:
     await team.post("user", "@alice go")
-    once = replace(TERMS, limits=Limits(runs_per_root=1, usd_per_root=1.0))
+    once = replace(TERMS, limits=WorkLimits(runs_per_root=1, usd_per_root=1.0))
     job = await by_hand(team)
     cheap, dear = Reply("a step", usage=Usage(usd=0.5)), Reply("another", usage=Usage(usd=0.5))
     assert await team.write(run_begin.keep_step, job, 0, cheap, once, now=team.now()) is None
@@ -126,7 +126,7 @@ async def test_O3_work_gives_way_neither_to_its_equals_nor_to_what_cannot_begin_
 async def test_Q10_a_start_of_the_daemon_starts_nobody_whom_a_person_stopped(team: Team) -> None:
     for name, state in (("alice", "stopped"), ("bob", "error")):
         await team.write(agent_rows.set_state, team.id_of(name), state)
-    await team.write(rescue.recover, "another host", now=team.now())
+    await team.write(recovery.recover, "another host", now=team.now())
     assert [(await team.agent(name))["state"] for name in ("alice", "bob")] == ["stopped", "idle"]
 
 
@@ -134,7 +134,7 @@ async def test_Q2_work_that_was_continued_is_not_continued_again(team: Team) -> 
     await team.post("user", "@alice go")
     job = await by_hand(team)
     await team.write(run_end.stop_at_limit, job, Reached("limit reached: x", "place"), now=team.now())
-    again = [await team.write(rescue.continue_work, job.lead.id, now=team.now()) for _ in range(2)]
+    again = [await team.write(commands.continue_work, job.lead.id, now=team.now()) for _ in range(2)]
     assert again[0] is not None
     assert again[1] is None
     assert sorted(await team.states()) == ["incomplete", "queued"]
@@ -146,7 +146,7 @@ async def test_L4_who_lets_an_agent_go_on_lifts_the_limit_of_its_project_too(tea
     dear = Reply("a step", usage=Usage(usd=60.0))
     reached = await team.write(run_begin.keep_step, job, 0, dear, TERMS, now=team.now())
     await team.write(run_end.stop_at_limit, job, reached, now=team.now())
-    await team.write(rescue.resume_agent, team.id_of("alice"), now=team.now())
+    await team.write(commands.resume_agent, team.id_of("alice"), now=team.now())
     spent = await team.read(limits.spent, job.account, hop=0, fruitless=0, now=team.now())
     assert (spent.usd_agent, spent.usd_project) == (0.0, 0.0)
 
@@ -155,7 +155,7 @@ async def test_Q10_in_a_workspace_that_is_closed_nobody_is_told_anything(team: T
     await team.post("user", "@alice go")
     await team.write(workspace_rows.close_workspace, team.workspace.id, now=team.now())
     (work,) = await team.rows("select id from instruction")
-    await team.write(rescue.cancel, work["id"], reason="not needed", now=team.now())
+    await team.write(commands.cancel, work["id"], reason="not needed", now=team.now())
     assert await team.states() == ["cancelled"]
     assert await team.texts() == ["@alice go"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.agents.retries import restart_wait, too_many
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says
@@ -145,7 +145,7 @@ async def test_an_agent_in_error_goes_on_when_a_person_starts_it(team: Team) -> 
     health.recover()
     await team.elapse(100)
     assert await team.states() == ["queued"], "until a person says start"
-    await team.write(rescue.start_agent, team.id_of("alice"))
+    await team.write(commands.start_agent, team.id_of("alice"))
     await team.still()
     assert (await team.texts())[-1] == "at last"
 
@@ -180,7 +180,7 @@ async def test_an_agent_that_was_interrupted_can_be_dismissed_at_once(team: Team
             gone.append(asyncio.ensure_future(supervisor.dismiss(team.id_of("alice"))))
 
     team.runtime.bus.listen(hear)
-    await team.write(rescue.cancel, receipt.id, reason="not needed", now=team.now())
+    await team.write(commands.cancel, receipt.id, reason="not needed", now=team.now())
     await team.meanwhile(gone[0], at_most=0)
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
 

@@ -11,12 +11,12 @@ from tests.teams import open_team
 from tests.work.test_limits import Chatter
 
 from agent_worker.core.clock import TestClock
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 
-NO_HOPS = Limits(hops_per_root=None)
+NO_HOPS = WorkLimits(hops_per_root=None)
 
 
-async def runs_of(graph: Mapping[str, Sequence[str]], root: Path, *, limits: Limits = NO_HOPS) -> int:
+async def runs_of(graph: Mapping[str, Sequence[str]], root: Path, *, limits: WorkLimits = NO_HOPS) -> int:
     """Everybody answers those the graph says, for ever; how many runs came of one request."""
     async with open_team(root, *graph, clock=TestClock()) as team:
         for name, others in graph.items():

@@ -17,7 +17,7 @@ from tests.faults.report import report
 from tests.repositories import Repository
 from tests.traps import SPRUNG_BY, Bait, plain_git, settings
 
-from agent_worker.definitions.remote import parse_remote
+from agent_worker.core.remote import parse_remote
 from agent_worker.files.root import Root
 from agent_worker.processes.git import COMMANDS
 from agent_worker.workflows.remote import Remotes

@@ -107,7 +107,7 @@ STATEMENT = re.compile(r"\s*(select|insert|update|delete|with|create|drop|alter|
 OF_THE_SCHEMA = {SOURCE / "database" / "recovery.py"}
 #: What a statement is put together from besides constants: in each place, one of two or three words beside it.
 OUR_WORDS = {
-    ("agents/rescue.py", "column"),
+    ("agents/commands.py", "column"),
     ("service/run.py", "whose"),
     ("service/events.py", "table"),
     ("workspaces/workspace_rows.py", "chosen"),

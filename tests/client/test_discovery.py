@@ -20,7 +20,7 @@ from agent_worker.client.discovery import (
     HOME_VARIABLE,
     LOCK_FILE,
     DaemonFile,
-    Holder,
+    DaemonHolder,
     birth_of,
     check_home,
     home_directory,
@@ -61,11 +61,11 @@ def claim(home: Path, process: subprocess.Popen[bytes]) -> DaemonFile:
     """As if that process were the daemon."""
     found = replace(FOUND, pid=process.pid, born=birth_of(process.pid) or "")
     write_daemon(home, found)
-    hold(home, Holder(found.pid, found.born, found.instance))
+    hold(home, DaemonHolder(found.pid, found.born, found.instance))
     return found
 
 
-def hold(home: Path, holder: Holder) -> None:
+def hold(home: Path, holder: DaemonHolder) -> None:
     lock = open_private(home / LOCK_FILE, os.O_RDWR | os.O_CREAT)
     write_holder(lock, holder)
     os.close(lock)
@@ -230,16 +230,16 @@ def test_S3_a_process_that_got_the_number_is_never_signalled(home: Path, lie: di
     with sleeper() as process:
         found = claim(home, process)
         assert not signal_daemon(home, replace(found, **lie), signal.SIGKILL)  # the file lies
-        hold(home, replace(Holder(found.pid, found.born, found.instance), **lie))
+        hold(home, replace(DaemonHolder(found.pid, found.born, found.instance), **lie))
         assert not signal_daemon(home, found, signal.SIGKILL)  # the lock file lies
-        hold(home, replace(Holder(found.pid, "boot:2", found.instance)))
+        hold(home, replace(DaemonHolder(found.pid, "boot:2", found.instance)))
         assert not signal_daemon(home, replace(found, born="boot:2"), signal.SIGKILL)  # both agree, and are old
         assert process.poll() is None
 
 
 def test_S3_a_zombie_and_a_dead_process_do_not_run(home: Path) -> None:
     process = subprocess.Popen(["true"])
-    claimed = Holder(process.pid, birth_of(process.pid) or "", "d_1")
+    claimed = DaemonHolder(process.pid, birth_of(process.pid) or "", "d_1")
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     found = replace(FOUND, pid=process.pid, born=claimed.born)
     hold(home, claimed)

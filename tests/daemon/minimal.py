@@ -22,7 +22,8 @@ from agent_worker.client.connection import Client, find
 from agent_worker.client.discovery import HOME_VARIABLE, READY_VARIABLE, home_directory, read_daemon, signal_daemon
 from agent_worker.core.errors import Permanent
 from agent_worker.daemon.http.asgi import App
-from agent_worker.daemon.process.process import Identity, serve
+from agent_worker.daemon.process.front import Identity
+from agent_worker.daemon.process.process import serve
 from agent_worker.daemon.process.settings import DaemonSettings
 
 FILE = Path(__file__)

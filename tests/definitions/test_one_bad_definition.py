@@ -24,7 +24,7 @@ from agent_worker.agents.loader import Loader
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError, BadInput
-from agent_worker.database.engine_lock import Holder, ProjectLocks
+from agent_worker.database.engine_lock import ProjectLocks, RuntimeHolder
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.files.root import Root
 from agent_worker.service.catalogue import OPERATIONS
@@ -396,7 +396,7 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
                     raise ZeroDivisionError("a bug of ours")
                 return runtime.backends.make_kit(definition, *place, **how)
 
-        locks = ProjectLocks(Holder(reach="", database=""))
+        locks = ProjectLocks(RuntimeHolder(reach="", database=""))
         loader = Loader(runtime.database, runtime.clock, runtime.registry, runtime.log_files, Outfitter(), locks)
         service = Service(replace(runtime, loader=loader))
         found = await status(service, str(root))

@@ -28,9 +28,9 @@ BUGS = (
             failpoint("finish.after_commit")
 
             def acknowledge(tx, *, now):
-                endings.hold_run(tx, job)
-                endings.inbox.close(tx, job.run, "acked")
-                endings._end(tx, job, "done", text=reply.text.strip(), now=now)
+                run_end.hold_run(tx, job)
+                run_end.deliveries.close(tx, job.run, "acked")
+                run_end._end(tx, job, "done", text=reply.text.strip(), now=now)
 
             await self._write(acknowledge)
             """,
@@ -740,7 +740,7 @@ BUGS = (
         "a start of the daemon starts agents that a person stopped",
         "Q10",
         "test_Q10_a_start_of_the_daemon_starts_nobody_whom_a_person_stopped",
-        Inside("recover", "case when state in ('running', 'error') then 'idle' else state end", "'idle'"),
+        Inside("free_from_others", "case when state in ('running', 'error') then 'idle' else state end", "'idle'"),
     ),
     bug(
         "cancelling one ends all that were answered together",
@@ -1016,7 +1016,9 @@ BUGS = (
         "Q10",
         "test_Q10_nothing_is_said_in_a_workspace_that_is_closed",
         Inside(
-            "post", "where id = :workspace and state = 'running' returning seq", "where id = :workspace returning seq"
+            "next_seq",
+            "where id = :workspace and state = 'running' returning seq",
+            "where id = :workspace returning seq",
         ),
     ),
     bug(
@@ -1089,8 +1091,9 @@ BUGS = (
         "test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent",
         Edit(
             "erase",
-            "_ERASE",
-            '("delete from ledger where run in (select id from run where workspace = :workspace)", *_ERASE)',
+            "keeper.forget_workspace(tx, workspace)",
+            'tx.run("delete from ledger where run in (select id from run where workspace = :w)", w=workspace)\n'
+            "keeper.forget_workspace(tx, workspace)",
         ),
     ),
     bug(
@@ -1540,7 +1543,7 @@ BUGS = (
         "test_S3_a_process_that_got_the_number_is_never_signalled",
         Edit(
             "_agrees",
-            "read_holder(home) == Holder(found.pid, found.born, found.instance) and is_running(found)",
+            "read_holder(home) == DaemonHolder(found.pid, found.born, found.instance) and is_running(found)",
             "is_running(found)",
         ),
     ),

@@ -16,10 +16,10 @@ import pytest
 from agent_worker.backends.mock import says
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.core.clock import SystemClock, TestClock
+from agent_worker.core.disk_space import STOP, WARN, Space
 from agent_worker.core.errors import BadInput
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import abandoned, scratch
-from agent_worker.files.space import STOP, WARN, Space
 from agent_worker.service.backups import LOOK, DiskWatch
 from agent_worker.service.cleanup import Leftover, leftovers, leftovers_remove
 from agent_worker.service.projects import status

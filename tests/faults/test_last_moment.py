@@ -16,15 +16,15 @@ from agent_worker.core.errors import NotRunning
 from agent_worker.proposals import lifecycle
 from agent_worker.proposals.request import PERSON, ProposalRequest
 from agent_worker.tools.tool import Call
-from agent_worker.work.limits import Limits
-from agent_worker.workflows import instance as workflows
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
 from agent_worker.workspaces import workspace_rows
 from tests.faults.report import LONG, SEED, report
 from tests.teams import Team, open_team
 
 TRIES = 334 if LONG else 40  # of each kind
 MOMENT = 0.002
-NO_LIMITS = Limits(None, None, None, None, None, None)
+NO_LIMITS = WorkLimits(None, None, None, None, None, None)
 
 LEFT = """
 select (select count(*) from instruction where state in ('queued', 'running', 'waiting'))

@@ -16,14 +16,14 @@ from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.events import Event
 from agent_worker.tools.tool import Call
-from agent_worker.work.limits import Limits
-from agent_worker.workflows import instance as workflows
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
 from tests.faults.report import LONG, SEED, report
 from tests.teams import Team, open_team
 
 OPERATIONS = 10_000 if LONG else 1_000
 AT_ONCE = 25  # calls in one run
-NO_LIMITS = Limits(None, None, None, None, None, None)
+NO_LIMITS = WorkLimits(None, None, None, None, None, None)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core import failpoints
@@ -35,7 +35,7 @@ from agent_worker.database.sqlite import connect
 from agent_worker.definitions.project import load_project
 from agent_worker.service.messages import deliver
 from agent_worker.work import inbox
-from agent_worker.workflows import instance as workflows
+from agent_worker.workflows import start as workflows
 from agent_worker.workflows.runtime import Runtime
 from tests.faults.puppet import Puppet, outside, outside_again
 
@@ -101,7 +101,7 @@ class Life:
                         self._spawn(self._back_up(runtime, path))
                     case {"retry": id}:
                         now = runtime.clock.micros()
-                        self.report(retried=await runtime.database.write(rescue.continue_work, id, now=now))
+                        self.report(retried=await runtime.database.write(commands.continue_work, id, now=now))
                     case {"end": _}:
                         self.report(summary=(await workspace.stop()).outcome)
                     case {"stop": _}:

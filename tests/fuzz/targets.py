@@ -24,8 +24,8 @@ from agent_worker.backends.programs.signals import Calling, Over, ProgramReturne
 from agent_worker.cli.output import clean
 from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.core.mentions import find_mentions
+from agent_worker.core.remote import parse_remote
 from agent_worker.definitions.loading import agent_of
-from agent_worker.definitions.remote import parse_remote
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.jsonl import append_records, read_all, read_last
 from agent_worker.files.root import Root

@@ -11,7 +11,7 @@ from agent_worker.database.migrations import migrate
 from agent_worker.database.sqlite import connect
 from agent_worker.database.transaction import SqliteTransaction
 from agent_worker.memory import audit
-from agent_worker.memory.audit import Done
+from agent_worker.memory.audit import AuditEntry
 
 SECRET = "correct-horse-battery-staple"
 
@@ -22,7 +22,7 @@ def tx() -> Iterator[SqliteTransaction]:
     migrate(connection, None)
     tx = SqliteTransaction(connection, Redactor([SECRET]))
     for n in range(3):
-        audit.note(tx, Done("p", "a", "alice", "learned", f"key {n} {SECRET}", before=f"was {SECRET}"), now=n)
+        audit.note(tx, AuditEntry("p", "a", "alice", "learned", f"key {n} {SECRET}", before=f"was {SECRET}"), now=n)
     yield tx
     connection.close()
 
@@ -53,7 +53,7 @@ def test_A13_whatever_is_done_to_an_entry_is_noticed_there(tx: SqliteTransaction
 
 
 def test_A13_each_project_has_a_record_of_its_own(tx: SqliteTransaction) -> None:
-    audit.note(tx, Done("another", "b", "bob", "learned", "key"), now=4)
+    audit.note(tx, AuditEntry("another", "b", "bob", "learned", "key"), now=4)
     tx.run("delete from audit where project = 'p' and n = 2")
     assert audit.flaw(tx, "p") == "entry 2 of the audit is missing"
     assert audit.flaw(tx, "another") == ""

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_worker.proposals.voting import Nothing, Outcome, Rules, Votes, Won, certain, missing, outcome, tally
+from agent_worker.proposals.voting import Nothing, Outcome, Votes, VotingRules, Won, certain, missing, outcome, tally
 
 OPTIONS = ("tree", "hash", "list")
 VOTERS = ("alice", "bob", "carol", "dave")
 
 
-def every_rule() -> Iterator[Rules]:
+def every_rule() -> Iterator[VotingRules]:
     """But for the seed, and the simplest first."""
     for count, many in itertools.product(range(1, 5), (2, 3)):
         options, voters = OPTIONS[:many], VOTERS[:count]
         others = (range(1, count + 1), ("plurality", "majority", "unanimous"), ("first", "random", "creator"))
         for quorum, resolution, tie_break, creator in itertools.product(*others, (*voters, "user")):
-            yield Rules(options, voters, quorum, resolution, tie_break, creator, seed="")  # type: ignore[arg-type]
+            yield VotingRules(options, voters, quorum, resolution, tie_break, creator, seed="")  # type: ignore[arg-type]
 
 
 @cache
@@ -37,13 +37,13 @@ SEEDS = st.text(max_size=3)
 
 
 @st.composite
-def elections(draw: st.DrawFn) -> tuple[Rules, Votes]:
+def elections(draw: st.DrawFn) -> tuple[VotingRules, Votes]:
     rules = draw(RULES)
     votes = draw(st.sampled_from(every_vote(rules.options, rules.voters)))
     return replace(rules, seed=draw(SEEDS)), votes
 
 
-def endings(rules: Rules, votes: Votes) -> Iterator[Outcome]:
+def endings(rules: VotingRules, votes: Votes) -> Iterator[Outcome]:
     """Every way it can go on: each who has not voted yet votes for anything, or never."""
     late = missing(rules, votes)
     for choices in itertools.product([None, *rules.options], repeat=len(late)):
@@ -57,7 +57,7 @@ def winner(found: Outcome) -> str | None:
 
 @settings(max_examples=2000, deadline=None)
 @given(elections())
-def test_an_outcome_is_certain_exactly_when_no_missing_vote_can_change_it(election: tuple[Rules, Votes]) -> None:
+def test_an_outcome_is_certain_exactly_when_no_missing_vote_can_change_it(election: tuple[VotingRules, Votes]) -> None:
     rules, votes = election
     possible = {winner(end) for end in endings(rules, votes)}
     found = certain(rules, votes)
@@ -68,7 +68,7 @@ def test_an_outcome_is_certain_exactly_when_no_missing_vote_can_change_it(electi
 
 @settings(max_examples=500, deadline=None)
 @given(elections())
-def test_when_everybody_has_voted_it_is_over(election: tuple[Rules, Votes]) -> None:
+def test_when_everybody_has_voted_it_is_over(election: tuple[VotingRules, Votes]) -> None:
     rules, votes = election
     votes = {voter: votes.get(voter, rules.options[0]) for voter in rules.voters}
     assert certain(rules, votes) == outcome(rules, votes)
@@ -76,7 +76,9 @@ def test_when_everybody_has_voted_it_is_over(election: tuple[Rules, Votes]) -> N
 
 @settings(max_examples=500, deadline=None)
 @given(elections(), st.permutations(VOTERS))
-def test_the_order_in_which_votes_come_in_does_not_matter(election: tuple[Rules, Votes], order: list[str]) -> None:
+def test_the_order_in_which_votes_come_in_does_not_matter(
+    election: tuple[VotingRules, Votes], order: list[str]
+) -> None:
     rules, votes = election
     shuffled = {voter: votes[voter] for voter in order if voter in votes}
     assert outcome(rules, shuffled) == outcome(rules, votes)
@@ -86,7 +88,7 @@ def test_the_order_in_which_votes_come_in_does_not_matter(election: tuple[Rules,
 @settings(max_examples=500, deadline=None)
 @given(elections())
 def test_the_winner_has_at_least_as_many_votes_as_any_other_and_the_quorum_is_met(
-    election: tuple[Rules, Votes],
+    election: tuple[VotingRules, Votes],
 ) -> None:
     rules, votes = election
     won = outcome(rules, votes)
@@ -98,15 +100,15 @@ def test_the_winner_has_at_least_as_many_votes_as_any_other_and_the_quorum_is_me
 
 @settings(max_examples=500, deadline=None)
 @given(elections(), st.text(min_size=1).filter(lambda name: name not in VOTERS), st.sampled_from(OPTIONS))
-def test_who_is_no_voter_changes_nothing(election: tuple[Rules, Votes], stranger: str, choice: str) -> None:
+def test_who_is_no_voter_changes_nothing(election: tuple[VotingRules, Votes], stranger: str, choice: str) -> None:
     rules, votes = election
     rules = replace(rules, creator=rules.voters[0])
     assert outcome(rules, {**votes, stranger: choice}) == outcome(rules, votes)
     assert certain(rules, {**votes, stranger: choice}) == certain(rules, votes)
 
 
-def rules(resolution: str, *, quorum: int = 3, tie_break: str = "first", creator: str = "") -> Rules:
-    return Rules(OPTIONS, VOTERS[:3], quorum, resolution, tie_break, creator, seed="p_1")  # type: ignore[arg-type]
+def rules(resolution: str, *, quorum: int = 3, tie_break: str = "first", creator: str = "") -> VotingRules:
+    return VotingRules(OPTIONS, VOTERS[:3], quorum, resolution, tie_break, creator, seed="p_1")  # type: ignore[arg-type]
 
 
 def test_a_majority_is_more_than_half_of_those_who_voted() -> None:
@@ -152,35 +154,35 @@ def test_a_random_tie_break_is_the_same_every_time_and_not_the_same_for_every_pr
 
 
 def test_exactly_half_of_the_votes_is_no_majority() -> None:
-    rules = Rules(("tree", "hash"), VOTERS, 1, "majority")
+    rules = VotingRules(("tree", "hash"), VOTERS, 1, "majority")
     assert isinstance(outcome(rules, {"alice": "tree", "bob": "hash"}), Nothing)
     assert outcome(rules, {"alice": "tree", "bob": "tree", "carol": "hash"}) == Won("tree")
 
 
 def test_half_of_all_who_may_vote_makes_no_majority_certain() -> None:
-    rules = Rules(("tree", "hash"), VOTERS, 1, "majority")
+    rules = VotingRules(("tree", "hash"), VOTERS, 1, "majority")
     assert certain(rules, {"alice": "tree", "bob": "tree"}) is None
     assert certain(rules, {"alice": "tree", "bob": "tree", "carol": "tree"}) == Won("tree")
 
 
 def test_a_lead_that_the_last_vote_can_tie_is_certain_only_if_it_wins_the_tie() -> None:
-    rules = Rules(("tree", "hash"), ("alice", "bob"), 1, "plurality", "first")
+    rules = VotingRules(("tree", "hash"), ("alice", "bob"), 1, "plurality", "first")
     assert certain(rules, {"alice": "tree"}) == Won("tree")
     assert certain(rules, {"alice": "hash"}) is None
 
 
 def test_who_breaks_ties_is_waited_for() -> None:
-    rules = Rules(("tree", "hash"), ("alice", "bob"), 1, "plurality", "creator", creator="bob")
+    rules = VotingRules(("tree", "hash"), ("alice", "bob"), 1, "plurality", "creator", creator="bob")
     assert certain(rules, {"alice": "tree"}) is None
     assert certain(rules, {"bob": "hash"}) == Won("hash")
 
 
 def test_what_cannot_be_unanimous_any_more_is_over() -> None:
-    rules = Rules(("tree", "hash"), VOTERS, 4, "unanimous")
+    rules = VotingRules(("tree", "hash"), VOTERS, 4, "unanimous")
     assert certain(rules, {"alice": "tree", "bob": "tree"}) is None
     assert certain(rules, {"alice": "tree", "bob": "hash"}) == Nothing("the votes are not unanimous")
 
 
 def test_chance_decides_the_same_proposal_always_the_same_way() -> None:
-    rules = Rules(OPTIONS, VOTERS, 1, "plurality", "random", seed="v_1")
+    rules = VotingRules(OPTIONS, VOTERS, 1, "plurality", "random", seed="v_1")
     assert len({winner(outcome(rules, {"alice": "tree", "bob": "hash"})) for _ in range(50)}) == 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import fails, says
 from agent_worker.core.clock import TestClock, from_micros
@@ -286,7 +286,7 @@ async def test_wake_ups_do_not_pile_up_while_nobody_can_work(scheduled: Open, sp
         await team.write(lambda tx: tx.run("update agent set paused = 'by a person'"))
         await team.elapse(3600)
         assert len(await fired(team)) == 1
-        await team.write(rescue.resume_agent, team.id_of("alice"), now=team.now())
+        await team.write(commands.resume_agent, team.id_of("alice"), now=team.now())
         await team.elapse(60)
         assert await team.states() == ["done"]
 

@@ -17,7 +17,7 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput, NotRunning
 from agent_worker.service.inbox import Item, inbox_answer, inbox_list
 from agent_worker.service.service import Service
-from agent_worker.workflows import instance as workflows
+from agent_worker.workflows import start as workflows
 
 BOUND = "workspace: { provider: sqlite, bind: ./data }\n"
 

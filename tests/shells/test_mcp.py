@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import SystemClock
@@ -227,7 +227,7 @@ async def test_a_question_to_the_person_lays_the_run_aside(door: Door) -> None:
         assert (step, call.tool, call.arguments) == (0, "ask_user", {"question": "Which one?"})
         # Whoever goes on with the work makes this very call again, and gets the answer.
         (item,) = await door.team.rows("select id from inbox_item where kind = 'question'")
-        await door.team.write(rescue.answer, item["id"], "the blue one", now=door.team.now())
+        await door.team.write(commands.answer, item["id"], "the blue one", now=door.team.now())
         recorder = door.team.runtime.supervisor.recorder(run)
         assert recorder is not None
         assert (await recorder.call(step, call)).text == "the blue one"

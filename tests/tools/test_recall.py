@@ -13,7 +13,7 @@ import pytest
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.memory import library
-from agent_worker.workflows import instance as workflows
+from agent_worker.workflows import start as workflows
 from tests.needs import missing
 from tests.teams import Team, open_team
 

@@ -17,7 +17,7 @@ from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance, Written, allowances_of, settled
 from agent_worker.trust.powers import powers_of
 from agent_worker.trust.store import TrustStore
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ async def test_Y24_the_lower_limit_holds_for_those_who_work(tmp_path: Path) -> N
     extra = {"alice": "limits: { usd_per_day: off }\n"}
     async with open_team(tmp_path / "p", "alice", clock=TestClock(), workflow=flow, extra=extra, trust=home) as team:
         registry = team.runtime.registry
-        assert registry.worker(team.id_of("alice"), team.workspace.id).limits == Limits()
-        assert registry.worker(team.id_of("alice")).limits == Limits()
+        assert registry.worker(team.id_of("alice"), team.workspace.id).limits == WorkLimits()
+        assert registry.worker(team.id_of("alice")).limits == WorkLimits()
 
 
 async def test_a_program_that_embeds_the_engine_gets_the_limits_it_wrote(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from agent_worker.daemon.web import runs, workspaces
 from agent_worker.daemon.web.inbox import inbox_view
 from agent_worker.daemon.web.proposals import proposal_views
 from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, prepared, prose
-from agent_worker.daemon.web.rendering import FEW, LIGHT, Job, Rendering, end_rendering, is_light
+from agent_worker.daemon.web.rendering import FEW, LIGHT, Rendering, RenderJob, end_rendering, is_light
 from agent_worker.service import documents, memory
 from agent_worker.service.documents import COMPARED, LONGEST_CHANGE, _difference
 from agent_worker.service.service import Service
@@ -94,7 +94,7 @@ def test_X9_what_is_drawn_at_once_is_small_and_plain(title: str) -> None:
 def drawn() -> Any:
     """All of them, by the process that draws: text → what came of it."""
     drawing = Rendering()
-    jobs = [Job("prose", make(20_000)) for make in PATTERNS.values()]
+    jobs = [RenderJob("prose", make(20_000)) for make in PATTERNS.values()]
     drawing.make(jobs)
     drawing.close()
     return {title: (job, drawing.look(job)) for title, job in zip(PATTERNS, jobs, strict=True)}
@@ -112,7 +112,7 @@ def test_X9_whatever_it_is_given_the_process_that_draws_comes_to_an_end(drawn: A
 async def test_X9_a_text_is_drawn_once_however_often_it_is_looked_at(tmp_path: Path) -> None:
     counted = tmp_path / "asked"
     drawing = Rendering(fake(f"open({str(counted)!r}, 'a').write('x')"))
-    job = Job("prose", "[" * 9000)
+    job = RenderJob("prose", "[" * 9000)
     await asyncio.gather(*(drawing.prepare([job], within=60) for _ in range(10)))
     await drawing.prepare([job], within=60)
     assert drawing.look(job) == "<p>drawn</p>"
@@ -123,7 +123,7 @@ async def test_X9_a_text_is_drawn_once_however_often_it_is_looked_at(tmp_path: P
 async def test_X9_one_that_cannot_be_drawn_is_not_tried_again(tmp_path: Path) -> None:
     counted = tmp_path / "asked"
     drawing = Rendering(fake(f"open({str(counted)!r}, 'a').write('x'); os._exit(9)"))
-    job = Job("prose", "[" * 9000)
+    job = RenderJob("prose", "[" * 9000)
     for _ in range(5):
         await drawing.prepare([job], within=60)
     assert drawing.look(job) is None
@@ -134,7 +134,7 @@ async def test_X9_one_that_cannot_be_drawn_is_not_tried_again(tmp_path: Path) ->
 async def test_X9_more_texts_than_can_wait_are_shown_as_they_are(tmp_path: Path) -> None:
     held = tmp_path / "held"
     drawing = Rendering(fake(wait_for(held)))
-    jobs = [Job("prose", f"{number} " + "[" * 9000) for number in range(200)]
+    jobs = [RenderJob("prose", f"{number} " + "[" * 9000) for number in range(200)]
     await drawing.prepare(jobs, within=0)
     assert drawing.under_way <= 64
     held.touch()
@@ -145,7 +145,7 @@ async def test_X9_a_send_is_answered_while_a_text_is_drawn(tmp_path: Path) -> No
     held, begun = tmp_path / "held", tmp_path / "begun"
     drawing = Rendering(fake(f"open({str(begun)!r}, 'w').close(); {wait_for(held)}"))
     async with open_team(tmp_path / "p", "alice", clock=SystemClock()) as team:
-        job = Job("prose", "[" * 200_000)
+        job = RenderJob("prose", "[" * 200_000)
         working = asyncio.create_task(drawing.prepare([job], within=600))
         while not begun.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.01)

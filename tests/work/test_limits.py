@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.agents.loader import limits_of
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.core.clock import TestClock, micros
 from agent_worker.definitions.project import load_project
 from agent_worker.service.messages import put_question
 from agent_worker.tools.tool import Call
-from agent_worker.work.limits import UNKNOWN_PRICE, Limits, Spent, day_of, reached
+from agent_worker.work.limits import UNKNOWN_PRICE, Spent, WorkLimits, day_of, reached
 
-OFF = Limits(None, None, None, None, None, None)
+OFF = WorkLimits(None, None, None, None, None, None)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     ],
 )
 def test_each_limit_is_met_at_its_default_and_says_so(spent: Spent, says: str, pauses: str) -> None:
-    found = reached(Limits(), spent)
+    found = reached(WorkLimits(), spent)
     assert found is not None
     assert says in found.reason
     assert found.pauses == pauses
@@ -51,7 +51,7 @@ def test_each_limit_is_met_at_its_default_and_says_so(spent: Spent, says: str, p
 
 
 def test_just_below_every_limit_work_goes_on() -> None:
-    assert reached(Limits(), Spent(49, 23, 4.99, 19.99, 49.99, 4)) is None
+    assert reached(WorkLimits(), Spent(49, 23, 4.99, 19.99, 49.99, 4)) is None
 
 
 def test_R8_a_day_of_money_is_the_same_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_the_three_files_set_their_limits(tmp_path: Path) -> None:
     project = load_project(tmp_path)
     assert not project.problems
     limits = limits_of(project.agents["alice"], project, project.workflows["w"])
-    assert limits == Limits(
+    assert limits == WorkLimits(
         runs_per_root=9, usd_per_root=None, usd_per_agent_day=None, usd_per_project_day=7, fruitless_runs=5
     )
 
@@ -116,7 +116,7 @@ async def test_L4_a_new_allowance_goes_on_after_the_last_step(team: Team) -> Non
     team.employ("alice", model)
     await team.post("user", "@alice spend")
     await team.still()
-    await team.write(rescue.resume_workspace, team.workspace.id, now=team.now())
+    await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
     await team.still()
     assert model.asked == 5
     assert (await team.texts())[-1] == "answer 5"
@@ -137,7 +137,7 @@ async def test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_
     for _ in range(2):  # once for the first, once for the other two
         await team.elapse(30)
         assert "incomplete" in await team.states()
-        await team.write(rescue.resume_workspace, team.workspace.id, now=team.now())
+        await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
     await team.elapse(30)
     assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
     assert await team.inbox() == []
@@ -145,7 +145,7 @@ async def test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_
 
 async def test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new_day(team: Team) -> None:
     model = Spender(Usage(1, 0, 1, usd=12.0))
-    team.employ("alice", model, limits=Limits(usd_per_root=None))
+    team.employ("alice", model, limits=WorkLimits(usd_per_root=None))
     for n in range(3):
         await team.dm("alice", f"question {n}")
     await team.still()
@@ -153,20 +153,20 @@ async def test_L4_money_per_agent_and_day_pauses_the_agent_and_midnight_is_a_new
     assert "this agent has spent 24.00 USD today" in (await team.agent("alice"))["paused"]
     assert [(t.who, t.kind) for t in await team.thread("alice")][-1] == ("system", "failure")
     await team.elapse(24 * 3600)
-    await team.write(rescue.resume_agent, team.id_of("alice"), now=team.now())
+    await team.write(commands.resume_agent, team.id_of("alice"), now=team.now())
     await team.still()
     assert model.asked == 3
 
 
 async def test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspace(team: Team) -> None:
     model = Spender(Usage(1, 0, 1, usd=12.0))
-    team.employ("alice", model, limits=Limits(usd_per_root=None))
+    team.employ("alice", model, limits=WorkLimits(usd_per_root=None))
     for n in range(3):
         await team.post("user", f"task {n}", to="alice")
     await team.still()
     assert model.asked == 2
     (item,) = await team.rows("select * from inbox_item where kind = 'limit'")
-    await team.write(rescue.lift_limit, item, now=team.now())
+    await team.write(commands.lift_limit, item, now=team.now())
     await team.still()
     assert model.asked == 3
     assert (await team.agent("alice"))["paused"] == ""
@@ -176,7 +176,7 @@ async def test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspac
 async def test_L4_money_per_project_and_day_stops_the_next_agent_too(team: Team) -> None:
     alice, bob = Spender(Usage(1, 0, 1, usd=60.0)), Spender(Usage(1, 0, 1, usd=60.0))
     for name, model in (("alice", alice), ("bob", bob)):
-        team.employ(name, model, limits=Limits(usd_per_root=None, usd_per_agent_day=None))
+        team.employ(name, model, limits=WorkLimits(usd_per_root=None, usd_per_agent_day=None))
     await team.dm("alice", "spend")
     await team.still()
     await team.dm("bob", "spend")
@@ -253,9 +253,9 @@ async def runs(team: Team) -> int:
     return int((await team.rows("select count(*) as n from run"))[0]["n"])
 
 
-@pytest.mark.parametrize(("limits", "most"), [(Limits(), 24), (Limits(hops_per_root=None), 50)])
+@pytest.mark.parametrize(("limits", "most"), [(WorkLimits(), 24), (WorkLimits(hops_per_root=None), 50)])
 async def test_L1_two_who_answer_each_other_for_ever_are_stopped_with_one_notice(
-    team: Team, limits: Limits, most: int
+    team: Team, limits: WorkLimits, most: int
 ) -> None:
     team.employ("alice", Chatter("bob"), limits=limits)
     team.employ("bob", Chatter("alice"), limits=limits)
@@ -270,14 +270,14 @@ async def test_L1_two_who_answer_each_other_for_ever_are_stopped_with_one_notice
     assert open_work == [{"state": "incomplete"}], "what could not be begun is kept, not dropped"
 
 
-@pytest.mark.parametrize(("limits", "most"), [(Limits(), 24), (Limits(hops_per_root=None), 50)])
-async def test_L1_resuming_grants_the_same_again_and_goes_on(team: Team, limits: Limits, most: int) -> None:
+@pytest.mark.parametrize(("limits", "most"), [(WorkLimits(), 24), (WorkLimits(hops_per_root=None), 50)])
+async def test_L1_resuming_grants_the_same_again_and_goes_on(team: Team, limits: WorkLimits, most: int) -> None:
     team.employ("alice", Chatter("bob"), limits=limits)
     team.employ("bob", Chatter("alice"), limits=limits)
     await team.post("user", "@alice talk to bob")
     await team.meanwhile(team.quiet())
     said = len(await team.texts())
-    await team.write(rescue.resume_workspace, team.workspace.id, now=team.now())
+    await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
     await team.meanwhile(team.quiet())
     assert await runs(team) == 2 * most
     assert len(await team.texts()) == said + most + 1
@@ -297,7 +297,7 @@ async def test_L1_what_comes_while_the_workspace_is_paused_waits_and_is_not_lost
     assert await runs(team) == before
     team.employ("alice", Parrot(""))
     team.employ("bob", Parrot("enough"))
-    await team.write(rescue.resume_workspace, team.workspace.id, now=team.now())
+    await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
     await team.meanwhile(team.quiet())
     assert set(await team.states()) <= {"done", "incomplete"}
     assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
@@ -346,7 +346,7 @@ async def test_a_run_that_produces_something_begins_the_count_anew(team: Team) -
 
 
 async def test_a_dm_over_its_limit_says_so_and_does_not_keep_the_sender_waiting(team: Team) -> None:
-    team.employ("alice", Spender(Usage(1, 0, 1, usd=30.0)), limits=Limits(usd_per_root=None))
+    team.employ("alice", Spender(Usage(1, 0, 1, usd=30.0)), limits=WorkLimits(usd_per_root=None))
     runtime = team.runtime
     first = await team.meanwhile(put_question(runtime, team.loaded, "alice", "one"))
     assert first.state == "done"

@@ -18,7 +18,7 @@ from agent_worker.database.migrations import migrate
 from agent_worker.database.sqlite import connect
 from agent_worker.database.transaction import SqliteTransaction
 from agent_worker.work import agent_rows, queue
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 from agent_worker.work.queue import Ageing, Lane, Order
 from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.workspace_rows import NewWorkspace
@@ -26,7 +26,7 @@ from agent_worker.workspaces.workspace_rows import NewWorkspace
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 AGEING = Ageing()
-UNLIMITED = Terms("alice", "mock", "mock", Limits(None, None, None, None, None, None))
+UNLIMITED = Terms("alice", "mock", "mock", WorkLimits(None, None, None, None, None, None))
 LANES = {"dm": Lane.IMMEDIATE, "channel": Lane.IMMEDIATE, "workspace": Lane.NORMAL, "schedule": Lane.BACKGROUND}
 
 

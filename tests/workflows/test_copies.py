@@ -16,7 +16,7 @@ from tests.teams import Team, open_team
 from agent_worker.backends.backend import Finished, Outcome, Reply, StepSink, Turn
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import SystemClock
-from agent_worker.workflows import instance as workflows
+from agent_worker.workflows import start as workflows
 from agent_worker.workflows import working_copy
 from agent_worker.workflows.working_copy import CopyChanges, WorkingCopy
 from agent_worker.workspaces import resources

@@ -11,12 +11,12 @@ import pytest
 from tests.teams import Team, open_team
 from tests.workflows.test_quiet import again
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput, Refused
-from agent_worker.workflows import instance as workflows
+from agent_worker.workflows import start as workflows
 from agent_worker.workspaces import workspace_rows
 
 HELPER = "  helper: { backend: mock, prompt: { system: You help. } }\n"
@@ -255,7 +255,7 @@ async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resu
         assert row["paused"] == "limit reached: it has been running for 30 minutes"
         (item,) = await team.rows("select kind, text from inbox_item where state = 'open'")
         assert item["kind"] == "limit"
-        await team.write(rescue.resume_workspace, team.workspace.id, now=team.now())
+        await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
         assert (await team.rows("select paused from workspace"))[0]["paused"] == ""
         assert await team.rows("select 1 from inbox_item where state = 'open'") == []
 

@@ -15,8 +15,8 @@ from agent_worker.backends.backend import Reply, Usage
 from agent_worker.backends.mock import fails, says
 from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.errors import NotRunning
-from agent_worker.work.limits import Limits
-from agent_worker.workflows import instance as workflows
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
 from agent_worker.workspaces import routing, workspace_rows
 
 
@@ -81,7 +81,7 @@ async def test_Q9_nothing_that_arrives_in_the_last_moment_is_lost(tmp_path: Path
         accepted = refused = 0
         for _ in range(120):
             team = await again(team) if accepted + refused else team
-            team.employ("alice", Quick(), limits=Limits(fruitless_runs=None))
+            team.employ("alice", Quick(), limits=WorkLimits(fruitless_runs=None))
             ending = asyncio.create_task(team.workspace.run())
             if chance.random() < 0.8:
                 await asyncio.sleep(chance.random() * 4 * moment)

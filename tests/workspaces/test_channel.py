@@ -17,7 +17,7 @@ from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.errors import BadInput, NotFound, NotRunning, Refused
 from agent_worker.core.events import Bus, Lagging, Posted, Subscription
 from agent_worker.service.messages import deliver
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 from agent_worker.workspaces import channel, routing
 
 
@@ -83,7 +83,7 @@ async def test_O2_an_answer_comes_after_its_cause_and_who_is_woken_sees_what_wok
             return Reply(f"re {question.rpartition(' ')[2]}")
 
     async with open_team(tmp_path, "alice", clock=SystemClock(), quiet_moment=0.02) as team:
-        team.employ("alice", Witness(), limits=Limits(None, None, None, None, None, None))
+        team.employ("alice", Witness(), limits=WorkLimits(None, None, None, None, None, None))
         await asyncio.gather(*(team.post(f"sender{n}", f"@alice message {n}") for n in range(50)))
         await team.quiet()
         messages = await team.messages()

@@ -13,7 +13,8 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Stale
 from agent_worker.files.root import Root
 from agent_worker.workspaces import workspace_rows
-from agent_worker.workspaces.documents import LIMIT, Author, Documents, revised, revisions
+from agent_worker.workspaces.document_rows import Author, revised, revisions
+from agent_worker.workspaces.documents import LIMIT, Documents
 
 ALICE, BOB = Author("alice"), Author("bob")
 STORES = {"file": "workspace: { provider: file }\n", "sqlite": "workspace: { provider: sqlite }\n"}
@@ -193,7 +194,7 @@ async def test_D8_an_edit_in_the_very_moment_is_kept_and_so_is_ours_and_the_pers
         """Lets a person save the file while the revision is being committed."""
 
         async def write(self, change, *args, **kwargs):  # type: ignore[no-untyped-def]
-            if change.__name__ == "_revise":
+            if change.__name__ == "revise":
                 (folder(filed) / "a.md").write_text("one, by a person")
             return await database.write(change, *args, **kwargs)
 

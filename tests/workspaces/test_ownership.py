@@ -10,14 +10,15 @@ from tests.models import Attentive
 from tests.teams import Team, open_team
 from tests.tools.test_team_tools import results
 
-from agent_worker.agents import rescue
+from agent_worker.agents import recovery
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Refused
 from agent_worker.definitions.project import load_project
 from agent_worker.proposals import store
-from agent_worker.workflows import instance as workflows
+from agent_worker.workflows import start as workflows
 from agent_worker.workspaces import workspace_rows
-from agent_worker.workspaces.documents import Author, Documents
+from agent_worker.workspaces.document_rows import Author
+from agent_worker.workspaces.documents import Documents
 
 OWNED = "workspace: { provider: sqlite, document_owner: Bob }\n"
 ELECTED = "workspace: { provider: sqlite, document_owner: elect }\nkickoff: '@alice begin'\n"
@@ -201,7 +202,7 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
         await team.elapse(10 * 60 + 1)
         await begin(team)
         await clock.advance(hours=30)
-        await team.write(rescue.recover, "another host", now=team.now())
+        await team.write(recovery.recover, "another host", now=team.now())
         await begin(team)
         assert [m.kind for m in await team.messages()] == ["proposal", "decision", "message"]
         await team.halt()

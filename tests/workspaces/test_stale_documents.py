@@ -17,7 +17,8 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Stale
 from agent_worker.files.root import Root
 from agent_worker.workspaces import workspace_rows
-from agent_worker.workspaces.documents import Author, Documents, revisions
+from agent_worker.workspaces.document_rows import Author, revisions
+from agent_worker.workspaces.documents import Documents
 
 STORES = {"file": "workspace: { provider: file }\n", "sqlite": "workspace: { provider: sqlite }\n"}
 NAME = "plan.md"

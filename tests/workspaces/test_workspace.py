@@ -15,6 +15,7 @@ from agent_worker.work import agent_rows, inbox, limits, queue, steps, threads
 from agent_worker.work.limits import Charge, Payer
 from agent_worker.work.queue import Lane, Order
 from agent_worker.work.steps import CallPosition
+from agent_worker.workflows import archive
 from agent_worker.workspaces import channel, deliveries, routing, workspace_rows
 from agent_worker.workspaces.workspace_rows import NewWorkspace
 
@@ -135,7 +136,7 @@ def test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent(house: 
     (work,) = house.tx.all("select * from instruction")
     run = queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
     limits.charge(house.tx, account, Charge(run, 0, "mock", 10, 0, 10, 2.5), now=NOW)
-    workspace_rows.erase(house.tx, house.workspace)
+    archive.erase(house.tx, house.workspace)
     assert house.tx.all("select * from run") == house.tx.all("select * from message") == []
     assert [row["micros"] for row in house.tx.all("select micros from ledger")] == [2_500_000]
     assert limits.spent(house.tx, account, hop=0, fruitless=0, now=NOW).usd_agent == 2.5

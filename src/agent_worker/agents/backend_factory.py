@@ -1,31 +1,30 @@
-"""Makes the backend and the tools of an agent by its definition, once everything in it is approved."""
+"""Makes the backend and the tools of an agent by its definition, once everything in it is approved.
+
+Approvals hold for what lies in a project now; between two runs somebody may have changed it, so a backend that could do
+harm is `Guarded`: it asks again before each run.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from agent_worker.agents.registry import MoreTools
-from agent_worker.backends.backend import Backend, Model
-from agent_worker.backends.characters import CHARACTERS
-from agent_worker.backends.guarded import Guarded
-from agent_worker.backends.mock import MockModel
+from agent_worker.backends.backend import Backend, Model, Outcome, StepSink, Turn
+from agent_worker.backends.mock import CHARACTERS, MockModel
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
 from agent_worker.backends.models.providers import Approval, Endpoint
-from agent_worker.backends.programs.acp import Acp, PlainAcp
-from agent_worker.backends.programs.claude import Claude
-from agent_worker.backends.programs.codex import Codex
-from agent_worker.backends.programs.cursor import Cursor
-from agent_worker.backends.programs.gemini import Gemini
+from agent_worker.backends.programs.known import SPEAKERS
 from agent_worker.backends.programs.one_shot import OneShot
-from agent_worker.backends.programs.opencode import OpenCode
 from agent_worker.backends.programs.program import Program, ProgramHost, owner_of
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
 from agent_worker.core.late_imports import soon
 from agent_worker.core.outbound import host_of
 from agent_worker.core.redaction import Redactor, secrets_in
@@ -47,7 +46,7 @@ Held = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class AgentKit:
-    """What an agent works with."""
+    """The backend and the tools that an agent works with."""
 
     backend: Backend
     tools: tuple[Tool, ...] = ()
@@ -91,13 +90,13 @@ class BackendFactory:
         return AgentKit(backend, tools, learner, self._more_tools(definition, root, partial(again, "mcp")))
 
     def held_back(self, project: ProjectFiles, workflow: WorkflowDefinition | None) -> Held:
-        """Limits above their default wait for the user."""
+        """Limits that files raised and the user has not approved, with the numbers that hold instead."""
         allowances = tuple(allowances_of(project, workflow))
         self.gate.settle(project.root, allowances)
         return self.gate.held_back(project.root, allowances)
 
     def _require_again(self, definition: AgentDefinition, root: Path, who: str, *kinds: str) -> None:
-        """What was approved may have been changed since, by an agent too."""
+        """Check approvals once more: what was approved may have been changed since, by an agent too."""
         if not self.gate.is_open:
             powers = powers_of_agent(definition, root, who=who)
             self.gate.require(root, [power for power in powers if power.kind in kinds])
@@ -125,18 +124,8 @@ class BackendFactory:
                 api = ModelApi(self.catalogue, self._endpoint(definition))
                 api.expect(definition.model or "")
                 return ToolLoop(api)
-            case "claude":
-                return OneShot(Claude(), self._program(definition, root, cwd, who))
-            case "codex":
-                return OneShot(Codex(), self._program(definition, root, cwd, who))
-            case "opencode":
-                return OneShot(Acp(OpenCode()), self._program(definition, root, cwd, who))
-            case "gemini":
-                return OneShot(Acp(Gemini()), self._program(definition, root, cwd, who))
-            case "acp":
-                return OneShot(Acp(PlainAcp()), self._program(definition, root, cwd, who))
-            case "cursor":
-                return OneShot(Cursor(), self._program(definition, root, cwd, who))
+            case name if name in SPEAKERS:
+                return OneShot(SPEAKERS[name](), self._program(definition, root, cwd, who))
             case other:
                 raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use sdk or mock")
 
@@ -185,3 +174,30 @@ class BackendFactory:
             Approval(local=True, hosts=frozenset({host_of(url)} if url else ())) if not self.gate.is_open else None
         )
         return Endpoint(provider.name, url, provider.api_key or "", allowed)
+
+
+class Guarded:
+    """A backend that asks `check` before it works, and tells `worked` before and after each step. Both calls block."""
+
+    def __init__(self, backend: Backend, check: Callable[[], None], worked: Callable[[], None]) -> None:
+        self._backend = backend
+        self._check = check
+        self._worked = worked
+
+    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
+        try:
+            await asyncio.to_thread(self._check)
+        except AgentWorkerError as error:
+            raise Permanent(error.message, hint=error.hint) from None
+        await asyncio.to_thread(self._worked)
+        try:
+            async with aclosing(self._backend.work(turn, sink)) as outcomes:
+                async for outcome in outcomes:
+                    # Again: it may have been approved anew while it worked.
+                    await asyncio.to_thread(self._worked)
+                    yield outcome
+        finally:
+            self._worked()
+
+    async def close(self) -> None:
+        await self._backend.close()

@@ -6,7 +6,8 @@ ledger and the audit stay too, as numbers, times and names; their words go. Olde
 
 from __future__ import annotations
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
+from agent_worker.database import event_rows
 from agent_worker.database.database import Row, Transaction
 from agent_worker.memory import audit
 from agent_worker.schedules import schedule
@@ -15,19 +16,19 @@ from agent_worker.workspaces import deliveries, workspace_rows
 
 
 def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
-    """No work of it goes on, and nothing wakes it."""
+    """Cancel all work of an agent, and whatever would wake it."""
     for row in tx.all(
         "select id from instruction where agent = :agent and state in ('queued', 'running', 'waiting')", agent=agent
     ):
-        rescue.cancel(tx, row["id"], reason="its agent was deleted", now=now)
+        commands.cancel(tx, row["id"], reason="its agent was deleted", now=now)
     schedule.clear_agent(tx, agent)
 
 
 def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
-    """Every row that is this agent's own. Its loop has ended before."""
+    """Erase every row that is this agent's own. Its loop must have ended before."""
     agent = me["id"]
     schedule.clear_agent(tx, agent)
-    _forget_events(tx, agent, inbox.forget(tx, agent))
+    event_rows.forget_agent(tx, agent, inbox.forget(tx, agent))
     threads.forget(tx, agent)
     steps.forget(tx, agent)
     queue.forget(tx, agent)
@@ -43,10 +44,3 @@ def erase_quick(tx: Transaction, *, now: int) -> list[Row]:
     for me in gone:
         erase(tx, me, who="agent-worker", now=now)
     return gone
-
-
-def _forget_events(tx: Transaction, agent: str, asked: list[str]) -> None:
-    """What streams were told of it; some of that is what it said."""
-    tx.run("delete from event where record like :about", about=f'%"agent": "{agent}"%')
-    for id in asked:
-        tx.run("delete from event where record like :about", about=f'%"id": "{id}"%')

@@ -79,7 +79,7 @@ async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: Reco
     before = await asyncio.to_thread(memory.find, worker.home, entry.key)
     if await asyncio.to_thread(memory.write, worker.home, entry) == "known":
         return
-    done = audit.Done(
+    done = audit.AuditEntry(
         project=worker.project,
         agent=worker.agent,
         who=worker.name,
@@ -92,7 +92,7 @@ async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: Reco
 
 
 def did_something(done: Sequence[PastStep]) -> bool:
-    """A run without a single call that worked was only talk."""
+    """Whether a call in this run worked: one without any was only talk."""
     return any(result.ok for step in done for result in step.results.values())
 
 
@@ -109,7 +109,7 @@ def transcript(done: Sequence[PastStep], final: str) -> str:
 
 
 def read_answer(text: str, run: str, now: datetime) -> tuple[memory.MemoryEntry, ...]:
-    """What of the model's answer can be kept. Anything malformed is nothing."""
+    """Read what of the model's answer can be kept. Anything malformed counts as nothing."""
     start, end = text.find("["), text.rfind("]")
     try:
         found = json.loads(text[start : end + 1])

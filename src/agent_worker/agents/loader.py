@@ -18,10 +18,10 @@ from types import MappingProxyType
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
 from agent_worker.agents.registry import AgentRuntime, Registry
-from agent_worker.backends.unavailable import UnavailableBackend
+from agent_worker.backends.backend import UnavailableBackend
 from agent_worker.core.address import canonical
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted
+from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted, trouble_of
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Database, Transaction
 from agent_worker.database.engine_lock import ProjectLocks
@@ -30,14 +30,13 @@ from agent_worker.definitions.loading import shown
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.files.disk import trouble_of
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
 from agent_worker.schedules import schedule
 from agent_worker.schedules.schedule import Ticker, Timer
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.work import agent_rows, threads
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 from agent_worker.workspaces.log_files import CONVERSATIONS, LogFiles, Target, last_seq, last_talk
 
 log = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ class LoadedProject:
         return self.quick[name] if name in self.quick else self.project.agents[name]
 
     def named(self, ref: str) -> str:
-        """The agent that a workflow refers to, as it writes itself."""
+        """The agent that a workflow refers to, spelled as its own file spells it."""
         return canonical(ref, self.agents) or ref
 
 
@@ -308,10 +307,10 @@ def limits_of(
     project: ProjectFiles,
     workflow: WorkflowDefinition | None = None,
     held: Held = MappingProxyType({}),
-) -> Limits:
+) -> WorkLimits:
     """The defaults, with what the three files say on top, where that is not held back."""
     limits = replace(
-        Limits(),
+        WorkLimits(),
         usd_per_agent_day=_holds(of_agent(agent), held),
         usd_per_project_day=_holds(of_project(project), held),
     )
@@ -328,13 +327,13 @@ def limits_of(
 
 
 def _holds(allowance: Allowance, held: Held) -> float | None:
-    """None: it is off."""
+    """The number that holds for this limit; None when the limit is off."""
     value = held.get((allowance.of, allowance.name), allowance.value)
     return None if math.isinf(value) else value
 
 
 def credential_of(definition: AgentDefinition) -> str:
-    """Agents that share a key share its rate limit."""
+    """Names the key of an agent: agents that share a key share its rate limit."""
     if definition.backend != "sdk":
         return ""
     provider = definition.provider

@@ -1,7 +1,7 @@
 """One loop per agent: take → assemble the prompt → step → (yield?) → … → finish.
 
 It waits on events, never polls, and decides between two steps only. What follows a failure is decided in
-failure.py; every change of state is a transaction in assignments.py.
+retries.py; every change of state is a transaction in run_begin.py or run_end.py.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import Limiter
-from agent_worker.agents.prompt_memory import prompt_memory
+from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.agents.retries import GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, Terms
 from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
 from agent_worker.core.clock import Clock, sleep_unless
+from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
-from agent_worker.files.space import Space
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
@@ -53,7 +53,7 @@ class Slots:
 
     @asynccontextmanager
     async def all(self) -> AsyncIterator[None]:
-        """Nobody else runs meanwhile."""
+        """Take every slot: nobody else runs meanwhile."""
         async with contextlib.AsyncExitStack() as held:
             await held.enter_async_context(self._one_for_all)  # two of these would wait for each other
             for _ in range(self._count):
@@ -97,7 +97,7 @@ class Loop:
         self._arrived.set()
 
     def stop(self) -> None:
-        """End after the current step."""
+        """Ask the loop to end after the current step."""
         self._stopping = True
         self._arrived.set()
 
@@ -299,7 +299,7 @@ class Loop:
         return await self._loop_context.recording.database.write(change, *args, now=self._loop_context.now(), **kwargs)
 
     async def _sleep(self, seconds: float) -> None:
-        """So long, or until something arrives."""
+        """Sleep for so many seconds, or until something arrives."""
         await sleep_unless(self._arrived, self._loop_context.clock, max(0.001, seconds))
 
 

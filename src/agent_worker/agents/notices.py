@@ -25,7 +25,7 @@ def notice(tx: Transaction, workspace: str, text: str, root: str, *, now: int) -
 def answer_dm(
     tx: Transaction, work: Instruction, name: str, text: str, *, failed: bool, run: str | None, now: int
 ) -> None:
-    """Question and answer go into the personal thread together."""
+    """Put question and answer into the personal thread together."""
     threads.say(tx, work.agent, threads.PERSONAL, who=work.sender, text=work.text, run=run, now=now)
     if text:
         threads.say(

@@ -2,6 +2,7 @@
 
 A stored tool and the record of its result are one transaction. A tool that reaches outside is noted before and
 after; if its outcome is unknown after a crash the model is told so, unless the tool says it may be repeated.
+Calls that a model asks for in one breath run side by side where that makes no difference, else in the order asked.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_worker.agents.call_order import CallOrder, CallSlot
 from agent_worker.agents.run_begin import Assignment, Terms, hold_run, keep_step
 from agent_worker.backends.backend import PastStep, Reply, Suspended
 from agent_worker.core.clock import Clock
@@ -43,7 +44,7 @@ UNKNOWN = Result(
 
 @dataclass(frozen=True, slots=True)
 class RecorderContext:
-    """What a recorder writes with."""
+    """What a recorder needs to store and to show: database, bus, clock, redactor."""
 
     database: Database
     bus: Bus
@@ -89,14 +90,14 @@ class RunRecorder:
 
     @property
     def done(self) -> tuple[PastStep, ...]:
-        """The steps of this work so far, those of earlier runs too."""
+        """The completed steps of this work so far, those of earlier runs too."""
         return tuple(self._done.values())
 
     def say(self, text: str) -> None:
         self._utter(self._saying.add(text))
 
     def finish_saying(self) -> None:
-        """What was held back, because it might have become a secret, is whole now."""
+        """Show the text that was held back because it might have become a secret: it is whole now."""
         self._utter(self._saying.end())
 
     def _utter(self, text: str) -> None:
@@ -197,7 +198,7 @@ class RunRecorder:
     def _perform(
         self, tx: Transaction, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]
     ) -> Result | None:
-        """None when a person was asked and has not answered."""
+        """Make a call; None when a person was asked and has not answered."""
         hold_run(tx, self._job)
         if known := _done(tx, place):
             return known
@@ -225,7 +226,7 @@ class RunRecorder:
         return None
 
     def _start(self, tx: Transaction, place: CallPosition, call: Call, tool: Tool) -> Result | None:
-        """What is known of this call already; None means: go and make it."""
+        """The outcome of this call if it is known already; None means that it must be made."""
         hold_run(tx, self._job)
         row = steps.call_at(tx, place)
         if row is None:
@@ -283,3 +284,37 @@ def _capped(text: str) -> str:
 
 def _as_json(call: Call) -> str:
     return json.dumps(call.arguments, ensure_ascii=False)
+
+
+@dataclass(slots=True, eq=False)
+class CallSlot:
+    alone: bool
+    before: list[CallSlot]  #: those that this one waits for
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    rests: bool = False  #: it waits for a person
+
+    async def comes(self) -> None:
+        """If one of those before waits for a person, so does this: it may build on what that one does."""
+        for turn in self.before:
+            await turn.over.wait()
+            if turn.rests:
+                raise Suspended
+
+
+class CallOrder:
+    def __init__(self) -> None:
+        self._taken: list[CallSlot] = []
+
+    @asynccontextmanager
+    async def take(self, *, alone: bool) -> AsyncGenerator[CallSlot]:
+        """A turn comes after all those taken before if it is `alone`, else after those that are."""
+        mine = CallSlot(alone, [turn for turn in self._taken if alone or turn.alone])
+        self._taken.append(mine)
+        try:
+            yield mine
+        except Suspended:
+            mine.rests = True
+            raise
+        finally:
+            self._taken.remove(mine)
+            mine.over.set()

@@ -17,7 +17,7 @@ from agent_worker.definitions.project import ProjectFiles
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
 from agent_worker.tools.tool import Tool
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 
 #: Tools that others provide, asked for anew at each run. Raises BackendFailure when they cannot say.
 MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
@@ -25,7 +25,7 @@ MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class AgentRuntime:
-    """An agent as its loop needs it."""
+    """An agent as its loop needs it: definition, backend, tools, folder."""
 
     agent: str  #: id
     name: str
@@ -34,7 +34,7 @@ class AgentRuntime:
     backend: Backend
     tools: tuple[Tool, ...] = ()
     more_tools: MoreTools | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: WorkLimits = field(default_factory=WorkLimits)
     cwd: Path = field(default_factory=Path)
     own_copy: bool = False  #: its cwd is a checkout of its own
     home: Root | None = None  #: its own folder; None when it has no personal files
@@ -57,11 +57,11 @@ class Registry:
         self._projects: dict[str, ProjectFiles] = {}
 
     def keep_project(self, id: str, project: ProjectFiles) -> None:
-        """What its files say now."""
+        """Remember what the files of a project say now."""
         self._projects[id] = project
 
     def places(self, project: str) -> OwnPlaces:
-        """What is ours in a project. Looks at its files."""
+        """The folders in a project that are ours. Looks at its files."""
         return own_places(self._projects[project]) if project in self._projects else OwnPlaces()
 
     def add(self, worker: AgentRuntime, *, workspace: str | None = None) -> None:
@@ -71,7 +71,7 @@ class Registry:
         self._workers.pop((agent, workspace), None)
 
     def remove_all(self, agent: str) -> list[Library]:
-        """Forget an agent wherever it works; what it had open to look things up in."""
+        """Forget an agent wherever it works; returns what it had open to look things up in."""
         gone = [self._workers.pop(key) for key in [key for key in self._workers if key[0] == agent]]
         return list({id(worker.library): worker.library for worker in gone}.values())
 
@@ -81,7 +81,7 @@ class Registry:
             del self._workers[key]
 
     def change(self, project: str, change: Callable[[AgentRuntime], AgentRuntime]) -> None:
-        """Everyone of this project, wherever they work."""
+        """Change everyone of this project, wherever they work."""
         self._workers = {
             key: change(worker) if worker.project == project else worker for key, worker in self._workers.items()
         }
@@ -92,7 +92,7 @@ class Registry:
         return known is not None and known.definition == definition and not known.trouble
 
     def own(self, agent: str) -> AgentRuntime | None:
-        """As it works by itself, in no workspace."""
+        """The agent as it works by itself, in no workspace."""
         return self._workers.get((agent, None))
 
     def knows(self, agent: str) -> bool:
@@ -105,7 +105,7 @@ class Registry:
         return found
 
     def _inline(self, agent: str) -> AgentRuntime | None:
-        """One that lives in a workspace has only the worker of that workspace."""
+        """The worker of an agent that lives only in a workspace."""
         return next((worker for (id, _), worker in self._workers.items() if id == agent), None)
 
     def workers(self) -> list[AgentRuntime]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.database.database import Row, Transaction
 from agent_worker.memory.containment import Descent
 from agent_worker.proposals import ending, minutes, store
@@ -26,7 +26,7 @@ Place = tuple[str, str]  #: agent, context
 
 @dataclass(slots=True)
 class Held:
-    """What was marked, so that files can follow."""
+    """What was marked as taken back, so that files can follow."""
 
     lines: dict[Place, set[int]] = field(default_factory=dict)
     messages: dict[str, set[int]] = field(default_factory=dict)  #: by workspace
@@ -51,7 +51,7 @@ def take_back(tx: Transaction, runs: Iterable[Descent], *, agent: str, at: int |
 
 def _take_back(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
     for id in queue.hold_back(tx, run.run):
-        rescue.cancel(tx, id, reason=REASON, now=now)
+        commands.cancel(tx, id, reason=REASON, now=now)
     held.note(run.agent, threads.hold_back(tx, run.agent, run=run.run))
     if run.workspace is None:
         return
@@ -68,7 +68,7 @@ def _silence(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
     posted = channel.hold_back(tx, run.workspace, run.run)
     for message in posted:
         for id in queue.called_by(tx, message["id"], run.workspace):
-            rescue.cancel(tx, id, reason=REASON, now=now)
+            commands.cancel(tx, id, reason=REASON, now=now)
     for message in [message for message in posted if message["kind"] == "proposal"]:
         posted += _withdraw(tx, run.workspace, message["id"], held, now=now)
     held.messages.setdefault(run.workspace, set()).update(message["seq"] for message in posted)
@@ -92,7 +92,7 @@ def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now:
 
 
 def _resources(tx: Transaction, run: Descent) -> Iterator[str]:
-    """Texts it kept: those of its long messages, and those it made by tool."""
+    """Texts that a run kept: those of its long messages, and those it made by tool."""
     for row in tx.all(
         "select resource from message where workspace = :workspace and run = :run and resource is not null",
         workspace=run.workspace,

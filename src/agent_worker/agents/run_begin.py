@@ -1,7 +1,7 @@
 """Work begins and goes on: the loop takes an instruction, and keeps each step as it is done.
 
 Transactions that tie the queue to the limits, the inbox and the threads, each in one commit. Each first proves the
-fence: a loop that is no longer the one changes nothing. How work ends is in endings.py.
+fence: a loop that is no longer the one changes nothing. How work ends is in run_end.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import Result
 from agent_worker.work import agent_rows, inbox, limits, queue, steps
 from agent_worker.work.agent_rows import Fence
-from agent_worker.work.limits import Charge, Limits, Payer, Reached
+from agent_worker.work.limits import Charge, Payer, Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Instruction
 from agent_worker.workspaces import deliveries, workspace_rows
 
@@ -32,7 +32,7 @@ class Terms:
     name: str
     backend: str
     model: str
-    limits: Limits
+    limits: WorkLimits
 
 
 TermsOf = Callable[[str | None], Terms]  # by workspace
@@ -67,7 +67,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """There is work, but not before this time (microseconds)."""
+    """There is work for the agent, but not before this time (microseconds)."""
 
     at: int
     wait: int  #: from the moment that was asked about: a clock that is set afterwards changes nothing
@@ -103,7 +103,7 @@ def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing:
         _stop_before(tx, me, first, stop, now=now)
 
 
-def _limit(tx: Transaction, first: Row, project: str, allowed: Limits, *, now: int) -> Reached | None:
+def _limit(tx: Transaction, first: Row, project: str, allowed: WorkLimits, *, now: int) -> Reached | None:
     fruitless = 0
     if first["workspace"]:
         row = tx.one(
@@ -117,8 +117,8 @@ def _limit(tx: Transaction, first: Row, project: str, allowed: Limits, *, now: i
     return limits.reached(_with_granted(tx, first["workspace"], allowed), spent)
 
 
-def _with_granted(tx: Transaction, workspace: str | None, allowed: Limits) -> Limits:
-    """What a proposal has set for an instance stands above its file."""
+def _with_granted(tx: Transaction, workspace: str | None, allowed: WorkLimits) -> WorkLimits:
+    """Limits with those that a proposal has set for the instance, which stand above its file."""
     granted = workspace_rows.granted(tx, workspace) if workspace else {}
     return allowed.with_granted(granted) if granted else allowed
 
@@ -263,7 +263,7 @@ def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model
 
 
 def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:
-    """What learning from a run has cost is paid by the same request."""
+    """Charge what learning from a run has cost to the request that the run was for."""
     agent_rows.hold(tx, job.fence)
     use = reply.usage.plausible
     limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)

@@ -19,7 +19,7 @@ from agent_worker.workspaces import channel, deliveries, resources, routing, wor
 
 
 def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, seen: int, now: int) -> None:
-    """The answer, what it causes, and the end of the work: one transaction."""
+    """Store the answer, what it causes, and the end of the work, in one transaction."""
     hold_run(tx, job)
     record_step(tx, job, step, reply, model, now=now)
     text = reply.text.strip()
@@ -117,7 +117,7 @@ def _uncount(tx: Transaction, job: Assignment) -> None:
 
 
 def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
-    """The run is over, its work is not."""
+    """Close a run whose work is not over."""
     deliveries.take_back(tx, job.run)
     queue.close_run(tx, job.run, state, reason=why, now=now)
     agent_rows.rest(tx, job.fence.agent, now=now)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
-from agent_worker.agents import rescue
+from agent_worker.agents import recovery
 from agent_worker.agents.loop import Loop, LoopContext
 from agent_worker.agents.recorder import RunRecorder
 from agent_worker.agents.retries import restart_wait, too_many
-from agent_worker.backends.programs.probe import Guest
+from agent_worker.backends.programs.probe import ProbeSink
 from agent_worker.core.errors import Fenced, NotNow, StorageFault
 from agent_worker.core.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
 from agent_worker.core.ids import new_id
@@ -35,7 +35,7 @@ NOT_NOW_WAIT = 1.0  # seconds
 PARTING = 10.0  # seconds
 
 
-Working = RunRecorder | Guest
+Working = RunRecorder | ProbeSink
 
 
 class Supervisor:
@@ -46,7 +46,7 @@ class Supervisor:
         self._loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
-        self._guests: dict[str, Guest] = {}  # by run
+        self._guests: dict[str, ProbeSink] = {}  # by run
         self._leaving: set[str] = set()  # agents whose loop shall end and not begin anew
         self._interrupted: set[str] = set()  # agents whose run was ended by a person: their loop goes on
         self._unlisten: Callable[[], None] = lambda: None
@@ -54,7 +54,7 @@ class Supervisor:
 
     async def start(self) -> None:
         """Take back what a dead host left running, then listen for work."""
-        await self._loop_context.recording.database.write(rescue.recover, self.owner, now=self._loop_context.now())
+        await self._loop_context.recording.database.write(recovery.recover, self.owner, now=self._loop_context.now())
         self._unlisten = self._loop_context.recording.bus.listen(self._hear)
 
     async def wake_all(self) -> None:
@@ -81,7 +81,7 @@ class Supervisor:
         return self._guests.get(run) or next((loop.recorder for loop in self._loops.values() if loop.run == run), None)
 
     @contextmanager
-    def visited(self, guest: Guest) -> Iterator[None]:
+    def visited(self, guest: ProbeSink) -> Iterator[None]:
         """While this lasts there is a run that no agent has: a backend is being tried out."""
         self._guests[guest.run] = guest
         try:
@@ -206,7 +206,7 @@ class Supervisor:
         reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
         await self._abandon(loop, "error", reason)
         if too_many(crashes, self._loop_context.clock.monotonic()):
-            await self._store(rescue.give_agent_up, loop.fence, reason, now=self._loop_context.now())
+            await self._store(recovery.give_agent_up, loop.fence, reason, now=self._loop_context.now())
             return False
         recent = [at for at in crashes if self._loop_context.clock.monotonic() - at < 600]
         await self._loop_context.clock.sleep(restart_wait(len(recent)))
@@ -215,10 +215,10 @@ class Supervisor:
 
     async def _abandon(self, loop: Loop, state: str, reason: str) -> None:
         with contextlib.suppress(Fenced, StorageFault):
-            await self._store(rescue.abandon, loop.fence, state=state, reason=reason, now=self._loop_context.now())
+            await self._store(recovery.abandon, loop.fence, state=state, reason=reason, now=self._loop_context.now())
 
     async def _store(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Waits it out where it cannot be stored now: nobody tells us when it can."""
+        """Write to the database, and wait where it cannot be stored now: nobody tells us when it can."""
         while True:
             try:
                 return await self._loop_context.recording.database.write(change, *args, **kwargs)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -51,7 +51,7 @@ class Reply:
 
     @property
     def storable(self) -> Reply:
-        """The same without halves of characters, which models cut off now and then."""
+        """The same text without halves of characters, which models cut off now and then."""
         record = self.dump()
         try:
             record.encode()
@@ -60,14 +60,14 @@ class Reply:
         return self
 
     def dump(self) -> str:
-        """As JSON, for the record; `load` reads it back. Usage is kept elsewhere."""
+        """The reply as JSON, for the record; `load` reads it back. Usage is kept elsewhere."""
         calls = [[call.id, call.tool, call.arguments] for call in self.calls]
         record = {"text": self.text, "calls": calls, "raw": self.raw, "more": self.more}
         return json.dumps(record, ensure_ascii=False)
 
     @classmethod
     def load(cls, record: str) -> Reply:
-        """What is stored is data of this shape and nothing more. Raises BadInput."""
+        """Read a stored reply, which is data of this shape and nothing more. Raises BadInput."""
         try:
             match json.loads(record):
                 case {"text": str(text), "calls": list(calls), "raw": str(raw), "more": bool(more)}:
@@ -168,3 +168,15 @@ class Model(Protocol):
     """Answers once. Holds no conversation: it is handed all of it."""
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply: ...
+
+
+class UnavailableBackend:
+    def __init__(self, why: AgentWorkerError) -> None:
+        self._why = why
+
+    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
+        raise Permanent(self._why.message, hint=self._why.hint)
+        yield
+
+    async def close(self) -> None:
+        pass

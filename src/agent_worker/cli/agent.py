@@ -105,15 +105,15 @@ _WHAT = {"memories": "memory", "todos": "todo ticked off", "for_you": "for you t
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from agent_worker.definitions.source import parse_source  # YAML, only needed here
+    from agent_worker.local.definitions import read_value
 
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise click.UsageError(f"{clean(text)!r} is not KEY=VALUE")
-    source = parse_source(value, file=key)
-    if source.problems:
-        raise click.UsageError(f"{clean(key)}: {source.problems[0].message}")
-    return key, source.data
+    read, wrong = read_value(value, name=key)
+    if wrong:
+        raise click.UsageError(f"{clean(key)}: {wrong}")
+    return key, read
 
 
 @agent.command()

@@ -13,7 +13,7 @@ from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import workflows
 from agent_worker.cli.output import as_json_option, clean, plural, tell_json
 from agent_worker.core.errors import AgentWorkerError, Untrusted
-from agent_worker.definitions.remote import is_remote
+from agent_worker.core.remote import is_remote
 
 T = TypeVar("T")
 SHOWN = 200  #: lines of one thing

@@ -18,9 +18,9 @@ def daemon() -> None:
 @daemon.command()
 def run() -> None:
     """Run the daemon here, in the foreground."""
-    from agent_worker.daemon.main import main
+    from agent_worker.local.run import run_daemon
 
-    sys.exit(main())
+    sys.exit(run_daemon())
 
 
 @daemon.command()

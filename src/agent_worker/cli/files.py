@@ -13,8 +13,8 @@ import click
 
 from agent_worker.cli.call import call, here
 from agent_worker.cli.output import clean, paint, plural
-from agent_worker.core.errors import DefinitionError, Problem
-from agent_worker.definitions.remote import is_remote
+from agent_worker.core.errors import Problem
+from agent_worker.core.remote import is_remote
 
 
 @click.command()
@@ -42,42 +42,20 @@ def validate(path: str, as_json: bool) -> None:
 
 
 def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
-    from agent_worker.definitions.project import find_project, load_project
+    from agent_worker.local.definitions import checked
 
     if not path.exists():
         return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], "", []
-    project = load_project(find_project(path))
-    problems = list(project.problems)
-    if path.is_file() and path.resolve() not in map(Path.resolve, project.workflow_files.values()):
-        try:
-            project.load_workflow(path)
-        except DefinitionError as error:
-            problems += error.problems
+    project, problems = checked(path)
     agents, workflows = len(project.agents), len(project.workflows)
     counted = f"{plural(agents, 'agent')} and {plural(workflows, 'workflow')} in {project.root}"
     return problems, counted, _too_short(project.secret_variables)
 
 
 def _limits_that_wait(path: Path) -> list[str]:
-    """Of a file that is right and yet does not hold as it is written."""
-    from agent_worker.client.discovery import home_directory
-    from agent_worker.core.clock import SystemClock
-    from agent_worker.definitions.project import find_project, load_project
-    from agent_worker.files.root import Root
-    from agent_worker.trust.allowances import allowances_of
-    from agent_worker.trust.store import TrustStore
+    from agent_worker.local.definitions import limits_that_wait
 
-    if not path.exists():
-        return []
-    project, home = load_project(find_project(path)), home_directory()
-    store = TrustStore(Root.private(home) if home.is_dir() else None, project.root, clock=SystemClock())
-    held = store.held_back(allowances_of(project))
-    return [
-        f"{each.of} may use {each.told(each.value)} once you approve it (agent-worker trust); until then"
-        f" {each.told(held[each.of, each.name])}"
-        for each in allowances_of(project)
-        if (each.of, each.name) in held
-    ]
+    return limits_that_wait(path) if path.exists() else []
 
 
 def _too_short(variables: Iterable[str]) -> list[str]:
@@ -105,6 +83,6 @@ def _check_elsewhere(source: str) -> tuple[list[Problem], str, list[str]]:
 @click.argument("kind", type=click.Choice(["agent", "workflow", "project"]))
 def schema(kind: Literal["agent", "workflow", "project"]) -> None:
     """Print the JSON Schema of an agent, workflow or project file."""
-    from agent_worker.definitions.schema import json_schema
+    from agent_worker.local.definitions import schema_of
 
-    click.echo(json.dumps(json_schema(kind), indent=2))
+    click.echo(json.dumps(schema_of(kind), indent=2))

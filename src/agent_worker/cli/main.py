@@ -87,7 +87,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    from agent_worker.core.errors import AgentWorkerError
+    from agent_worker.core.errors import AgentWorkerError, trouble_of
 
     try:
         cli.main(standalone_mode=False)
@@ -108,7 +108,6 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         from agent_worker.cli.output import complain
-        from agent_worker.files.disk import trouble_of
 
         if (told := trouble_of(error)) is None:
             raise

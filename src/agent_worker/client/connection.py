@@ -1,7 +1,7 @@
 """A daemon, as its clients see it: found or started, proved to be ours, then asked.
 
 Every connection is proved before the token travels on it, and on the same connection, so there is no moment in which
-a stranger could take the port over. Below: plain_http.py, answers.py, starting.py, discovery.py.
+a stranger could take the port over. Below: plain_http.py, answers.py, start.py, discovery.py.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def looks_like_ours(host: str, port: int) -> bool:
 
 
 class _Later(Exception):
-    """It has too much to do, and has done nothing of what it was asked."""
+    """The daemon has too much to do, and has done nothing of what it was asked."""
 
     def __init__(self, seconds: str, error: AgentWorkerError) -> None:
         super().__init__(error.message)
@@ -221,7 +221,7 @@ def _health(wire: HttpSocket, nonce: str) -> dict[str, Any]:
 
 @contextmanager
 def _explained(found: DaemonFile, within: float) -> Iterator[None]:
-    """What goes wrong on the way, as a sentence with the next command."""
+    """Tell what goes wrong on the way as a sentence with the next command."""
     try:
         yield
     except _Stranger:

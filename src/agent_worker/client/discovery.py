@@ -56,7 +56,7 @@ class DaemonFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class DaemonHolder:
     """Who wrote itself into the lock file. Says less than `DaemonFile`, but earlier."""
 
     pid: int
@@ -169,21 +169,21 @@ def remove_daemon(home: Path, instance: str) -> None:
             leftover.unlink()
 
 
-def read_holder(home: Path) -> Holder | None:
+def read_holder(home: Path) -> DaemonHolder | None:
     """Who last wrote itself into the lock file, whether it still runs or not."""
     match _read_object(home / LOCK_FILE):
         case {"pid": int(pid), "born": str(born), "instance": str(instance)} if _is_number(pid, 2**31):
-            return Holder(pid, born, instance)
+            return DaemonHolder(pid, born, instance)
     return None
 
 
-def write_holder(lock: int, holder: Holder) -> None:
-    """Into the lock file, through the descriptor that holds the lock."""
+def write_holder(lock: int, holder: DaemonHolder) -> None:
+    """Write who holds the lock into the lock file, through the descriptor that holds it."""
     os.ftruncate(lock, 0)
     os.pwrite(lock, json.dumps(asdict(holder)).encode(), 0)
 
 
-def is_running(process: DaemonFile | Holder) -> bool:
+def is_running(process: DaemonFile | DaemonHolder) -> bool:
     """Whether this very process runs, and not another that got its number."""
     return birth_of(process.pid) == process.born
 
@@ -229,7 +229,7 @@ def signal_daemon(home: Path, found: DaemonFile, number: int) -> bool:
 
 
 def authority(host: str, port: int) -> str:
-    """As the `Host` header says it."""
+    """Host and port as the `Host` header says them."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -245,11 +245,11 @@ def is_strong(token: str) -> bool:
 
 
 def _agrees(home: Path, found: DaemonFile) -> bool:
-    return read_holder(home) == Holder(found.pid, found.born, found.instance) and is_running(found)
+    return read_holder(home) == DaemonHolder(found.pid, found.born, found.instance) and is_running(found)
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    """Empty for anything but a JSON object in a plain file of ours."""
+    """The JSON object in a plain file of ours; an empty one for anything else."""
     try:
         file = open_private(path, os.O_RDONLY)
     except (OSError, Refused):

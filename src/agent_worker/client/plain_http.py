@@ -29,7 +29,7 @@ class ServerEvent:
 
 
 class Garbled(Exception):
-    """Not the HTTP that ours speaks."""
+    """Raised when the answer is not the HTTP that our daemon speaks."""
 
 
 class HttpSocket:
@@ -46,7 +46,7 @@ class HttpSocket:
         self._socket.close()
 
     def allow(self, seconds: float) -> None:
-        """From now on; a peer that sends a byte now and then gets no more than this."""
+        """Set how many seconds are left from now on; a peer that sends a byte now and then gets no more."""
         self._until = time.monotonic() + seconds
 
     def ask(self, method: str, path: str, headers: Mapping[str, str], content: bytes | None = None) -> None:
@@ -58,7 +58,7 @@ class HttpSocket:
         self._socket.sendall("\r\n".join((*lines, "", "")).encode("latin-1") + (content or b""))
 
     def head(self) -> tuple[int, dict[str, str]]:
-        """Status and headers, their names in small letters."""
+        """Read status and headers, their names in small letters."""
         protocol, _, rest = self._line().partition(b" ")
         if not protocol.startswith(b"HTTP/1.") or not rest[:3].isdigit():
             raise Garbled

@@ -1,4 +1,4 @@
-"""Names, and the three ways to say where a message goes (SPEC §5).
+"""Names, and the three ways to say where a message goes.
 
     alice                  a direct message to alice
     @review[:tag]          the channel of a workspace

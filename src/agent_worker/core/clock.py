@@ -1,6 +1,7 @@
 """Time, handed in. Wall time (UTC) is for people and records, monotonic time for waiting.
 
-Nothing else in the package asks the system what time it is or sleeps.
+Nothing else in the package asks the system what time it is or sleeps, but for a few places that deal with real
+processes and sockets: tests/test_architecture.py lists them, each with its reason.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Clock(Protocol):
         ...
 
     def micros(self) -> int:
-        """The same in microseconds since 1970, as it is stored."""
+        """Wall time in microseconds since 1970, as it is stored."""
         ...
 
     def monotonic(self) -> float:

@@ -24,12 +24,13 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import ClassVar
 
 
 class AgentWorkerError(Exception):
-    """Base of all. `hint` is the next command or edit that helps."""
+    """The base of all our errors. `hint` is the next command or edit that helps."""
 
     code: ClassVar[str] = "error"
 
@@ -161,3 +162,23 @@ class Crashed(BackendFailure):
     code = "crashed"
     kind = "crash"
     retries = 1
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_MORE = {errno.EMFILE, errno.ENFILE}
+
+
+def trouble_of(error: OSError) -> Unwritable | TooBusy | None:
+    """What to tell of a disk that did not take what was written. None: it is not the disk, so it may be our mistake."""
+    named = isinstance(error.filename, str) and error.filename.startswith("/")  # else a name of ours that says nothing
+    where = f" ({error.filename})" if named else ""
+    if error.errno in _FULL:
+        return Unwritable(f"the disk is full: nothing was written{where}", hint="free some space and try again")
+    if error.errno in _CLOSED:
+        return Unwritable(f"this may not be written{where}: {error.strerror}", hint="look at its owner and its disk")
+    if error.errno == errno.EIO:
+        return Unwritable(f"the disk failed: nothing was written{where}", hint="agent-worker doctor")
+    if error.errno in _NO_MORE:
+        return TooBusy("too many files are open: nothing was written", hint="try again in a moment")
+    return None

@@ -25,7 +25,7 @@ class Event:
     number: int = 0  #: its place among all stored events; 0 for one that is not stored
 
     def as_record(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """The event as plain values, for JSON."""
         record: dict[str, object] = {"event": self.event}
         for name in _names(type(self)):
             record[name] = getattr(self, name)
@@ -36,7 +36,7 @@ class Event:
         return json.dumps(self.as_record())
 
     def redacted(self, redact: Callable[[str], str]) -> Event:
-        """The same without secrets in what somebody wrote."""
+        """The same event without secrets in what somebody wrote."""
         changed: dict[str, Any] = {}
         for name in _texts(type(self)):
             said = getattr(self, name)
@@ -86,7 +86,7 @@ def _names(kind: type[Event]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted(Event):
-    """Stored without its text: that is in the channel, at `seq`."""
+    """A message was posted. Stored without its text, which is in the channel, at `seq`."""
 
     event = "message"
     seq: int
@@ -258,7 +258,7 @@ class InboxItemAdded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxItemSettled(Event):
-    """The person has answered, or let it be."""
+    """The person has answered an item of the inbox, or dropped it."""
 
     event = "settled"
     id: str
@@ -280,7 +280,7 @@ class Subscription:
         self._queue: asyncio.Queue[Event | type[Exception]] = asyncio.Queue()
 
     def offer(self, event: Event, *, capacity: int) -> bool:
-        """False: it has fallen too far behind and gets nothing more."""
+        """Hand over an event; False when the subscriber has fallen too far behind and gets nothing more."""
         if not self._wanted(event):
             return True
         behind = self._queue.qsize() >= capacity
@@ -288,7 +288,7 @@ class Subscription:
         return not behind
 
     def end(self) -> None:
-        """There will be nothing more."""
+        """Tell the subscriber that nothing more will come."""
         self._queue.put_nowait(StopAsyncIteration)
 
     def __aiter__(self) -> Subscription:
@@ -325,7 +325,7 @@ class Bus:
         return lambda: self._waiting.remove(tell) if tell in self._waiting else None
 
     def close(self) -> None:
-        """Nothing more will happen."""
+        """Tell all subscribers that nothing more will happen."""
         self._closed = True
         for tell in tuple(self._waiting):
             tell()

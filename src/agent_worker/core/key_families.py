@@ -1,7 +1,7 @@
 """What keys of well-known services look like, so that they are recognised where nobody told us of them.
 
 Each family has hints, one of which must be there before its pattern is tried: nearly every text has none. A pattern
-looks at the same text no more than a few times, whatever it is (the test of N5 on time). Written by hand from what the
+looks at the same text no more than a few times, whatever it is; a test measures the time. Written by hand from what the
 services say of their keys: decision 14 says which packages of rules were looked at, and why none is used. A key without
 a shape of its own (a password, 32 letters) is not known here; it is, if it stands in the environment.
 """
@@ -52,7 +52,7 @@ _STOP = r"(?![A-Za-z0-9+/_=-])"
 
 
 def _at(prefix: str) -> str:
-    """The same for a prefix that is looked for first: that is much quicker."""
+    """The pattern of a prefix that nothing stands before. The prefix is looked for first: that is much quicker."""
     return rf"{prefix}(?:(?<![A-Za-z0-9_-]{prefix})|(?<=\\[nrt]{prefix}))"
 
 

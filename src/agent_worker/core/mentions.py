@@ -1,4 +1,4 @@
-"""Whom does a message call on? The one answer, asked once, when the message is written (SPEC §5).
+"""Whom does a message call on? The one answer, asked once, when the message is written.
 
 A mention is `@name` in the writer's own running words: not in back-ticks, fenced code, a quoted line or a URL.
 The text is blanked layer by layer until only such words are left, each layer in one pass, so that
@@ -84,7 +84,7 @@ def _own_words(text: str, quoted: Sequence[Span]) -> str:
 
 
 def _blank(text: str, spans: Iterable[Span], filler: str) -> str:
-    """Spans in order, without overlap."""
+    """Blank out spans, given in order and without overlap."""
     parts: list[str] = []
     done = 0
     for start, end in spans:

@@ -1,4 +1,4 @@
-"""Secrets are taken out of text before it is written anywhere: database, files, logs, events, errors (C17).
+"""Secrets are taken out of text before it is written anywhere: database, files, logs, events, errors.
 
 Two things are known: the values of this machine's own secrets, and what keys look like (key_families.py). What is
 found becomes `[redacted:kind]`; redacting twice changes nothing more. The time grows with the length of the text.
@@ -61,7 +61,7 @@ class Redactor:
         self.register(values)
 
     def register(self, values: Iterable[str]) -> None:
-        """From now on also these, in each way they are written in JSON and in URLs."""
+        """Hide these values from now on, in each way they are written in JSON and in URLs."""
         known = {spelling for value in values for spelling in _spellings(value.strip())}
         # The longest first: one secret may be a part of another.
         self._values = tuple(sorted(known.union(self._values), key=lambda value: (-len(value), value)))
@@ -75,7 +75,7 @@ class Redactor:
         return start
 
     def __call__(self, text: str) -> str:
-        """The text as it was, when there is nothing to hide."""
+        """The text without secrets; the very same text when there is nothing to hide."""
         for value in self._values:
             if value in text:
                 text = _between_markers(text, partial(_without, value))
@@ -121,7 +121,7 @@ class Passage:
         self._held = ""
 
     def add(self, piece: str) -> str:
-        """What can be shown now: all but what may yet turn out to be secret."""
+        """Take the next piece; what can be shown now is all but what may yet turn out to be secret."""
         self._held += piece
         begun = self._redact.begun(self._held)
         if len(self._held) - begun > LONGEST_HELD:  # no key, and no word, is that long
@@ -130,7 +130,7 @@ class Passage:
         return self._redact(ready)
 
     def end(self) -> str:
-        """The rest: it is whole now."""
+        """The rest of the passage, which is whole now."""
         ready, self._held = self._held, ""
         return self._redact(ready)
 

@@ -41,7 +41,7 @@ def copy(connection: apsw.Connection, target: Path, files: Mapping[str, bytes] |
 
 
 def put(unfinished: Path, target: Path) -> None:
-    """Give it its name, with everything on the disk."""
+    """Give the backup its name, with everything on the disk."""
     with unfinished.open("rb") as file:
         sync(file.fileno())  # SQLite does not
     unfinished.rename(target)

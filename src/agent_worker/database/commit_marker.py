@@ -24,7 +24,7 @@ _RESETS = 1000  # each adds one to the salt; a foreign log is off by any number
 
 
 class CommitMarker:
-    """Of one database. Only the thread that writes uses it."""
+    """The high-water file of one database. Only the thread that writes uses it."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + SUFFIX)
@@ -45,7 +45,7 @@ class CommitMarker:
             raise StorageFault(f"{self._log_path} is the log of another database, or of another time", hint=FIX)
 
     def log_was_exchanged(self) -> bool:
-        """Of the log that is open: whether it does not begin any more as it did."""
+        """Whether the open log does not begin any more as it did."""
         if self._log is None or self._salt is None:
             return False
         found = _salt_of(os.pread(self._log, _HEAD, 0))
@@ -55,23 +55,23 @@ class CommitMarker:
         return self._salt is None or (salt - self._salt) % 2**32 <= _RESETS
 
     def missing(self, commits: int) -> int:
-        """How many, in a database that has so many."""
+        """How many commits are missing from a database that has so many."""
         return max(0, self.commits - commits)
 
     def check_end(self, commits: int) -> None:
-        """Of the database that was opened: how many it has. Raises StorageFault."""
+        """Check the database that was opened, which has so many commits. Raises StorageFault."""
         if lost := self.missing(commits):
             told = f"{counted(lost)} missing: the database ends at commit {commits:,}, but commit {self.commits:,}"
             raise StorageFault(f"{told} had been stored; its log was lost or cut, or it is an older copy", hint=FIX)
 
     def open(self) -> None:
-        """From now on we write it. Which log there will be is not known yet."""
+        """Begin to write the marker. Which log there will be is not known yet."""
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._salt = None
         self._write()
 
     def note(self, commits: int) -> None:
-        """They are on the disk."""
+        """Note commits that are on the disk."""
         self.commits = commits
         with suppress(OSError):
             if self._log is None:
@@ -80,7 +80,7 @@ class CommitMarker:
         self._write()
 
     def forget_log(self) -> None:
-        """The log begins anew: which one there will be is not known yet."""
+        """Forget the log, which begins anew: which one there will be is not known yet."""
         self._salt = None
         self._write()
 
@@ -110,14 +110,14 @@ def counted(commits: int) -> str:
 
 
 def commits_in(connection: apsw.Connection) -> int:
-    """How many a database has; 0 when it has no tables."""
+    """How many commits a database has; 0 when it has no tables."""
     if not connection.execute("select 1 from sqlite_schema where name = 'progress'").get:
         return 0
     return int(connection.execute("select commits from progress").get or 0)
 
 
 def count_commit(connection: apsw.Connection) -> None:
-    """As part of each of them."""
+    """Count a commit, as part of it."""
     connection.execute("update progress set commits = commits + 1")
 
 

@@ -23,7 +23,7 @@ class Transaction(Protocol):
     """What a transaction function sees. Parameters are named, `:like_this`."""
 
     def run(self, sql: str, **values: object) -> int:
-        """Execute; how many rows changed."""
+        """Execute a statement; how many rows changed."""
         ...
 
     def one(self, sql: str, **values: object) -> Row | None: ...
@@ -35,7 +35,7 @@ class Transaction(Protocol):
         ...
 
     def redact_json(self, text: str) -> str:
-        """The same for JSON, which stays JSON."""
+        """Take secrets out of JSON, which stays JSON."""
         ...
 
     def tell(self, event: Event) -> None:
@@ -54,7 +54,7 @@ class Database(Protocol):
         ...
 
     async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run on a consistent view that cannot write."""
+        """Run a query on a consistent view that cannot write."""
         ...
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
@@ -66,7 +66,7 @@ class Database(Protocol):
         ...
 
     def redact(self, text: str) -> str:
-        """As it may be kept, in the database or in a file: without secrets."""
+        """The text as it may be kept, in the database or in a file: without secrets."""
         ...
 
     async def check(self) -> None:

@@ -38,8 +38,8 @@ Identity = tuple[int, int]  #: device and number of a directory
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """An engine, as others are told of it."""
+class RuntimeHolder:
+    """Who holds a lock, as others are told of it."""
 
     mark: str = field(default_factory=maker)
     who: str = field(default_factory=lambda: os.path.basename(sys.argv[0]) or "python")
@@ -52,9 +52,9 @@ class Holder:
 
 
 class ProjectLocks:
-    """Those of one engine."""
+    """The locks that one runtime holds on projects."""
 
-    def __init__(self, me: Holder) -> None:
+    def __init__(self, me: RuntimeHolder) -> None:
         self._me = me
         self._held: dict[Path, tuple[int, Identity]] = {}
 
@@ -100,8 +100,8 @@ class ProjectLocks:
         raise refusal(f"the project {root}", _seen(identity))
 
 
-def holder_of(root: Path) -> Holder | None:
-    """Who works on a project; None when nobody does. It is not taken."""
+def holder_of(root: Path) -> RuntimeHolder | None:
+    """Who works on a project; None when nobody does. The lock is not taken."""
     identity = _identity(root)
     if identity is None:
         return None
@@ -115,7 +115,7 @@ def holder_of(root: Path) -> Holder | None:
     return holder if holder and is_alive(holder.mark) else _seen(identity)
 
 
-def hold_database(database: Path, me: Holder) -> int:
+def hold_database(database: Path, me: RuntimeHolder) -> int:
     """Nobody else opens this database, or exchanges it, until the descriptor is closed. Raises InUse."""
     path = database.with_name(database.name + SUFFIX)
     descriptor = os.open(path, _FILE, 0o600)
@@ -135,8 +135,8 @@ def hold_database(database: Path, me: Holder) -> int:
         raise
 
 
-def refusal(what: str, holder: Holder | None) -> InUse:
-    """The sentence for the second one, and what to do instead."""
+def refusal(what: str, holder: RuntimeHolder | None) -> InUse:
+    """The error for whoever comes second, and what to do instead."""
     if holder is None:
         return InUse(f"another process works on {what}", hint="end it first; `lslocks` shows who holds locks")
     if holder.pid == str(os.getpid()) and holder.mark == maker():
@@ -179,8 +179,8 @@ def _note_path(identity: Identity) -> Path:
     return place / f"agent-worker-{os.geteuid()}" / f"{identity[0]}-{identity[1]}.json"
 
 
-def _note(identity: Identity, me: Holder) -> None:
-    """Only a help: without it the refusal knows less."""
+def _note(identity: Identity, me: RuntimeHolder) -> None:
+    """Write down who holds the lock. It is only a help: without it the refusal knows less."""
     path = _note_path(identity)
     with suppress(OSError):
         with suppress(FileExistsError):
@@ -194,7 +194,7 @@ def _note(identity: Identity, me: Holder) -> None:
             os.close(descriptor)
 
 
-def _noted(identity: Identity) -> Holder | None:
+def _noted(identity: Identity) -> RuntimeHolder | None:
     path = _note_path(identity)
     with suppress(OSError):
         if _is_private(path.parent):
@@ -207,15 +207,15 @@ def _is_private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
-def _seen(identity: Identity) -> Holder | None:
-    """Whom the system names, where it does."""
+def _seen(identity: Identity) -> RuntimeHolder | None:
+    """The holder that the system names, where it names one."""
     device, number = identity
     place = f"{os.major(device):02x}:{os.minor(device):02x}:{number}"
     with suppress(OSError), open("/proc/locks") as locks:
         for line in locks:
             words = line.split()
             if words[1] == "FLOCK" and words[5] == place and words[4] != "0":
-                return Holder(mark=f".{words[4]}.", who=_command(words[4]))
+                return RuntimeHolder(mark=f".{words[4]}.", who=_command(words[4]))
     return None
 
 
@@ -225,13 +225,13 @@ def _command(pid: str) -> str:
     return "its name is not known"
 
 
-def _dumped(holder: Holder) -> bytes:
+def _dumped(holder: RuntimeHolder) -> bytes:
     return json.dumps(asdict(holder)).encode()
 
 
-def _loaded(content: bytes) -> Holder | None:
+def _loaded(content: bytes) -> RuntimeHolder | None:
     with suppress(ValueError, RecursionError):
         match json.loads(content):
             case {"mark": str(mark), "who": str(who), "reach": str(reach), "database": str(database)}:
-                return Holder(mark, who, reach, database) if mark.count(".") == 2 else None
+                return RuntimeHolder(mark, who, reach, database) if mark.count(".") == 2 else None
     return None

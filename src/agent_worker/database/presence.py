@@ -23,7 +23,7 @@ class Presence:
         self.wrote_log()
 
     def wrote_file(self) -> None:
-        """We did ourselves: as it is now it is right."""
+        """We wrote the file ourselves: as it is now it is right."""
         self._file = _content(_status(self._paths[0]))
 
     def wrote_log(self) -> None:
@@ -38,7 +38,7 @@ class Presence:
         return ""
 
     def overwritten(self) -> str:
-        """The first that somebody else has written into; '' when nobody has."""
+        """The first file that somebody else has written into; '' when nobody has."""
         if _content(_status(self._paths[0])) != self._file:
             return self._paths[0]
         log = _status(self._paths[1])

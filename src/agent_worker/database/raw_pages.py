@@ -21,7 +21,7 @@ Value = str | int | float | bytes | None
 
 
 class Nonsense(Exception):
-    """These bytes are no row."""
+    """Raised for bytes that are no row."""
 
 
 def rows_in(path: Path) -> Iterator[tuple[Value, ...]]:
@@ -62,7 +62,7 @@ class _Book:
         return os.pread(self._file, PAGE, (number - 1) * PAGE)
 
     def free_pages(self) -> set[int]:
-        """As far as the list of them can be followed."""
+        """Pages that are free, as far as their list can be followed."""
         found: set[int] = set()
         with suppress(Nonsense):
             trunk = _number(self.page(1), 32)

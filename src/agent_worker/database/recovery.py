@@ -41,7 +41,7 @@ _CHANNEL = "channel.jsonl"
 
 @dataclass
 class Report:
-    """What came of it."""
+    """What came of a recovery."""
 
     messages: int = 0  #: that are there now
     expected: int = 0  #: that there should be, by the numbers that were given out
@@ -95,7 +95,7 @@ class _Table:
 
     @property
     def select(self) -> str:
-        """Texts as bytes: one that is no UTF-8 must not end the reading."""
+        """Read rows with texts as bytes: one that is no UTF-8 must not end the reading."""
         shown = (f"case typeof({c}) when 'text' then cast({c} as blob) else {c} end" for c in self.columns)
         return (
             f"select rowid, {', '.join(shown)} from {self.name} not indexed where rowid between ? and ? order by rowid"
@@ -150,7 +150,7 @@ def recover(database: Path, *, stamp: str, backups: Iterable[Path] = (), channel
 
 
 def _copy(database: Path, work: Path) -> None:
-    """With its log, unless that is not its own."""
+    """Copy the database with its log, unless that log is not its own."""
     shutil.copyfile(database, work)
     work.chmod(0o600)
     with suppress(StorageFault, FileNotFoundError):
@@ -191,7 +191,7 @@ class _Filling:
         self.tables = tuple(_tables(self.connection))
 
     def add(self, table: _Table, values: Sequence[Value]) -> bool:
-        """Whether it was missing and is there now."""
+        """Add a row; whether it was missing and is there now."""
         if not table.fits(values):
             self.report.unreadable += 1
             return False
@@ -266,7 +266,7 @@ def _text(value: Value) -> Value:
 
 
 def _from_pages(filling: _Filling, work: Path) -> int:
-    """A row goes where it fits, if that is one place only."""
+    """Take in rows of pages that no table leads to: each goes where it fits, if that is one place only."""
     found = 0
     for values in raw_pages.rows_in(work):
         fitting = [table for table in filling.tables if table.fits(values)]
@@ -287,7 +287,7 @@ def _from_backup(filling: _Filling, backup: Path) -> int:
 
 
 def _from_files(filling: _Filling) -> int:
-    """What the files of workspaces have more; how many messages."""
+    """Take in what the files of workspaces have more; how many messages."""
     tables = {table.name: table for table in filling.tables}
     workspaces = list(filling.connection.execute("select id, directory from workspace where provider = 'file'"))
     found = 0
@@ -319,7 +319,7 @@ def _talk(table: _Table, agent: str, workspace: str, record: Mapping[str, object
 
 
 def _message(table: _Table, workspace: str, record: Mapping[str, object]) -> Sequence[Value] | None:
-    """As a row; None for a line that somebody else wrote."""
+    """A line of a channel file as a row; None for a line that somebody else wrote."""
     try:
         at = micros(datetime.fromisoformat(str(record.get("at"))))
     except ValueError:

@@ -24,8 +24,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import apsw
 
 from agent_worker.core.errors import DiskFull, Locked, Refused, StorageFault
-from agent_worker.core.events import Bus, Event, Posted, WorkspaceChanged
+from agent_worker.core.events import Bus, Event, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
+from agent_worker.database import event_rows
 from agent_worker.database.backup import copy
 from agent_worker.database.commit_marker import FIX, CommitMarker, commits_in, count_commit
 from agent_worker.database.migrations import migrate
@@ -78,7 +79,7 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
 
 
 class SqliteDatabase:
-    """`await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
+    """A database in one SQLite file: `await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
 
     def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> None:
         self._path = str(path)
@@ -153,7 +154,7 @@ class SqliteDatabase:
             connection.close()
 
     def _close_later(self) -> None:
-        """The writer ends after what it has been given."""
+        """Let the writer end after what it has been given."""
         self._closed = True
         for connection in tuple(self._working):
             connection.interrupt()
@@ -298,7 +299,7 @@ class SqliteDatabase:
         return apsw.SQLITE_OK
 
     def _forget_events(self, connection: apsw.Connection) -> None:
-        connection.execute("delete from event where id <= ?", (self._events - EVENTS_KEPT,))
+        connection.execute(event_rows.DROP_UP_TO, (self._events - EVENTS_KEPT,))
         self._forgot = self._events
 
     def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
@@ -335,7 +336,7 @@ class SqliteDatabase:
             self._fault = StorageFault(told, hint=f"agent-worker stop --all, then {FIX}, or agent-worker restore FILE")
 
     def _note(self, connection: apsw.Connection, group: list[_Job]) -> None:
-        """It is committed; nobody has been answered yet."""
+        """Note a group that is committed and whose callers have not been answered yet."""
         if self._mark is None or self._presence is None:
             return
         if gone := self._presence.gone():
@@ -369,7 +370,7 @@ class SqliteDatabase:
                 self._presence.wrote_log()
 
     def _saved(self, connection: apsw.Connection, gone: str) -> StorageFault:
-        """All of it is still open here: it is saved before it goes with us."""
+        """Save the database, all of which is still open here, before it goes with us."""
         saved = Path(f"{self._path}{SAVED}{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
         told = _taken_away(gone)
         try:
@@ -392,7 +393,7 @@ class SqliteDatabase:
         return True
 
     def _try_apart(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
-        """A savepoint each: who fails, fails alone."""
+        """Make each change in a savepoint of its own: one that fails, fails alone."""
         connection = transaction.connection
         connection.execute("begin immediate")
         for job in group:
@@ -462,15 +463,14 @@ def _quick_check(connection: apsw.Connection) -> None:
 
 
 def _as_row(event: Event) -> tuple[object, ...]:
-    seq = event.seq if isinstance(event, Posted) else None
-    return event.number, event.workspace, seq, event.as_stored(), time.time_ns() // 1000
+    return event_rows.as_row(event, at=time.time_ns() // 1000)
 
 
 def _store_events(connection: apsw.Connection, group: list[_Job]) -> None:
     """All of a group at once, after its changes: they come from every change and go to one table."""
     records = [record for job in group if job.error is None for record in job.records]
     if records:
-        connection.executemany("insert into event(id, workspace, seq, record, at) values (?, ?, ?, ?, ?)", records)
+        connection.executemany(event_rows.STORE, records)
 
 
 def _fail(group: list[_Job], fault: StorageFault) -> None:

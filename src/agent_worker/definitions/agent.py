@@ -1,4 +1,4 @@
-"""An agent as its file describes it (SPEC §4.1). `AgentSettings` is what inline members share with it."""
+"""An agent as its file describes it (docs/reference/files.md). `AgentSettings` is what inline members share with it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Soul(Block):
     principles: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """Everything that was written, in that order."""
+        """Everything that was written, in the order of the file."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -212,7 +212,7 @@ class AgentSettings(Block):
 
     @property
     def unsafe(self) -> str:
-        """What it may do that nothing holds it back from; a person must see it."""
+        """What the agent may do that nothing holds it back from; a person must see it."""
         if self.backend in _PROGRAMS and self.access == "full":
             return "full access"
         return "bash without sandbox" if any(tool.unsafe for tool in self.tools) else ""
@@ -243,7 +243,7 @@ class AgentSettings(Block):
 
     @property
     def edits_freely(self) -> bool:
-        """A program that changes files by itself."""
+        """Whether this is a program that changes files by itself."""
         return self.is_program and self.access != "read"
 
     @property
@@ -274,5 +274,5 @@ class AgentDefinition(AgentSettings):
 
     @property
     def personal_dir(self) -> str:
-        """Relative to the project."""
+        """The folder of the agent, relative to the project."""
         return self.context.dir or f".agents/{self.name}"

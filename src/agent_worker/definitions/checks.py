@@ -41,7 +41,7 @@ def check_members(
 
 
 def check_overrides(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition]) -> Iterator[Broken]:
-    """What an override makes of its agent must still be able to work."""
+    """Check that what an override makes of its agent is still able to work."""
     for name, member in workflow.agents.items():
         if not isinstance(member, RefMember) or (agent := canonical(member.ref, agents)) is None:
             continue
@@ -53,7 +53,7 @@ def check_overrides(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefi
 
 
 def check_checkouts(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition]) -> Iterator[Broken]:
-    """Two programs that edit the same files do so because somebody wanted it."""
+    """Report programs that edit the same files, unless somebody wanted it."""
     places: dict[str, list[str]] = {}
     for name, member in workflow.agents.items():
         if isinstance(member, RefMember):
@@ -90,7 +90,7 @@ def check_placeholders(written: Any) -> Iterator[Broken]:
 
 
 def known_names(written: Any) -> set[str]:
-    """What can be filled in besides the outputs of the set-up."""
+    """Names that can be filled in besides the outputs of the set-up."""
     variables = _get(written, "env")
     return {
         *BUILT_IN,

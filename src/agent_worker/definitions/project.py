@@ -1,4 +1,4 @@
-"""A project: the directory, its optional file (SPEC §4.3), and every definition in it that is right.
+"""A project: the directory, its optional file (docs/reference/files.md), and every definition in it that is right.
 
 One bad file does not stop the others. A file that was right before keeps what it said then, until it is right again.
 """
@@ -97,16 +97,16 @@ class ProjectFiles:
 
     @property
     def wrong(self) -> tuple[Problem, ...]:
-        """All that a person should mend."""
+        """All problems that a person should mend."""
         return (*self.problems, *self.unusable)
 
     def wrong_with(self, agent: str) -> list[Problem]:
-        """In the file that this agent is written in."""
+        """Problems in the file that this agent is written in."""
         file = self.broken.get(agent) or self.agent_files.get(agent)
         return [one for one in self.wrong if file and one.file == shown(file, self.root)]
 
     def no_workflow(self, name: str) -> BadInput:
-        """What to say to whoever asks for one that is not there, or cannot be used."""
+        """The error for whoever asks for a workflow that is not there, or cannot be used."""
         if broken := [one for one in self.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
             return DefinitionError(broken)
         known = f"workflows: {', '.join(self.workflows)}" if self.workflows else "agent-worker init"
@@ -270,7 +270,7 @@ class _Look:
     # --- workflows ------------------------------------------------------------------------------------
 
     def _take_workflows(self, paths: Mapping[str, str | None]) -> None:
-        """Path → the name that the project gives it."""
+        """Read the workflows, given as path → the name that the project gives it."""
         loaded: list[tuple[Path, WorkflowDefinition]] = []
         for path, name in paths.items():
             file = self._root / path
@@ -339,7 +339,7 @@ class _Look:
         return taken is None
 
     def _name_in(self, file: Path) -> str:
-        """Of what this file held before."""
+        """The name of what this file held before."""
         return self._before_in.get(file, "")
 
     def _watch(self, file: Path) -> None:

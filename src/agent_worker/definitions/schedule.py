@@ -91,14 +91,14 @@ class Timing(Block):
 
     @property
     def moment(self) -> datetime | None:
-        """`at`, in UTC."""
+        """The time of `at`, in UTC."""
         if self.at is None:
             return None
         return (self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)).astimezone(UTC)
 
 
 class Schedule(Timing):
-    """Of an agent."""
+    """When an agent wakes by itself."""
 
     prompt: Text = "You were woken by your schedule. Look for work that waits for you."
     workspace: Annotated[str, AfterValidator(_workspace)] | None = None  #: workflow or workflow:tag

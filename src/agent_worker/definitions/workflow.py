@@ -1,4 +1,4 @@
-"""A workflow as its file describes it (SPEC §4.2): members, set-up, kickoff.
+"""A workflow as its file describes it (docs/reference/files.md): members, set-up, kickoff.
 
 What needs other files, such as whether a `ref` exists, is looked at in `checks`.
 """
@@ -174,7 +174,7 @@ class GuardSettings(Block):
 
 
 class WorkflowLimits(Block):
-    """Of one instance. None leaves the default, "off" lifts the limit."""
+    """Limits of one instance. None leaves the default, "off" lifts the limit."""
 
     turns: Count | None = None
     usd: Money | None = None
@@ -219,7 +219,7 @@ class WorkflowDefinition(Block):
 
 
 def with_model(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition], model: str) -> WorkflowDefinition:
-    """All who call a model, or play one, call this one. Programs keep theirs."""
+    """The workflow with this model for all who call one, or play one. Programs keep theirs."""
     members: dict[str, RefMember | InlineMember] = {}
     for name, member in workflow.agents.items():
         known = canonical(member.ref, agents) if isinstance(member, RefMember) else None
@@ -241,7 +241,7 @@ def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterato
 
 
 def _schedule_rules(written: Mapping[str, Any]) -> Iterator[Broken]:
-    """Nobody is there to give what is missing."""
+    """A workflow that starts by itself needs defaults: nobody is there to give what is missing."""
     schedule = written.get("schedule")
     if not isinstance(schedule, dict):
         return

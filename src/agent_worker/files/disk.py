@@ -13,11 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from agent_worker.core.errors import TooBusy, Unwritable
-
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM}
-_NO_MORE = {errno.EMFILE, errno.ENFILE}
+from agent_worker.core.errors import trouble_of
 
 _locks = tuple(threading.RLock() for _ in range(64))
 
@@ -66,18 +62,3 @@ def disk_explained() -> Iterator[None]:
         if (told := trouble_of(error)) is None:
             raise
         raise told from error
-
-
-def trouble_of(error: OSError) -> Unwritable | TooBusy | None:
-    """What to tell of a disk that did not take what was written. None: it is not the disk, so it may be our mistake."""
-    named = isinstance(error.filename, str) and error.filename.startswith("/")  # else a name of ours that says nothing
-    where = f" ({error.filename})" if named else ""
-    if error.errno in _FULL:
-        return Unwritable(f"the disk is full: nothing was written{where}", hint="free some space and try again")
-    if error.errno in _CLOSED:
-        return Unwritable(f"this may not be written{where}: {error.strerror}", hint="look at its owner and its disk")
-    if error.errno == errno.EIO:
-        return Unwritable(f"the disk failed: nothing was written{where}", hint="agent-worker doctor")
-    if error.errno in _NO_MORE:
-        return TooBusy("too many files are open: nothing was written", hint="try again in a moment")
-    return None

@@ -25,7 +25,7 @@ def exchange(directory: int, one: str, other: str) -> None:
 
 
 def rename_if_free(directory: int, old: str, new: str) -> None:
-    """Raises FileExistsError when `new` is taken, by whatever."""
+    """Rename a file. Raises FileExistsError when `new` is taken, by whatever."""
     _rename(directory, old, new, how=_ONLY_IF_FREE)
 
 

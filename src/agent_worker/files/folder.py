@@ -103,7 +103,7 @@ class Folder:
         return self.enter(name)
 
     def open(self, name: str, flags: int) -> int:
-        """A descriptor of a regular file, created 0600 if the flags say so."""
+        """Open a regular file, created 0600 if the flags say so; its descriptor."""
         if not flags & os.O_CREAT:
             return self._open(name, flags)
         with self.alone():
@@ -128,7 +128,7 @@ class Folder:
         return descriptor
 
     def check(self, name: str, flags: int) -> None:
-        """Refused unless these flags suit what stands there; nothing there is fine."""
+        """Refuse flags that do not suit what stands there; nothing there is fine."""
         if (status := self.status(name)) is not None:
             _refuse_unsuitable(name, status, flags)
 
@@ -141,7 +141,7 @@ class Folder:
             return None
 
     def holds(self, name: str, descriptor: int) -> bool:
-        """Is it still this open file that stands under the name?"""
+        """Whether the name still leads to this open file."""
         status = self.status(name)
         return status is not None and os.path.samestat(status, os.fstat(descriptor))
 
@@ -167,7 +167,7 @@ class Folder:
         os.rename(old, new, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
     def rename_if_free(self, old: str, new: str) -> None:
-        """Raises FileExistsError when `new` is taken."""
+        """Rename a file. Raises FileExistsError when `new` is taken."""
         try:
             rename_if_free(self.descriptor, old, new)
         except NotImplementedError:
@@ -209,7 +209,7 @@ def new_temporary() -> str:
 
 
 def make_directories(path: Path) -> None:
-    """All missing ones, 0700; what exists stays as it is."""
+    """Make all missing directories, 0700; what exists stays as it is."""
     if path.is_dir():
         return
     make_directories(path.parent)

@@ -81,7 +81,7 @@ def read_last(root: Root, relative: str, count: int) -> Reading:
 
 
 def iterate(root: Root, relative: str) -> Iterator[Record | None]:
-    """From the first to the last; None stands for a line that is no record."""
+    """Read records from the first to the last; None stands for a line that is no record."""
     try:
         with _opened(root, relative, os.O_RDONLY) as file:
             yield from map(_record, _lines(file, 1))

@@ -53,12 +53,12 @@ def text_names(relative: str) -> tuple[str, ...]:
 
 
 def is_text(relative: str) -> bool:
-    """Would `text_names` let it through? For names found on the disk."""
+    """Whether `text_names` would let this name through. For names found on the disk."""
     return _problem_of_text(relative) is None
 
 
 def acceptable(name: str) -> bool:
-    """Would `names_in` let this one name through? For names found on the disk."""
+    """Whether `names_in` would let this one name through. For names found on the disk."""
     return all(_problem_of_path(reading, 0) is None for reading in _readings(name))
 
 
@@ -70,7 +70,7 @@ def same_document(name: str) -> str:
 
 
 def is_control(names: Iterable[str]) -> bool:
-    """Does a path lead to a control file, at any depth and in any spelling?"""
+    """Whether a path leads to a control file, at any depth and in any spelling."""
     path = f"/{'/'.join(map(same_document, names))}/"
     return any(f"/{entry}/" in path for entry in CONTROL_NAMES + SHELL_PROFILES)
 
@@ -78,8 +78,8 @@ def is_control(names: Iterable[str]) -> bool:
 def beside(relative: str, suffix: str) -> str:
     """A path in the same directory: the name with this suffix, shortened where the disk could not take it."""
     directory, slash, name = relative.rpartition("/")
-    workspace = NAME_BYTES - len(suffix.encode())
-    return directory + slash + os.fsencode(name)[:workspace].decode(errors="ignore") + suffix
+    left = NAME_BYTES - len(suffix.encode())
+    return directory + slash + os.fsencode(name)[:left].decode(errors="ignore") + suffix
 
 
 def shown(relative: str) -> str:

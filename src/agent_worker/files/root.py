@@ -1,6 +1,6 @@
 """Every file the daemon opens, by a path beneath a root: read, replace, swap, append, list, remove.
 
-`Root` is the one door (RELIABILITY C10). What it writes is whole or absent: temporary name, sync, rename,
+`Root` is the only way to the files. What it writes is whole or absent: temporary name, sync, rename,
 sync of the directory. `swap` also compares first, because people edit the same files. New files are 0600, new
 directories 0700. Raises BadInput, NotFound and Refused with a sentence; a full or broken disk stays an
 OSError. Synchronous: call it in a thread. Below: folder.py. Beside: jsonl.py for files of records.
@@ -68,7 +68,7 @@ class Root:
         return Root(self.path, self.within + names_in(relative))
 
     def location(self, relative: str = "") -> Path:
-        """For people and child processes to read. We ourselves never open it."""
+        """The path for people and child processes to read. We ourselves never open it."""
         return self.path.joinpath(*self.within, *names_in(relative))
 
     @property
@@ -77,7 +77,7 @@ class Root:
         return self.location().is_dir()
 
     def open(self, relative: str, flags: int) -> int:
-        """A descriptor of a regular file. O_CREAT makes missing directories too."""
+        """Open a regular file; its descriptor. O_CREAT makes missing directories too."""
         with (self._made if flags & os.O_CREAT else self._found)(relative) as (folder, name):
             return folder.open(name, flags)
 
@@ -131,7 +131,7 @@ class Root:
         return replace(conflict, kept=directory + slash + conflict.kept)
 
     def append(self, relative: str, text: str | bytes) -> None:
-        """Add to the end; on disk when this returns."""
+        """Add text to the end of a file; it is on disk when this returns."""
         content = _encoded(relative, text)
 
         def write(descriptor: int) -> None:
@@ -160,7 +160,7 @@ class Root:
         raise Refused(f"{shown(relative)} keeps being replaced by somebody else")
 
     def exists(self, relative: str) -> bool:
-        """Of a link or a pipe we do not say: Refused."""
+        """Whether there is a file or directory. Of a link or a pipe we do not say: Refused."""
         try:
             with self._found(relative) as (folder, name):
                 if folder.is_directory(name):
@@ -180,7 +180,7 @@ class Root:
             pass
 
     def remove(self, relative: str) -> None:
-        """A file; of a link only the link goes."""
+        """Remove a file; of a link only the link goes."""
         with self._found(relative) as (folder, name):
             folder.unlink(name)
             folder.sync()

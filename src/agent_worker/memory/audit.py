@@ -37,8 +37,8 @@ _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """One thing that was done."""
+class AuditEntry:
+    """One thing that was done to the memory of an agent."""
 
     project: str
     agent: str  #: id: whose memory it concerns
@@ -49,7 +49,7 @@ class Done:
     run: str = ""
 
 
-def note(tx: Transaction, done: Done, *, now: int) -> None:
+def note(tx: Transaction, done: AuditEntry, *, now: int) -> None:
     last = tx.one("select n, seal from sealed where project = :project", project=done.project)
     row: Row = {
         "n": last["n"] + 1 if last else 1,
@@ -87,11 +87,11 @@ def forget_words(tx: Transaction, *, project: str, agent: str, who: str, now: in
         project=project,
         agent=agent,
     ):
-        note(tx, Done(project=project, agent=agent, who=who, deed="deleted", about=""), now=now)
+        note(tx, AuditEntry(project=project, agent=agent, who=who, deed="deleted", about=""), now=now)
 
 
 def entries(tx: Transaction, project: str, *, agent: str | None = None, limit: int = 100) -> list[Row]:
-    """The newest, in order."""
+    """The newest entries, in order."""
     rows = tx.all(
         """select * from audit where project = :project and (:agent is null or agent = :agent)
             order by n desc limit :limit""",
@@ -167,7 +167,7 @@ def _went_with_its_agent(row: Row, deleted: Mapping[str, int]) -> bool:
 
 
 def _hashed(row: Row) -> str:
-    """Salted: once the salt is gone, nobody can try out which words they were."""
+    """The hash of words, salted: once the salt is gone, nobody can try out which words they were."""
     return hashlib.sha256(json.dumps([row["salt"], row["about"], row["before"]]).encode()).hexdigest()
 
 

@@ -98,7 +98,7 @@ _CALLS = "select tool, arguments, result from call where work = :work and run = 
 
 
 def _called_up(tx: Transaction, row: Row, words: Collection[str]) -> bool:
-    """Did a tool show it such a line?"""
+    """Whether a tool showed such a line to the run."""
     results = [call["result"] for call in tx.all(_CALLS, work=row["work"], run=row["id"])]
     return any(line in result for result in results if result for line in words)
 

@@ -13,7 +13,7 @@ _TURNS = [Lock() for _ in range(64)]  # an agent makes several calls at once: th
 
 
 def text_of(root: Root, path: str) -> str | None:
-    """None when there is no such file."""
+    """The text of a file; None when there is no such file."""
     try:
         return root.read_text(path)
     except NotFound:

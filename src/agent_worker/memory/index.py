@@ -159,7 +159,7 @@ class Index:
 
 
 class _Unusable(Exception):
-    """There is no index, or not one to go on with."""
+    """Raised when there is no index, or not one to go on with."""
 
 
 def file_stamp(path: Path) -> str:

@@ -155,7 +155,7 @@ class Tables:
         return [name for (name,) in self._db.execute(AUTHORS)]
 
     def entries(self, rows: Collection[int]) -> dict[int, IndexEntry]:
-        """Those of the rows that still exist."""
+        """Entries of these rows, as far as they still exist."""
         return dict(self._entries(f"row in ({','.join('?' * len(rows))})", *rows))
 
     def entries_after(self, row: int, shelf: int, *, limit: int) -> dict[int, IndexEntry]:
@@ -165,7 +165,7 @@ class Tables:
         return dict(self._entries("row between ? and ? order by row limit ?", *bounds))
 
     def around(self, entry: IndexEntry) -> str:
-        """What its neighbours say: two before, one after."""
+        """What the neighbours of an entry say: two before, one after."""
         here = (entry.source, entry.position)
         before = self._entries("source = ? and position < ? order by position desc limit 2", *here)
         after = self._entries("source = ? and position > ? order by position limit 1", *here)
@@ -184,7 +184,7 @@ class Tables:
     # What keeps it in step.
 
     def in_transaction(self, change: Callable[[Tables], T]) -> T:
-        """All of a change or nothing of it."""
+        """Store all of a change or nothing of it."""
         done: list[T] = []
         with self._db:
             done.append(change(self))
@@ -334,7 +334,7 @@ def _entry(
     kind: Kind,
     scope: str,
 ) -> tuple[int, IndexEntry]:
-    """In the order of ENTRIES."""
+    """The values of one entry, in the order of ENTRIES."""
     when = None
     if at is not None:
         when = datetime.fromtimestamp(0, timezone(timedelta(seconds=zone or 0))) + timedelta(microseconds=at)
@@ -351,7 +351,7 @@ def _time(at: datetime | None) -> tuple[int | None, int | None]:
 
 
 def _storable(text: str) -> str:
-    """JSON may hold half a character; a database may not."""
+    """The text without halves of characters: JSON may hold them, a database may not."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -115,7 +115,7 @@ class Library:
         return self._home.location(INDEX)
 
     def _make_way(self) -> None:
-        """SQLite would follow a link: it goes, and what it led to stays."""
+        """Remove a link that SQLite would follow; what it led to stays."""
         assert self._home is not None
         try:
             self._home.exists(INDEX)
@@ -132,7 +132,7 @@ class Library:
 
 @cache
 def embedding() -> Embedding | None:
-    """One for all agents: loading it takes a second."""
+    """The model that all agents share: loading it takes a second."""
     return load_embedding()
 
 

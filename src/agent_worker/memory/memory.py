@@ -64,7 +64,7 @@ def load(root: Root, *, only: str | None = None) -> Memories:
 
 
 def files(root: Root) -> list[str]:
-    """All that the agent itself may see."""
+    """All files of memory that the agent itself may see."""
     try:
         names = [e.name for e in root.list(FOLDER) if e.name.endswith(".yaml") and not e.is_directory]
     except NotFound:
@@ -100,7 +100,7 @@ def write(root: Root, entry: MemoryEntry) -> Literal["new", "changed", "known"]:
 
 
 def forget(root: Root, key: str, *, when: datetime) -> None:
-    """Into the archive: nothing is deleted."""
+    """Move an entry into the archive: nothing is deleted."""
     known = find(root, key)
     if known is None:
         near = ", ".join(e.key for e in load(root).entries[:20] if e.file != ARCHIVE)
@@ -129,12 +129,12 @@ def release(root: Root, key: str) -> None:
 
 
 def restore(root: Root, entry: MemoryEntry) -> None:
-    """Put it back where it was."""
+    """Put an entry back where it was."""
     _edit(root, entry.file, entry.key, _record(entry))
 
 
 def _move(root: Root, known: MemoryEntry, file: str, *, when: datetime) -> None:
-    """To another file, under a name that is free there."""
+    """Move an entry to another file, under a name that is free there."""
     there = {entry.key for entry in _entries(root, file)}
     dated = f"{known.key} ({when.date().isoformat()})"
     names = (known.key, dated, *(f"{dated} {n}" for n in range(2, len(there) + 3)))

@@ -17,7 +17,7 @@ LIMIT = 64 * 1024
 
 
 def write(root: Root, title: str, text: str, *, when: datetime) -> str:
-    """Its name. The same note again is the same file."""
+    """Write a note; its name. The same note again is the same file."""
     if not text.strip():
         raise BadInput("an empty note was not written")
     if len(text) > LIMIT:
@@ -36,7 +36,7 @@ def write(root: Root, title: str, text: str, *, when: datetime) -> str:
 
 
 def names(root: Root) -> list[str]:
-    """Newest first."""
+    """Names of the notes, newest first."""
     try:
         entries = root.list(FOLDER)
     except NotFound:
@@ -53,7 +53,7 @@ def read(root: Root, name: str) -> str:
 
 
 def edit(root: Root, name: str, text: str, *, was: str) -> None:
-    """Another text for a note that still says what it was."""
+    """Give a note another text, if it still says what it said."""
     if read(root, name) != was:
         raise Stale(f"{name} was changed meanwhile", hint="look at it again")
     if not text.strip() or len(text) > LIMIT:

@@ -1,6 +1,6 @@
 """One search for all an agent can look up: memory, notes, todos, history. Says why it found each entry.
 
-Full-text search tuned on conversations with known evidence (bench/recall.py): stemmed words, what was
+Full-text search tuned on conversations with known evidence (docs/figures/recall.md): stemmed words, what was
 said around an entry, its date in words, its author; age only settles ties. Where the optional
 embedding is installed, meaning.py is asked as well. Ranks a bounded number of hits however large the
 index. Decides nothing about who may look: the caller names kinds and scopes.
@@ -130,7 +130,7 @@ def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]
 
 
 def _newest(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
-    """Where there is nothing to go by but an author's name: what they said last."""
+    """What an author said last, where there is nothing to go by but their name."""
     rows = tables.newest_by(question.author, shelf, question.pool)
     return {row: 1 / (place + 1) for place, row in enumerate(rows)}
 
@@ -224,7 +224,7 @@ def _day(at: datetime) -> str:
 
 
 def age(at: datetime, now: datetime) -> str:
-    """How long ago, as people say it."""
+    """How long ago something was, as people say it."""
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     seconds = (now - at).total_seconds()
     for unit, length in AGES:

@@ -1,4 +1,4 @@
-"""Takes back what an agent learned since a time, or in one run: poison that was found out (A12).
+"""Takes back what an agent learned since a time, or in one run: poison that was found out.
 
 What it wrote then is held back where only a person sees it; what it replaced or forgot then is put back. Memory says by
 itself where it came from; for notes and todos the audit does. What was said is taken back by agents/revert.py.
@@ -39,14 +39,14 @@ def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Coll
 
 
 def _is_meant(entry: memory.MemoryEntry, since: str | None, sources: Collection[str]) -> bool:
-    """Only what was learned; what a person wrote stays."""
+    """Whether an entry was learned since that time or in these runs; what a person wrote stays."""
     if not entry.source:
         return False
     return entry.source in sources or (since is not None and entry.updated >= since)
 
 
 def _replaced(deeds: Sequence[Row]) -> list[memory.MemoryEntry]:
-    """What stood there before, by key: the first deed knows."""
+    """What stood there before, by key, as the first deed knows it."""
     first: dict[str, str] = {}
     for row in deeds:
         if row["deed"] in ("remembered", "learned", "forgot"):

@@ -33,7 +33,7 @@ def open_items(root: Root) -> list[Todo]:
 
 
 def add(root: Root, text: str) -> bool:
-    """False when it is on the list already."""
+    """Add a todo; False when it is on the list already."""
     text = " ".join(text.split())
     if not text or len(text) > LONGEST:
         raise BadInput(f"a todo is one line of at most {LONGEST} characters")

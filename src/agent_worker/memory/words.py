@@ -92,11 +92,11 @@ class Term:
 
     @property
     def is_pair(self) -> bool:
-        """Two characters of a longer word in a script without spaces."""
+        """Whether these are two characters of a longer word in a script without spaces."""
         return len(self.said) == 2 and len(self.phrase) == 3
 
     def __str__(self) -> str:
-        """As the index is asked for it."""
+        """The term as the index is asked for it."""
         return f'{self.columns}"{self.phrase}"'
 
 

@@ -56,7 +56,7 @@ def group(where: Iterable[Place], ceilings: Mapping[str, int]) -> Iterator[list[
 
 @cache
 def usable_places() -> tuple[Place, ...]:
-    """Tried once, for real. What an earlier process left behind goes, too."""
+    """Places where groups can be made, tried once for real. What an earlier process left behind goes, too."""
     return tuple(place for place in _candidates() if _works(place))
 
 

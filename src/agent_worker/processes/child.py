@@ -127,7 +127,7 @@ class Child:
             self._process.wait(timeout=1)
 
     async def wait(self) -> int:
-        """Its exit code, as a shell counts it. What it left running is ended first."""
+        """Wait for the exit code, as a shell counts it. What the process left running is ended first."""
         await self.exited.wait()
         await self.kill_tree()
         code = self._process.wait()
@@ -155,7 +155,7 @@ class Child:
         return not members and await happens(self.exited, within=_KILL_PATIENCE)
 
     def _signal_group(self, number: int) -> None:
-        """All of the group in one step: nothing in it can fork away meanwhile."""
+        """Signal all of the group in one step: nothing in it can fork away meanwhile."""
         if self._process.returncode is None:  # once it is reaped, the number may be somebody else's
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)

@@ -123,7 +123,7 @@ def end_strays() -> None:
 
 
 def _children() -> Iterator[int]:
-    """Those of every thread. psutil would look at all processes there are."""
+    """The children of every thread. psutil would look at all processes there are."""
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:
             yield from map(int, file.read().split())

@@ -85,7 +85,7 @@ def _launcher() -> list[str]:
 
 @cache
 def _setpriv() -> str | None:
-    """Only where it knows the death signal: that of busybox does not."""
+    """The path of setpriv, only where it knows the death signal: that of busybox does not."""
     found = shutil.which("setpriv", path=os.defpath)
     if found and subprocess.run([found, *_SETPRIV, "/bin/true"], capture_output=True).returncode == 0:
         return found

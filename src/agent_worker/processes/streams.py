@@ -26,9 +26,9 @@ class Ends:
 
     def add(self, chunk: bytes) -> None:
         self._seen += len(chunk)
-        workspace = self._half - len(self._head)
-        self._head += chunk[:workspace]
-        self._tail += chunk[workspace:]
+        left = self._half - len(self._head)
+        self._head += chunk[:left]
+        self._tail += chunk[left:]
         if len(self._tail) > 2 * self._half:  # not at every chunk: moving the rest costs
             del self._tail[: -self._half]
 
@@ -57,9 +57,9 @@ async def lines(
             if number:
                 yield _whole(line, missing)
                 line, missing = bytearray(), 0
-            workspace = cap - len(line)
-            line += piece[:workspace]
-            missing += max(len(piece) - workspace, 0)
+            left = cap - len(line)
+            line += piece[:left]
+            missing += max(len(piece) - left, 0)
     if line:
         yield _whole(line, missing)
 

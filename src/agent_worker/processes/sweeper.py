@@ -1,8 +1,8 @@
 """A process that outlives us by a moment: it ends what our children have started and nobody can end any more.
 
 Killed outright, we take our children with us (launch.py) but not theirs. It waits at a pipe that only we hold open,
-and goes by our mark. A shell, because it costs a megabyte and starts at once. The sweep at the next start (census.py)
-is for the case that this one was killed too.
+and goes by our mark. A shell, because it costs a megabyte and starts at once. The sweep at the next start
+(descendants.py) is for the case that this one was killed too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ done
 
 
 def be_swept_after() -> None:
-    """Once for each process of ours that starts children."""
+    """Start the sweeper, once for each process of ours that starts children."""
     if sys.platform == "linux":
         with suppress(OSError):  # no process to be had: then the next start sweeps
             descendants.held.add(_start(os.getpid()))

@@ -13,8 +13,9 @@ from agent_worker.core.errors import BadInput, Refused, Stale
 from agent_worker.database.database import Database, Row, Transaction
 from agent_worker.proposals import store
 from agent_worker.proposals.store import Proposal
-from agent_worker.workspaces import documents, workspace_rows
-from agent_worker.workspaces.documents import Author, Documents
+from agent_worker.workspaces import document_rows, documents, workspace_rows
+from agent_worker.workspaces.document_rows import Author
+from agent_worker.workspaces.documents import Documents
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ def record(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int) -> 
     """Write the entry in the transaction that decides, where that can be done."""
     if documents.is_filed(workspace):
         return
-    documents.append_stored(tx, workspace, DOCUMENT, entry(tx, proposal), _author(proposal), at=now)
+    document_rows.append_stored(tx, workspace, DOCUMENT, entry(tx, proposal), _author(proposal), at=now)
     store.mark_recorded(tx, proposal.id)
 
 

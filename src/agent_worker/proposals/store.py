@@ -1,6 +1,7 @@
 """Questions that a team votes on, as they are kept. The one writer of tables `proposal` and `vote`.
 
-How votes are counted is in voting.py; what a proposal causes, from its announcement to its effect, in decisions.py.
+How votes are counted is in voting.py; what a proposal causes, from its announcement to its effect, is in lifecycle.py,
+ending.py and effects.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal
 from agent_worker.core.errors import NotFound
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
-from agent_worker.proposals.voting import Resolution, Rules, TieBreak
+from agent_worker.proposals.voting import Resolution, TieBreak, VotingRules
 
 ProposalKind = Literal["election", "decision", "approval", "assignment"]
 Role = Literal["document_owner", "coordinator"]
@@ -40,7 +41,7 @@ class Proposal:
     number: int  #: in its workspace; what everybody calls it
     kind: ProposalKind
     question: str
-    rules: Rules
+    rules: VotingRules
     electorate: Mapping[str, str]  #: name → agent id, '' for the person; fixed when it was made
     fallback: str
     binding: bool
@@ -70,7 +71,7 @@ class Proposal:
             number=row["n"],
             kind=row["kind"],
             question=row["question"],
-            rules=Rules(
+            rules=VotingRules(
                 options=tuple(json.loads(row["options"])),
                 voters=tuple(electorate),
                 quorum=row["quorum"],
@@ -325,3 +326,11 @@ def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int
         agent=agent,
         since=since,
     )
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run(
+        "delete from vote where proposal in (select id from proposal where workspace = :workspace)",
+        workspace=workspace,
+    )
+    tx.run("delete from proposal where workspace = :workspace", workspace=workspace)

@@ -18,7 +18,7 @@ Votes = Mapping[str, str]  # voter → option
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class VotingRules:
     """Fixed when the proposal is made."""
 
     options: tuple[str, ...]
@@ -45,17 +45,17 @@ class Nothing:
 Outcome = Won | Nothing
 
 
-def tally(rules: Rules, votes: Votes) -> dict[str, int]:
+def tally(rules: VotingRules, votes: Votes) -> dict[str, int]:
     """Votes by option, in the order of the options. Who is no voter does not count."""
     cast = _cast(rules, votes)
     return {option: sum(choice == option for choice in cast.values()) for option in rules.options}
 
 
-def missing(rules: Rules, votes: Votes) -> list[str]:
+def missing(rules: VotingRules, votes: Votes) -> list[str]:
     return [voter for voter in rules.voters if voter not in votes]
 
 
-def outcome(rules: Rules, votes: Votes) -> Outcome:
+def outcome(rules: VotingRules, votes: Votes) -> Outcome:
     """What comes of it if nobody votes any more."""
     counts, cast = tally(rules, votes), len(_cast(rules, votes))
     if not cast or cast < rules.quorum:
@@ -75,7 +75,7 @@ def outcome(rules: Rules, votes: Votes) -> Outcome:
             return Nothing("the votes are not unanimous")
 
 
-def certain(rules: Rules, votes: Votes) -> Outcome | None:
+def certain(rules: VotingRules, votes: Votes) -> Outcome | None:
     """The outcome, once no missing vote can change it; None as long as one can."""
     left = len(missing(rules, votes))
     now = outcome(rules, votes)
@@ -86,7 +86,7 @@ def certain(rules: Rules, votes: Votes) -> Outcome | None:
     return None if _can_be_won(rules, votes, left) else outcome(_without_quorum(rules), votes)
 
 
-def _is_safe(rules: Rules, votes: Votes, leader: str, left: int) -> bool:
+def _is_safe(rules: VotingRules, votes: Votes, leader: str, left: int) -> bool:
     """Does it win whoever else votes, and however many of them do?"""
     counts = tally(rules, votes)
     match rules.resolution:
@@ -102,7 +102,7 @@ def _is_safe(rules: Rules, votes: Votes, leader: str, left: int) -> bool:
             return False
 
 
-def _can_be_won(rules: Rules, votes: Votes, left: int) -> bool:
+def _can_be_won(rules: VotingRules, votes: Votes, left: int) -> bool:
     """Is there a way to vote that gives a winner?"""
     counts = tally(rules, votes)
     cast, best = sum(counts.values()), max(counts.values())
@@ -115,7 +115,7 @@ def _can_be_won(rules: Rules, votes: Votes, left: int) -> bool:
             return best == cast
 
 
-def _beats(rules: Rules, votes: Votes, leader: str, rival: str) -> bool:
+def _beats(rules: VotingRules, votes: Votes, leader: str, rival: str) -> bool:
     """Would it win a tie that all the missing votes together have made?"""
     if rules.tie_break == "creator" and rules.creator in missing(rules, votes):
         return False  # the creator's is among them
@@ -123,7 +123,7 @@ def _beats(rules: Rules, votes: Votes, leader: str, rival: str) -> bool:
     return order.index(leader) < order.index(rival)
 
 
-def _by_priority(rules: Rules, votes: Votes) -> list[str]:
+def _by_priority(rules: VotingRules, votes: Votes) -> list[str]:
     """The options, the one that wins every tie first."""
     options = list(rules.options)
     match rules.tie_break:
@@ -136,12 +136,12 @@ def _by_priority(rules: Rules, votes: Votes) -> list[str]:
             return sorted(options, key=lambda option: option != chosen)
 
 
-def _without_quorum(rules: Rules) -> Rules:
+def _without_quorum(rules: VotingRules) -> VotingRules:
     """Why it cannot be won any more has nothing to do with who is missing."""
-    return Rules(rules.options, rules.voters, 0, rules.resolution, rules.tie_break, rules.creator, rules.seed)
+    return VotingRules(rules.options, rules.voters, 0, rules.resolution, rules.tie_break, rules.creator, rules.seed)
 
 
-def _cast(rules: Rules, votes: Votes) -> dict[str, str]:
+def _cast(rules: VotingRules, votes: Votes) -> dict[str, str]:
     return {voter: votes[voter] for voter in rules.voters if votes.get(voter) in rules.options}
 
 

@@ -118,12 +118,12 @@ def spec_of(row: Row) -> Schedule | WorkflowSchedule:
 
 
 def clear(tx: Transaction, id: str, *, set_by: str = "file") -> bool:
-    """End it, if it was set so. True if there was one."""
+    """End a schedule, if it was set so. True if there was one."""
     return bool(tx.run("delete from schedule where id = :id and set_by = :set_by", id=id, set_by=set_by))
 
 
 def clear_agent(tx: Transaction, agent: str) -> None:
-    """The agent is gone, and whatever would wake it."""
+    """End the schedules of an agent that is gone."""
     tx.run("delete from schedule where agent = :agent", agent=agent)
 
 
@@ -133,7 +133,7 @@ def clear_workspace(tx: Transaction, instance: str) -> None:
 
 
 def workflows_due(tx: Transaction) -> list[Row]:
-    """Those that wait to be started, each with the root of its project."""
+    """Workflows that wait to be started, each with the root of its project."""
     return tx.all(
         """select s.*, p.root from schedule s join project p on p.id = s.project
             where s.slot is not null order by s.slot"""
@@ -141,17 +141,17 @@ def workflows_due(tx: Transaction) -> list[Row]:
 
 
 def begun(tx: Transaction, row: Row) -> None:
-    """What was due has been started, or could not be."""
+    """Note that what was due has been started, or could not be."""
     tx.run("update schedule set slot = null where id = :id and slot = :slot", id=row["id"], slot=row["slot"])
 
 
 def again(tx: Transaction, id: str, *, now: int) -> bool:
-    """A person says: try to start it once more."""
+    """Try to start it once more: a person says so."""
     return bool(tx.run("update schedule set slot = :now where id = :id and workflow <> ''", id=id, now=now))
 
 
 def fire_due(tx: Transaction, *, now: datetime) -> int:
-    """Queue the work of all that are due. How many were."""
+    """Queue the work of all schedules that are due; how many were."""
     _mend(tx, now)
     due = tx.all("select * from schedule where state = 'active' and due_at <= :now order by due_at", now=micros(now))
     for row in due:

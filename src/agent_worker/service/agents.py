@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_worker.agents import deletion, rescue
+from agent_worker.agents import commands, deletion
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
@@ -18,8 +18,7 @@ from agent_worker.core.address import canonical, check_name
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.loading import agent_of
-from agent_worker.definitions.problems import validate
+from agent_worker.definitions.loading import agent_in, agent_of
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
@@ -126,7 +125,7 @@ async def agent_create(
     if canonical(name, loaded.agents):
         raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
     text = _written(loaded, name, origin, backend=backend, model=model, system=system)
-    definition = validate(AgentDefinition, parse_source(text, file=f"agent {name}"), defaults={})
+    definition = agent_in(text, file=f"agent {name}")
     before = await service.read(agent_rows.known, project=loaded.id, name=name)
     found = ""
     if lasting:
@@ -170,7 +169,7 @@ def _written(loaded: LoadedProject, name: str, origin: str | None, **given: str 
 
 async def _write_file(service: Service, loaded: LoadedProject, name: str, text: str) -> None:
     root, path = Root(loaded.project.root), f"{AGENTS}/{name}.yaml"
-    definition = validate(AgentDefinition, parse_source(text, file=path), defaults={})
+    definition = agent_in(text, file=path)
     # What our own command writes for the user is approved.
     powers = await asyncio.to_thread(powers_of_agent, definition, loaded.project.root)
     await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, powers)
@@ -276,12 +275,12 @@ async def agent_set(
         case "pause":
             await database.write(agent_rows.pause, id, "paused by a person")
         case "resume":
-            await database.write(rescue.resume_agent, id, now=service.now())
+            await database.write(commands.resume_agent, id, now=service.now())
         case "stop":
             await service.runtime.supervisor.dismiss(id)
             await database.write(agent_rows.set_state, id, "stopped", reason="stopped by a person")
         case "start":
-            await database.write(rescue.start_agent, id)
+            await database.write(commands.start_agent, id)
     service.runtime.supervisor.wake(id)
     return (await agent_info(service, name, project=str(loaded.project.root))).agent
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from agent_worker.backends.programs.known import KNOWN, found, version
-from agent_worker.backends.programs.probe import Guest, Seen, probe
+from agent_worker.backends.programs.probe import ProbeResult, ProbeSink, probe
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.files.root import Root
@@ -27,7 +27,7 @@ class Tested:
 
     version: str
     at: str  #: UTC
-    seen: Seen
+    seen: ProbeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ async def backend_test(service: Service, name: str, model: str = "") -> BackendS
         raise NotFound(f"{name} is not installed", hint=KNOWN[name].install)
 
     @contextmanager
-    def invite(guest: Guest) -> Iterator[None]:
+    def invite(guest: ProbeSink) -> Iterator[None]:
         with service.runtime.supervisor.visited(guest):
             yield
 
@@ -99,7 +99,7 @@ def _results(service: Service) -> dict[str, Tested]:
     root = _root(service)
     try:
         kept = json.loads(root.read_text(RESULTS)) if root else {}
-        return {name: Tested(each["version"], each["at"], Seen(**each["seen"])) for name, each in kept.items()}
+        return {name: Tested(each["version"], each["at"], ProbeResult(**each["seen"])) for name, each in kept.items()}
     except (NotFound, ValueError, TypeError, KeyError):  # of an older version: to be tested again
         return {}
 

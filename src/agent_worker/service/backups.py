@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.core.clock import from_micros
+from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import AgentWorkerError, NotFound, Refused, StorageFault
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
-from agent_worker.files.space import FreeSpace
 from agent_worker.service import backends
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

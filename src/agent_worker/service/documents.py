@@ -11,8 +11,9 @@ from agent_worker.core.address import WorkspaceName
 from agent_worker.database.database import Row
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.workspaces import documents, resources, workspace_rows
-from agent_worker.workspaces.documents import Author, Document, Documents
+from agent_worker.workspaces import document_rows, resources, workspace_rows
+from agent_worker.workspaces.document_rows import Author, Document
+from agent_worker.workspaces.documents import Documents
 
 LONGEST_CHANGE = 5000  #: lines
 COMPARED = 1000  #: lines of which the smallest difference is looked for
@@ -56,7 +57,7 @@ async def doc_append(service: Service, at: str, name: str, text: str, project: s
 async def doc_history(service: Service, at: str, name: str, project: str | None = None) -> list[Revision]:
     """The revisions of a document, oldest first."""
     workspace = await _workspace(service, at, project)
-    rows = await service.read(documents.revisions, workspace["id"], name)
+    rows = await service.read(document_rows.revisions, workspace["id"], name)
     return [Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows]
 
 
@@ -64,7 +65,7 @@ async def doc_history(service: Service, at: str, name: str, project: str | None 
 async def doc_change(service: Service, at: str, name: str, n: int, project: str | None = None) -> list[str]:
     """What one revision changed, as the lines of a unified diff."""
     workspace = await _workspace(service, at, project)
-    before, after = await service.read(documents.revised, workspace["id"], name, n)
+    before, after = await service.read(document_rows.revised, workspace["id"], name, n)
     return await asyncio.to_thread(_difference, before, after)
 
 

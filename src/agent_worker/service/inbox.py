@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.core.errors import BadInput, NotRunning
 from agent_worker.database.database import Row, Transaction
 from agent_worker.proposals import lifecycle, store
@@ -84,20 +84,20 @@ def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> 
         return _decide(tx, row, action, text, now=now)
     match action:
         case "approve":
-            rescue.answer(tx, item, inbox.YES, now=now)
+            commands.answer(tx, item, inbox.YES, now=now)
         case "deny":
-            rescue.answer(tx, item, f"{inbox.NO} {text}".strip(), now=now)
+            commands.answer(tx, item, f"{inbox.NO} {text}".strip(), now=now)
         case "answer":
             if not text.strip():
                 raise BadInput("an answer needs a text")
             if row["kind"] == "mention":
                 _reply(tx, row, text, now=now)
             else:
-                rescue.answer(tx, item, text, now=now)
+                commands.answer(tx, item, text, now=now)
         case "retry":
             return _retry(tx, row, now=now)
         case "dismiss" if row["kind"] == "question":
-            rescue.answer(tx, item, NO_ANSWER, now=now)
+            commands.answer(tx, item, NO_ANSWER, now=now)
         case "dismiss":
             inbox.close(tx, item, state="dismissed")
     return "done"
@@ -118,14 +118,14 @@ def _decide(tx: Transaction, row: Row, action: Action, text: str, *, now: int) -
 def _retry(tx: Transaction, row: Row, *, now: int) -> str:
     waits = _check_workspace(tx, row)
     if row["kind"] == "limit":
-        rescue.lift_limit(tx, row, now=now)
+        commands.lift_limit(tx, row, now=now)
         return waits or "it goes on, with a new allowance"
     if row["ref"] == row["agent"]:
-        rescue.start_agent(tx, row["agent"])
+        commands.start_agent(tx, row["agent"])
     elif schedule.again(tx, row["ref"], now=now):
         inbox.close(tx, row["id"], state="answered")
     else:
-        rescue.continue_work(tx, row["ref"], now=now)
+        commands.continue_work(tx, row["ref"], now=now)
     return waits or "it is being retried"
 
 

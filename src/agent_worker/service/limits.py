@@ -12,14 +12,14 @@ from agent_worker.database.database import Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.trust.allowances import THE_PROJECT, allowances_of
-from agent_worker.work.limits import Limits, Payer, day_of, spent
+from agent_worker.work.limits import Payer, WorkLimits, day_of, spent
 from agent_worker.workspaces import workspace_rows
 
 LATELY = 100  # pieces of work that ended last: what they descend from is still of interest
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class LimitUse:
     of: str  #: project, an agent, or @workflow
     what: str
     unit: Literal["USD", "runs"]
@@ -29,7 +29,7 @@ class Allowance:
 
 
 @operation("GET", "/limits")
-async def limits_list(service: Service, project: str | None = None) -> list[Allowance]:
+async def limits_list(service: Service, project: str | None = None) -> list[LimitUse]:
     """What a project, its agents and its running workflows may spend, and have spent."""
     loaded = await service.project(project)
     own = {name: service.runtime.registry.worker(id).limits for name, id in loaded.agents.items()}
@@ -49,20 +49,20 @@ def _waiting(service: Service, loaded: LoadedProject) -> dict[tuple[str, str], s
     }
 
 
-def _whose(allowance: Allowance) -> str:
+def _whose(allowance: LimitUse) -> str:
     return THE_PROJECT if allowance.of == "project" else WorkspaceName.parse(allowance.of).workflow
 
 
 def _allowances(
-    tx: Transaction, service: Service, loaded: LoadedProject, own: dict[str, Limits], *, now: int
-) -> list[Allowance]:
-    found: list[Allowance] = []
+    tx: Transaction, service: Service, loaded: LoadedProject, own: dict[str, WorkLimits], *, now: int
+) -> list[LimitUse]:
+    found: list[LimitUse] = []
     for name, id in loaded.agents.items():
         used = spent(tx, Payer(id, loaded.id, ""), hop=0, fruitless=0, now=now)
         if not found:
             total = own[name].usd_per_project_day
-            found.append(Allowance("project", f"today ({day_of(now)})", "USD", used.usd_project, total))
-        found.append(Allowance(name, "today", "USD", used.usd_agent, own[name].usd_per_agent_day))
+            found.append(LimitUse("project", f"today ({day_of(now)})", "USD", used.usd_project, total))
+        found.append(LimitUse(name, "today", "USD", used.usd_agent, own[name].usd_per_agent_day))
     for workspace in workspace_rows.of_project(tx, loaded.id):
         if workspace["state"] == "running":
             found += _of_workspace(tx, service, loaded, workspace["id"], now=now)
@@ -71,7 +71,7 @@ def _allowances(
 
 def _of_workspace(
     tx: Transaction, service: Service, loaded: LoadedProject, workspace: str, *, now: int
-) -> list[Allowance]:
+) -> list[LimitUse]:
     """Of the dearest request that is, or just was, worked on: each has an allowance of its own."""
     dearest = tx.one(
         """select t.key from tally t where t.scope = 'root' and t.key in (
@@ -94,6 +94,6 @@ def _of_workspace(
     row = workspace_rows.get(tx, workspace)
     name = f"@{workspace_rows.name_of(row)}"
     return [
-        Allowance(name, "its largest request", "runs", used.runs, limits.runs_per_root),
-        Allowance(name, "its largest request", "USD", used.usd_root, limits.usd_per_root),
+        LimitUse(name, "its largest request", "runs", used.runs, limits.runs_per_root),
+        LimitUse(name, "its largest request", "USD", used.usd_root, limits.usd_per_root),
     ]

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 
 from agent_worker.backends.models.providers import ProviderStatus, configured_providers
+from agent_worker.core.disk_space import FreeSpace
 from agent_worker.definitions.project import ProjectFiles
-from agent_worker.files.space import FreeSpace
 from agent_worker.service.agents import Agent, agents_list
 from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation

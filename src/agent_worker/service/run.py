@@ -33,7 +33,8 @@ from agent_worker.service.service import Service
 from agent_worker.service.stream import Stream, StreamItem
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import agent_rows
-from agent_worker.workflows.instance import Instance, Start
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces import routing
 

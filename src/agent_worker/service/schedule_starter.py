@@ -19,7 +19,7 @@ from agent_worker.schedules import schedule
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import inbox
-from agent_worker.workflows.instance import kick_again
+from agent_worker.workflows.start import kick_again
 
 log = logging.getLogger(__name__)
 

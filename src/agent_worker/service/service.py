@@ -18,14 +18,13 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import WorkspaceName
-from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy
+from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy, trouble_of
+from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
-from agent_worker.definitions.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
-from agent_worker.files.disk import trouble_of
-from agent_worker.workflows import instance as instances
+from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime

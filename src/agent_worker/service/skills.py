@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import AgentWorkerError, NotFound, Refused, Stale
-from agent_worker.definitions.remote import Fetched, Remote, looks_like, parse_remote
+from agent_worker.core.remote import Fetched, Remote, looks_like, parse_remote
 from agent_worker.files.root import Root
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
@@ -14,7 +14,8 @@ from agent_worker.definitions.workflow import with_model
 from agent_worker.service.operation import operation
 from agent_worker.service.service import FoundWorkflow, Service
 from agent_worker.service.trust import approve
-from agent_worker.workflows.instance import Instance, Start
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces import workspace_rows
 
@@ -118,7 +119,7 @@ async def workflow_set(
     if action == "pause":
         await service.write(workspace_rows.pause, running.id, "paused by a person")
     else:
-        await service.write(rescue.resume_workspace, running.id, now=service.now())
+        await service.write(commands.resume_workspace, running.id, now=service.now())
     return await service.read(_running_by_id, running.id)
 
 

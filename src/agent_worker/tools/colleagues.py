@@ -50,5 +50,7 @@ async def _deny(context: ToolContext, about: str) -> None:
     await context.database.write(audit.note, done, now=context.clock.micros())
 
 
-def _done(context: ToolContext, whose: str, deed: audit.Deed, about: str) -> audit.Done:
-    return audit.Done(context.identity.project, whose, context.identity.name, deed, about, run=context.identity.run)
+def _done(context: ToolContext, whose: str, deed: audit.Deed, about: str) -> audit.AuditEntry:
+    return audit.AuditEntry(
+        context.identity.project, whose, context.identity.name, deed, about, run=context.identity.run
+    )

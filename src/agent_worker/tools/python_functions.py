@@ -1,8 +1,8 @@
 """A project's own Python function as a tool: `./tools/search.py:find_issue`.
 
 Its types are the arguments, its docstring is what the model reads, and what goes wrong in it is an answer for the
-model, never our crash. It runs in our process with our rights: the user approved the content of the file before
-(§18.3), which is not decided here. A function that is not async gets a thread of its own.
+model, never our crash. It runs in our process with our rights: the user approved the content of the file before,
+which is not decided here. A function that is not async gets a thread of its own.
 """
 
 from __future__ import annotations

@@ -260,14 +260,12 @@ def _read(spot: _Spot, start: int, count: int) -> str:
     if start > len(all_lines):
         raise BadInput(f"{spot.relative} has only {len(all_lines):,} lines")
     chosen: list[str] = []
-    workspace = SHOWN
+    left = SHOWN
     for line in all_lines[start - 1 : start - 1 + count]:
-        if chosen and workspace < len(line):
+        if chosen and left < len(line):
             break
-        chosen.append(
-            line if len(line) <= workspace else f"{line[:workspace]}[… {len(line) - workspace:,} characters left out …]"
-        )
-        workspace -= len(line) + 1
+        chosen.append(line if len(line) <= left else f"{line[:left]}[… {len(line) - left:,} characters left out …]")
+        left -= len(line) + 1
     last = start - 1 + len(chosen)
     if start > 1 or last < len(all_lines):
         chosen.append(f"[lines {start}–{last} of {len(all_lines):,}]")

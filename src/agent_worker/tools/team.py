@@ -7,7 +7,8 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import queue
 from agent_worker.workspaces import routing, workspace_rows
-from agent_worker.workspaces.documents import DEFAULT, Author, Document, Documents, checked_name
+from agent_worker.workspaces.document_rows import Author, Document
+from agent_worker.workspaces.documents import DEFAULT, Documents, checked_name
 
 
 @tool

@@ -15,18 +15,18 @@ from typing import Literal
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.work.limits import Limits
+from agent_worker.work.limits import WorkLimits
 
 THE_PROJECT = "the project"
 _UNITS = {"usd_per_day": "USD a day", "turns": "runs for one request", "usd": "USD for one request"}
-_DEFAULT = Limits()
+_DEFAULT = WorkLimits()
 
 Written = float | Literal["off"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One limit of one file."""
+    """One limit that one file sets."""
 
     of: str  #: the project, an agent, `alice@review` as a member, or a workflow
     name: str
@@ -35,7 +35,7 @@ class Allowance:
 
     @property
     def value(self) -> float:
-        """Infinite when it is lifted."""
+        """The number of the limit; infinite when it is lifted."""
         if self.written is None:
             return self.default
         return math.inf if self.written == "off" else self.written

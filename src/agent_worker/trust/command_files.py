@@ -43,7 +43,7 @@ class Places:
                 yield from _matching(path) if word.glob else (path,)
 
     def files(self, word: Word, *, missing: bool = False) -> dict[str, None]:
-        """Those of the candidates that are files of the project."""
+        """Those candidates that are files of the project."""
         found: dict[str, None] = {}
         for path in (way for candidate in self.candidates(word) for way in _ways(candidate)):
             if self._is_ours(path) and (missing or os.path.isfile(path)):
@@ -83,7 +83,7 @@ class Places:
                     yield os.path.normpath(path)
 
     def modules(self, words: Sequence[Word]) -> Iterator[str]:
-        """`-m package.module`"""
+        """The file of a module that is run: `-m package.module`."""
         for option, word in pairwise(words):
             if option.texts and re.fullmatch(r"-\w*m", option.texts[0]):
                 for module in word.texts:

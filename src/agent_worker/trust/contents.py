@@ -63,7 +63,7 @@ def leads_out(root: Path, path: str) -> Content | None:
 
 
 def folder_content(root: Path, path: str) -> Content:
-    """Of all files beneath the folder that `path` leads to."""
+    """The content of all files beneath the folder that `path` leads to."""
     try:
         real = _real(root, path)
         with _explained(path), walked(Folder.at(root.resolve()), real, Folder.enter) as folder:

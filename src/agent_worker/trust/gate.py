@@ -30,7 +30,7 @@ class Gate:
         return self._home is None
 
     def require(self, root: Path, powers: Iterable[Power]) -> None:
-        """Raises NotApproved, which lists what the user has not approved."""
+        """Raise NotApproved, which lists what the user has not approved."""
         if not self.is_open:
             self._store(root).require(tuple(powers))
 
@@ -42,7 +42,7 @@ class Gate:
             self._store(root).approve(tuple(powers))
 
     def withdraw(self, root: Path, powers: Iterable[Power]) -> None:
-        """Whoever had them is gone: the next one is asked about again."""
+        """Withdraw approvals of somebody who is gone: the next one is asked about again."""
         if not self.is_open:
             self._store(root).withdraw(tuple(powers))
 

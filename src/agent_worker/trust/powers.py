@@ -1,4 +1,4 @@
-"""Everything in a project that can execute something or receive a secret, each as a line that says so (SPEC §18.3).
+"""Everything in a project that can execute something or receive a secret, each as a line that says so.
 
 A power is told apart by its digest: the exact words of the definition and the exact content of the files it names.
 Plain words (prompts, kickoffs, souls) are none, nor is what runs in our sandbox without network. Of a command every
@@ -18,9 +18,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from agent_worker.core.address import canonical
+from agent_worker.core.remote import Fetched
 from agent_worker.definitions.agent import AgentDefinition, McpServer, ProviderSettings, ToolSettings
 from agent_worker.definitions.project import ProjectFiles
-from agent_worker.definitions.remote import Fetched
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
@@ -83,7 +83,7 @@ class Power:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Under which a changed power is the same power."""
+        """The name under which a changed power is the same power."""
         return self.kind, self.who, self.name
 
 
@@ -107,7 +107,7 @@ def powers_of(
 
 
 def powers_of_agent(agent: AgentDefinition, root: Path, *, who: str = "") -> tuple[Power, ...]:
-    """`who` is for an inline agent, which has no name of its own in the project."""
+    """All powers of an agent. `who` is for an inline agent, which has no name of its own in the project."""
     return (*_of_agent(agent, who or agent.name, root), *_raised([of_agent(agent, who)]))
 
 
@@ -142,7 +142,7 @@ def _source(workflow: WorkflowDefinition, fetched: Fetched) -> Power:
 
 
 def _setup(workflow: WorkflowDefinition, root: Path) -> Power:
-    """All commands are one power: in another order they would do something else."""
+    """The power of a set-up. All its commands are one: in another order they would do something else."""
     commands = [step.shell for step in workflow.setup]
     listed = "".join(f"$ {step.shell}\n{f'  → {step.output}' if step.output else ''}\n" for step in workflow.setup)
     what = f"set-up of {workflow.name} runs: {one_line('  then  '.join(commands))}"
@@ -248,7 +248,7 @@ def _program(agent: AgentDefinition, who: str, root: Path) -> Power:
 
 
 def _settings(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
-    """In the directory the program starts in and above it, up to the project's."""
+    """Settings in the directory the program starts in and above it, up to the project's."""
     here = PurePosixPath(os.path.normpath(agent.cwd))
     for folder in (here, *here.parents) if agent.backend not in _DEAF else ():
         for name in SETTINGS.get(agent.backend, ()):

@@ -34,7 +34,7 @@ def in_ascii(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Revealed but for keys, its line breaks marked; says so when it is cut."""
+    """The text revealed but for keys, its line breaks marked; says so when it is cut."""
     line = " ⏎ ".join(revealed(masked(text)).strip("\n").split("\n"))
     return line if len(line) <= LINE else f"{line[:LINE]} … ({len(line) - LINE:,} more characters)"
 

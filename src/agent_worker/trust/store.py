@@ -1,8 +1,8 @@
-"""What the user approved, per project, in the daemon's home and never in the project (C11).
+"""What the user approved, per project, in the daemon's home and never in the project.
 
 Approved is a digest; beside it the last approved text of each power is kept, so that a change is shown as one. What can
 run any file of the project is approved until an agent who may change files has worked there: `worked` is told. A file
-that lies in the project it speaks for is not believed (Y20), nor one that is damaged: then nothing is approved.
+that lies in the project it speaks for is not believed, nor one that is damaged: then nothing is approved.
 Synchronous: call it in a thread. Above: whoever starts a workflow or equips an agent. Asking the person is theirs too.
 """
 
@@ -52,7 +52,7 @@ class Unapproved:
         return "changed: its definition" if self.before is not None else ""
 
     def shown(self) -> str:
-        """For a person: the difference to what was approved, or all of it."""
+        """What a person is shown: the difference to what was approved, or all of it."""
         if self.before is None or self.worked:
             return revealed(_text(self.power))
         unseen = "(it changed in a part that is too long, secret, or no text)"
@@ -75,7 +75,7 @@ class NotApproved(Untrusted):
 
 @dataclass(slots=True)
 class _Approvals:
-    """Of one project."""
+    """The approvals of one project, as they are stored."""
 
     when: dict[str, str] = field(default_factory=dict)  # digest → time
     texts: dict[str, str] = field(default_factory=dict)  # key of a power → what was approved last
@@ -164,7 +164,7 @@ class TrustStore:
         self._told: dict[str, tuple[int, int, int] | None] = {}  # agent → the stamp of a file that says it all
 
     def unapproved(self, powers: Iterable[Power]) -> tuple[Unapproved, ...]:
-        """Those that need a yes, in their order."""
+        """Powers that need a yes, in their order."""
         approvals = self._all()[0].get(self._project, _Approvals())
         return tuple(waiting for power in powers if (waiting := approvals.look(power)))
 
@@ -174,7 +174,7 @@ class TrustStore:
             raise NotApproved(waiting)
 
     def approve(self, powers: Iterable[Power]) -> None:
-        """The user said yes, or it was us who wrote this for the user."""
+        """Approve powers: the user said yes, or it was us who wrote this for the user."""
         wanted, now = tuple(powers), self._clock.now().isoformat()
 
         def approve_all(approvals: _Approvals) -> None:
@@ -185,7 +185,7 @@ class TrustStore:
             self._change(approve_all)
 
     def withdraw(self, powers: Iterable[Power]) -> None:
-        """Whoever had them is gone."""
+        """Withdraw approvals of somebody who is gone."""
         gone = tuple(powers)
 
         def take(approvals: _Approvals) -> None:
@@ -218,7 +218,7 @@ class TrustStore:
         return {(each.of, each.name): holds for each in allowances if (holds := approvals.holds(each)) != each.value}
 
     def _stamp(self) -> tuple[int, int, int] | None:
-        """Changes with the file that approvals are kept in."""
+        """A value that changes with the file that approvals are kept in."""
         try:
             status = os.stat(self._home.location(FILE)) if self._home else None
         except OSError:

@@ -84,6 +84,15 @@ def claim(tx: Transaction, agent: str, owner: str) -> Fence:
     return Fence(agent, owner, row["epoch"])
 
 
+def free_from_others(tx: Transaction, owner: str) -> None:
+    """A host begins: agents that another one held are free, and those that were at work or in error are idle."""
+    tx.run(
+        """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
+            where coalesce(owner, '') <> :owner""",
+        owner=owner,
+    )
+
+
 def hold(tx: Transaction, fence: Fence) -> None:
     """Prove the fence and keep it until the commit. Call first in every write of a loop."""
     if not holds(tx, fence):
@@ -119,7 +128,7 @@ def set_state(tx: Transaction, agent: str, state: str, *, reason: str = "", now:
 
 
 def rest(tx: Transaction, agent: str, *, now: int) -> None:
-    """Its run is over. One that a person stopped meanwhile stays stopped."""
+    """Note that an agent's run is over. One that a person stopped meanwhile stays stopped."""
     row = tx.one(
         """update agent set active_at = :now, state = case when state = 'running' then 'idle' else state end
             where id = :agent returning name, state, reason""",
@@ -151,7 +160,7 @@ def _set_paused(tx: Transaction, agent: str, reason: str) -> None:
 
 
 def forget(tx: Transaction, agent: str) -> None:
-    """Its name is free again, and whoever has it next is somebody else."""
+    """Forget an agent: its name is free again, and whoever has it next is somebody else."""
     row = tx.one("delete from agent where id = :agent returning name", agent=agent)
     if row:
         tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))

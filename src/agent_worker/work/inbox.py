@@ -102,7 +102,7 @@ def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
 
 
 def waits_for(tx: Transaction, work: str) -> bool:
-    """Is there a question or an approval of this work that nobody has answered?"""
+    """Whether a question or an approval of this work is unanswered."""
     row = tx.one(
         """select 1 as open from inbox_item
             where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
@@ -113,7 +113,7 @@ def waits_for(tx: Transaction, work: str) -> bool:
 
 
 def drop_work(tx: Transaction, work: str) -> None:
-    """This work is over: nobody needs to be asked about it any more."""
+    """Drop all questions about work that is over: nobody needs to be asked about it any more."""
     rows = tx.all(
         """update inbox_item set state = 'dismissed'
             where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix
@@ -125,7 +125,7 @@ def drop_work(tx: Transaction, work: str) -> None:
 
 
 def close_about(tx: Transaction, kind: Kind, ref: str) -> None:
-    """What it was about has been settled another way."""
+    """Close items about something that has been settled another way."""
     rows = tx.all(
         """update inbox_item set state = 'answered' where state = 'open' and kind = :kind and ref = :ref
            returning id, workspace""",
@@ -141,8 +141,12 @@ def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
 
 
 def forget(tx: Transaction, agent: str) -> list[str]:
-    """The agent is gone, and what it asked. The ids of that."""
+    """Forget what an agent asked that is gone; the ids of that."""
     rows = tx.all("select id, workspace from inbox_item where agent = :agent and state = 'open'", agent=agent)
     _tell_settled(tx, rows)
     gone = tx.all("delete from inbox_item where agent = :agent returning id", agent=agent)
     return [str(row["id"]) for row in gone]
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from inbox_item where workspace = :workspace", workspace=workspace)

@@ -20,8 +20,8 @@ UNKNOWN_PRICE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """None is off."""
+class WorkLimits:
+    """How much may be done and spent. None means that a limit is off."""
 
     runs_per_root: int | None = 50
     hops_per_root: int | None = 24
@@ -31,11 +31,11 @@ class Limits:
     fruitless_runs: int | None = 5
 
     @property
-    def money_only(self) -> Limits:
+    def money_only(self) -> WorkLimits:
         return replace(self, runs_per_root=None, hops_per_root=None, fruitless_runs=None)
 
-    def with_granted(self, granted: Mapping[str, float]) -> Limits:
-        """`turns` and `usd` of one request, set anew."""
+    def with_granted(self, granted: Mapping[str, float]) -> WorkLimits:
+        """The limits with `turns` and `usd` of one request set anew."""
         runs, usd = granted.get("turns", self.runs_per_root), granted.get("usd", self.usd_per_root)
         return replace(self, runs_per_root=None if runs is None else int(runs), usd_per_root=usd)
 
@@ -58,7 +58,7 @@ class Reached:
     pauses: Literal["place", "agent"]  #: the workspace (the agent, in a DM), or the agent everywhere
 
 
-def reached(limits: Limits, spent: Spent) -> Reached | None:
+def reached(limits: WorkLimits, spent: Spent) -> Reached | None:
     for limit, value, reason, pauses in (
         (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "place"),
         (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "place"),
@@ -124,7 +124,7 @@ def count_run(tx: Transaction, root: str) -> None:
 
 
 def uncount_run(tx: Transaction, root: str) -> None:
-    """It was laid aside, and is counted again when it goes on."""
+    """Take back the count of a run that was laid aside: it is counted again when it goes on."""
     _add(tx, "root", root, "", runs=-1)
 
 
@@ -174,7 +174,7 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
 
 
 def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: str, *, hops: int = 0, now: int) -> None:
-    """A person said: go on. What was spent so far no longer counts."""
+    """Let work go on after a limit, as a person said: what was spent so far no longer counts."""
     day = "" if scope == "root" else day_of(now)
     tx.run(
         """update tally set forgiven_runs = runs, forgiven_micros = micros, forgiven_hops = :hops

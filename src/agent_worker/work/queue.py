@@ -93,7 +93,7 @@ class Order:
 
 
 def put(tx: Transaction, order: Order, *, now: int, id: str | None = None) -> str:
-    """Queue it. A given id makes putting it twice harmless."""
+    """Queue an order; the instruction's id. A given id makes putting it twice harmless."""
     if id and tx.one("select 1 as known from instruction where id = :id", id=id):
         return id
     id = id or new_id("i")
@@ -193,7 +193,7 @@ def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str |
 
 
 def goes_on(tx: Transaction, row: Row) -> bool:
-    """Has its work been continued already?"""
+    """Whether the work of an instruction has been continued already."""
     later = tx.one(
         "select 1 as one from instruction where work = :work and work <> id and ord > :ord limit 1",
         work=row["work"],
@@ -228,7 +228,7 @@ def any_queued(tx: Transaction, agent: str) -> bool:
 
 
 def waiting_above(tx: Transaction, agent: str, lane: Lane, *, now: int, ageing: Ageing) -> bool:
-    """Is there ready work in a strictly higher lane than this?"""
+    """Whether there is ready work in a strictly higher lane than this."""
     if lane is Lane.IMMEDIATE:
         return False
     first = head(tx, agent, now=now, ageing=ageing)
@@ -286,7 +286,7 @@ def announce(tx: Transaction, agent: str) -> None:
 
 
 def wake(tx: Transaction, work: str) -> None:
-    """What waited for a person is queued again, at its old place."""
+    """Queue work again that waited for a person, at its old place."""
     rows = tx.all(
         "update instruction set state = 'queued' where work = :work and state = 'waiting' returning *", work=work
     )
@@ -295,7 +295,7 @@ def wake(tx: Transaction, work: str) -> None:
 
 
 def end(tx: Transaction, run: str, state: End, *, reason: str = "", now: int) -> None:
-    """All instructions of the run end the same way."""
+    """End all instructions of the run in the same way."""
     tx.run(
         """update instruction set state = :state, reason = :reason, ended_at = :now
             where run = :run and state = 'running'""",
@@ -307,7 +307,7 @@ def end(tx: Transaction, run: str, state: End, *, reason: str = "", now: int) ->
 
 
 def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> None:
-    """This one ends, whatever becomes of those it shares a run with."""
+    """End one instruction, whatever becomes of those it shares a run with."""
     tx.run(
         """update instruction set state = :state, reason = :reason, ended_at = :now
             where id = :id and state in ('queued', 'running', 'waiting')""",
@@ -355,7 +355,7 @@ def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:
 
 
 def lost_runs(tx: Transaction, instruction: str) -> int:
-    """How many runs of it never came to an end of their own."""
+    """How many runs of an instruction never came to an end of their own."""
     row = tx.one("select count(*) as n from run where instruction = :id and state = 'lost'", id=instruction)
     return int(row["n"]) if row else 0
 
@@ -367,7 +367,7 @@ HELD = """
 
 
 def going_on(tx: Transaction, workspace: str) -> bool:
-    """Is work of a workspace under way, or will be without a person who lets it?"""
+    """Whether work of a workspace is under way, or will be without a person who lets it."""
     row = tx.one(
         f"""select 1 as one
               from instruction i join workspace w on w.id = i.workspace join agent a on a.id = i.agent
@@ -416,3 +416,16 @@ def called_by(tx: Transaction, message: str, workspace: str) -> list[str]:
         message=message,
     )
     return [row["id"] for row in rows]
+
+
+#: All instructions of a workspace, by two indexes: it may be a small part of what is stored.
+OF_WORKSPACE = """
+select id from instruction where workspace = :workspace and ended_at is not null
+union all
+select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"""
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget what was worked on here. Its steps go before: they are found by it."""
+    tx.run("delete from run where workspace = :workspace", workspace=workspace)
+    tx.run(f"delete from instruction where id in ({OF_WORKSPACE})", workspace=workspace)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent_worker.database.database import Row, Transaction
+from agent_worker.work.queue import OF_WORKSPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,15 @@ def put_call(
 
 
 def forget(tx: Transaction, agent: str) -> None:
-    """The agent is gone, and what its work left."""
+    """Forget the steps of an agent that is gone."""
     tx.run("delete from step where work in (select work from instruction where agent = :agent)", agent=agent)
     tx.run("delete from call where work in (select work from instruction where agent = :agent)", agent=agent)
+
+
+_WORK = f"select work from instruction where id in ({OF_WORKSPACE})"
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget the steps of all work in a workspace. The instructions must still be there."""
+    tx.run(f"delete from step where work in ({_WORK})", workspace=workspace)
+    tx.run(f"delete from call where work in ({_WORK})", workspace=workspace)

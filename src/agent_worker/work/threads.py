@@ -66,7 +66,7 @@ def say(
 
 
 def recent(tx: Transaction, agent: str, context: str, count: int) -> list[ThreadEntry]:
-    """The last lines, oldest first."""
+    """The last lines of a thread, oldest first."""
     return before(tx, agent, context, None, count)
 
 
@@ -114,7 +114,7 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
 
 
 def forget(tx: Transaction, agent: str) -> None:
-    """The agent is gone, and everything it was told and said."""
+    """Forget everything that an agent was told and said that is gone."""
     tx.run("delete from talk where agent = :agent", agent=agent)
     tx.run("delete from thread where agent = :agent", agent=agent)
 
@@ -146,3 +146,12 @@ def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntr
         context=context,
         seq=seq,
     )
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run(
+        """delete from talk where context = :workspace
+            and agent in (select agent from thread where context = :workspace)""",
+        workspace=workspace,
+    )
+    tx.run("delete from thread where context = :workspace", workspace=workspace)

@@ -1,4 +1,4 @@
-"""`${{ name }}` → its value (SPEC §13). One pass: what was filled in is never looked at again.
+"""`${{ name }}` → its value. One pass: what was filled in is never looked at again.
 
 In a text for people or agents the value is put in its place, and where it stands is remembered, so that nobody takes
 it for the author's words. In a shell command it never becomes part of the text: the shell reads it from a variable.

@@ -33,7 +33,7 @@ class QuietWatch:
         self._unlisten = bus.listen(self._hear)
 
     def close(self) -> None:
-        """Whoever waits here waits no longer."""
+        """Let go of whoever waits here."""
         self._unlisten()
         self._unlisten = lambda: None  # ended by itself and stopped at the same moment, it is closed twice
         self._over = True

@@ -11,10 +11,10 @@ from agent_worker.agents.loader import Loader
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.core.clock import Clock
+from agent_worker.core.disk_space import Space
 from agent_worker.core.events import Bus
 from agent_worker.database.database import Database
 from agent_worker.files.root import Root
-from agent_worker.files.space import Space
 from agent_worker.trust.gate import Gate
 from agent_worker.workflows.quiet import MOMENT
 from agent_worker.workflows.remote import Remotes

@@ -10,7 +10,7 @@ from agent_worker.proposals import store
 from agent_worker.proposals.wording import ending
 from agent_worker.work import inbox
 from agent_worker.workflows.quiet import held_up
-from agent_worker.workspaces import documents, workspace_rows
+from agent_worker.workspaces import document_rows, workspace_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def summarise(tx: Transaction, workspace: str, since: int, reason: str) -> Summa
         reason=reason or held_by or limit,
         runs={r["name"]: r["n"] for r in done},
         messages=row["seq"],
-        documents=tuple(documents.changed_since(tx, workspace, since)),
+        documents=tuple(document_rows.changed_since(tx, workspace, since)),
         failures=tuple(bad),
         tokens=tokens,
         usd=cost / 1e6,

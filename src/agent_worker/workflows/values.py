@@ -17,7 +17,7 @@ MODEL = "workflow.model"  #: among the values of an instance: the model its memb
 def values_of(
     workflow: WorkflowDefinition, tag: str, given: Mapping[str, str], *, source: Path, model: str = ""
 ) -> dict[str, str]:
-    """By name. `source` is where its files are."""
+    """The values of a workflow's placeholders, by name. `source` is where its files are."""
     given = _params(workflow, given)
     values = {f"params.{name}": value for name, value in given.items()}
     values |= {f"env.{name}": os.environ.get(name, "") for name in workflow.env}

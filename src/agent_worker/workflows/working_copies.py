@@ -40,7 +40,7 @@ class WorkingCopies:
         self._workspace = self._name = ""
 
     async def open(self, workspace: str, place: str, copies: Mapping[str, WorkingCopy], *, began: int) -> None:
-        """`place` is the workspace's name, `copies` are by agent id."""
+        """Make copies, which are given by agent id; `place` is the workspace's name."""
         stamp = from_micros(began).astimezone(UTC)
         self._workspace, self._name = workspace, f"{place.replace(':', '/')}/{stamp:%Y%m%dT%H%M%S}"
         self._copies = dict(copies)
@@ -50,12 +50,12 @@ class WorkingCopies:
             self._unlisten = self._bus.listen(self._hear)
 
     async def settle(self) -> None:
-        """Until everything there is to offer is in the channel."""
+        """Wait until everything there is to offer is in the channel."""
         while self._offering:
             await asyncio.wait(set(self._offering))
 
     def leave(self) -> None:
-        """Nothing more is offered; the copies stay."""
+        """Offer nothing more; the copies stay."""
         self._unlisten()
         for task in self._offering:
             task.cancel()

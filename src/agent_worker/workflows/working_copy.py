@@ -21,11 +21,11 @@ from pathlib import Path
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import scratch
-from agent_worker.processes.git import BYTE_FOR_BYTE, Done, Limits, Repository
+from agent_worker.processes.git import BYTE_FOR_BYTE, GitLimits, GitResult, Repository
 from agent_worker.trust.preview import one_line
 from agent_worker.workflows import trees
 from agent_worker.workflows.repositories import copy_objects, find, opened, take_shallow
-from agent_worker.workflows.walk import Seen
+from agent_worker.workflows.walk import FileSeen
 
 FOLDER = "copies"
 REFS = "refs/agent-worker"
@@ -56,7 +56,7 @@ class CopyChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Began:
-    """Where a copy began, opened to compare with."""
+    """The commit where a copy began, opened to compare with."""
 
     commit: str
     git: Repository
@@ -71,7 +71,7 @@ class WorkingCopy:
     agent: str  #: name
     project: Path
     place: Path  #: the folder of all copies of a workspace
-    _ids: dict[Seen, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _ids: dict[FileSeen, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def files(self) -> Path:
@@ -80,7 +80,7 @@ class WorkingCopy:
 
     @property
     def _root(self) -> Root:
-        """The same place, to which no link leads."""
+        """The same folder, to which no link leads."""
         return Root(self.project).beneath(self.place.relative_to(self.project).as_posix())
 
     @property
@@ -88,7 +88,7 @@ class WorkingCopy:
         return f".base/{self.agent}"
 
     async def prepare(self) -> None:
-        """Make it, unless it is there: then its agent goes on where it was."""
+        """Make the copy, unless it is there: then its agent goes on where it was."""
         if await asyncio.to_thread(self._is_there):
             return
         await asyncio.to_thread(self._clear)
@@ -102,7 +102,7 @@ class WorkingCopy:
             raise
 
     async def changes(self) -> CopyChanges:
-        """What is different from where it began, files it added included."""
+        """What is different from where the copy began, files it added included."""
         async with self._opened() as began:
             return await self._changes(began)
 
@@ -170,13 +170,13 @@ class WorkingCopy:
             yield _Began(began, git, objects, in_git)
 
     async def _clone(self, source: Repository, head: str, place: Path, *, objects: Path, with_git: bool) -> None:
-        """Everything is made where nobody else writes, and moved when it is done."""
+        """Clone the repository where nobody else writes, and move it when it is done."""
         copy = Repository.make(place / "copy.git", hash=source.hash)
         (copy.folder / "info/attributes").write_text(BYTE_FOR_BYTE)
         await asyncio.to_thread(copy_objects, objects, copy.folder / "objects")
         options = ("--quiet", "--update-shallow", "--no-write-fetch-head", str(source.folder))
         branches, tags = "+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*"
-        whole = await copy.run("fetch", *options, branches, tags, "HEAD", limits=Limits(time=HISTORY))
+        whole = await copy.run("fetch", *options, branches, tags, "HEAD", limits=GitLimits(time=HISTORY))
         if whole.exit_code:  # of a partial clone there is no whole history, and of a giant it takes too long
             _text(await copy.run("fetch", *options, "--depth=1", "HEAD"))
         files = place / "files"
@@ -216,7 +216,7 @@ class WorkingCopy:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _text(done: Done) -> str:
+def _text(done: GitResult) -> str:
     """What a call printed that must succeed."""
     if done.exit_code:
         raise Refused(f"git could not prepare a working copy: {one_line(done.complaint)}", hint="agent-worker doctor")
@@ -248,7 +248,7 @@ def _shown(path: bytes) -> str:
 
 
 def _hand_over(copy: Repository, place: Path) -> None:
-    """From now on it is the agent's."""
+    """Give the copy to the agent: from now on it is the agent's."""
     extension = "" if copy.hash == "sha1" else f"[extensions]\n\tobjectFormat = {copy.hash}\n"
     (copy.folder / "config").write_text(_CONFIG.format(version=1 if extension else 0) + extension)
     shutil.move(copy.folder, place)

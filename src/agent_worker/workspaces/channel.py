@@ -10,6 +10,7 @@ from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import Posted
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
+from agent_worker.workspaces import workspace_rows
 
 Kind = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed
@@ -56,7 +57,7 @@ class Message:
         )
 
     def posted(self, *, number: int = 0) -> Posted:
-        """The event that tells of it."""
+        """The event that tells of a message."""
         return Posted(
             workspace=self.workspace,
             number=number,
@@ -88,16 +89,13 @@ class Draft:
 
 
 def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
-    place = tx.one(
-        "update workspace set seq = seq + 1 where id = :workspace and state = 'running' returning seq",
-        workspace=draft.workspace,
-    )
-    if place is None:
+    seq = workspace_rows.next_seq(tx, draft.workspace)
+    if seq is None:
         raise NotRunning("this workspace is closed: nothing can be said here any more")
     id = new_id("m")
     message = Message(
         workspace=draft.workspace,
-        seq=place["seq"],
+        seq=seq,
         id=id,
         sender=draft.sender,
         text=draft.text,
@@ -144,7 +142,7 @@ def as_line(who: str, text: str, seq: int | None = None) -> str:
 def read(
     tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100, with_held: bool = False
 ) -> list[Message]:
-    """In order, after `since`. What was taken back is only for people."""
+    """Messages in order, after `since`. What was taken back is only for people."""
     rows = tx.all(
         """select * from message where workspace = :workspace and seq > :since and held <= :held
             order by seq limit :limit""",
@@ -180,7 +178,7 @@ def last(
 
 
 def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
-    """No agent gets to read what this run posted. The messages."""
+    """Take back what this run posted: no agent gets to read it. The messages."""
     return tx.all(
         "update message set held = 1 where workspace = :workspace and run = :run and held = 0 returning *",
         workspace=workspace,
@@ -210,3 +208,7 @@ def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, amon
         lately=LATELY,
     )
     return any(row["text"].strip() == text.strip() for row in rows)
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from message where workspace = :workspace", workspace=workspace)

@@ -54,7 +54,7 @@ def seqs_open_for(tx: Transaction, agent: str, workspace: str, *, since: int) ->
 
 
 def give(tx: Transaction, messages: Sequence[str], agent: str, run: str) -> None:
-    """These are in the hands of a run now."""
+    """Note that these messages are in the hands of a run now."""
     for message in messages:
         tx.run(
             """update delivery set state = 'given', run = :run
@@ -84,7 +84,7 @@ def close_one(tx: Transaction, message: str, agent: str, state: Literal["acked",
 
 
 def reopen(tx: Transaction, message: str, agent: str) -> None:
-    """What failed is tried again."""
+    """Open a delivery again that failed."""
     tx.run(
         """update delivery set state = 'queued', run = null
             where message = :message and agent = :agent and state in ('failed', 'dead')""",
@@ -118,5 +118,13 @@ def trace(tx: Transaction, message: str) -> list[Row]:
 
 
 def forget(tx: Transaction, agent: str) -> None:
-    """The agent is gone; the messages are its team's."""
+    """Forget the deliveries to an agent that is gone; the messages are its team's."""
     tx.run("delete from delivery where agent = :agent", agent=agent)
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget to whom messages went. The messages must still be there."""
+    tx.run(
+        "delete from delivery where message in (select id from message where workspace = :workspace)",
+        workspace=workspace,
+    )

@@ -155,7 +155,7 @@ class LogFiles:
 
 
 def _resources_on_disk(root: Root) -> set[str]:
-    """A file is put in place whole: one that is there needs no second look."""
+    """Which resources are files already. A file is put in place whole: one that is there needs no second look."""
     try:
         return {entry.name for entry in root.list(RESOURCES)}
     except NotFound:
@@ -245,7 +245,7 @@ def _as_record(row: channel.Message | threads.ThreadEntry) -> dict[str, object]:
 
 
 def _as_talk(record: Mapping[str, Any]) -> threads.ThreadEntry | None:
-    """None for a line that is not of our making, or was taken back."""
+    """A line of a thread; None for one that is not of our making, or was taken back."""
     match record:
         case {"held": True}:
             return None
@@ -260,7 +260,7 @@ def _as_talk(record: Mapping[str, Any]) -> threads.ThreadEntry | None:
 
 
 def _whole(text: str) -> str:
-    """Half of a surrogate pair cannot be stored."""
+    """The text without halves of surrogate pairs, which cannot be stored."""
     return text.encode(errors="replace").decode()
 
 

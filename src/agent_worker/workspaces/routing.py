@@ -48,7 +48,7 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of it."""
+    """What became of a message that was sent."""
 
     id: str
     seq: int | None = None

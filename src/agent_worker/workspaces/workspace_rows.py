@@ -218,11 +218,12 @@ def seen(tx: Transaction, workspace: str, agent: str) -> int:
 
 
 def name_of(workspace: Row) -> WorkspaceName:
+    """The name of a workspace as people say it."""
     return WorkspaceName(workspace["workflow"], workspace["tag"])
 
 
 def start_command(name: WorkspaceName) -> str:
-    """What a person types to start it."""
+    """What a person types to start a workspace of this name."""
     return f"agent-worker start {name.workflow}" + ("" if name.tag == MAIN else f" --tag {name.tag}")
 
 
@@ -282,7 +283,7 @@ def files_of(workspace: Row) -> Root:
 
 
 def find(tx: Transaction, *, project: str, name: WorkspaceName) -> Row:
-    """Running or not, as long as it is kept."""
+    """A workspace by its name, running or not, as long as it is kept."""
     row = tx.one(
         f"""{_WORKSPACE}
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
@@ -320,13 +321,22 @@ def archived_before(tx: Transaction, at: int) -> list[Row]:
     return tx.all("select id from workspace where state = 'archived' and ended_at < :at", at=at)
 
 
+def next_seq(tx: Transaction, workspace: str) -> int | None:
+    """The number of the next message; None when the workspace is closed."""
+    row = tx.one(
+        "update workspace set seq = seq + 1 where id = :workspace and state = 'running' returning seq",
+        workspace=workspace,
+    )
+    return row["seq"] if row else None
+
+
 def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
     """Its directory came from elsewhere with a channel of its own: go on counting after it."""
     tx.run("update workspace set seq = :seq where id = :workspace and seq < :seq", workspace=workspace, seq=seq)
 
 
 def left(tx: Transaction) -> list[Row]:
-    """Those whose host died: someone must start them again."""
+    """Workspaces whose host died: someone must start them again."""
     return tx.all("select * from workspace where state = 'left' order by started_at")
 
 
@@ -338,7 +348,7 @@ def of_project(tx: Transaction, project: str) -> list[Row]:
 
 
 def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:
-    """No message is accepted any more. A bound workspace can be opened again."""
+    """Close a workspace: no message is accepted any more. A bound one can be opened again."""
     tx.run(
         "update workspace set state = 'stopped', ended_at = :now where id = :id and state in ('running', 'left')",
         id=workspace,
@@ -353,39 +363,13 @@ def leave_all(tx: Transaction) -> None:
 
 
 def leave(tx: Transaction, workspace: str) -> None:
-    """It could not be opened again: as if its host were still gone."""
+    """Leave a workspace that could not be opened again as if its host were still gone."""
     tx.run("update workspace set state = 'left' where id = :id and state = 'running'", id=workspace)
 
 
-_ENDED = "select id from instruction where workspace = :workspace and ended_at is not null"
-_OPEN = "select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"
-_WORK = f"select work from instruction where id in ({_ENDED} union all {_OPEN})"
-
-#: What hangs on other rows goes before them, found by its key: the workspace may be a small part of what is stored.
-_ERASE = (
-    f"delete from step where work in ({_WORK})",
-    f"delete from call where work in ({_WORK})",
-    "delete from run where workspace = :workspace",
-    f"delete from instruction where id in ({_ENDED} union all {_OPEN})",
-    "delete from delivery where message in (select id from message where workspace = :workspace)",
-    "delete from message where workspace = :workspace",
-    "delete from resource where workspace = :workspace",
-    "delete from document where workspace = :workspace",
-    "delete from vote where proposal in (select id from proposal where workspace = :workspace)",
-    "delete from proposal where workspace = :workspace",
-    "delete from member where workspace = :workspace",
-    "delete from inbox_item where workspace = :workspace",
-    "delete from event where workspace = :workspace",
-    """delete from talk where context = :workspace
-          and agent in (select agent from thread where context = :workspace)""",
-    "delete from thread where context = :workspace",
-)
-
-
 def erase(tx: Transaction, workspace: str) -> None:
-    """Provider `memory` keeps nothing: whatever was said and done here goes with the workspace. What it cost stays."""
-    for statement in _ERASE:
-        tx.run(statement, workspace=workspace)
+    """Nobody is a member any more, and the workspace is archived. What others keep of it: workflows/archive.py."""
+    tx.run("delete from member where workspace = :workspace", workspace=workspace)
     tx.run(
         "update workspace set state = 'archived', given = '{}', ended_at = null where id = :workspace",
         workspace=workspace,
@@ -395,7 +379,7 @@ def erase(tx: Transaction, workspace: str) -> None:
 
 
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:
-    """Its work waits. True if it was not paused before."""
+    """Let the work of a workspace wait. True if it was not paused before."""
     changed = tx.run(
         "update workspace set paused = :reason where id = :workspace and paused = ''",
         workspace=workspace,
@@ -413,7 +397,7 @@ def resume(tx: Transaction, workspace: str) -> None:
 
 
 def set_document_owner(tx: Transaction, workspace: str, name: str) -> None:
-    """From now on only this member writes documents; people always may."""
+    """Let only this member write documents from now on; people always may."""
     tx.run("update workspace set document_owner = :name where id = :workspace", workspace=workspace, name=name)
 
 

@@ -18,10 +18,9 @@ import pytest
 from agent_worker.backends.backend import Finished, PastStep, Reply, Turn
 from agent_worker.backends.programs.acp import Acp, PlainAcp
 from agent_worker.backends.programs.one_shot import OneShot
-from agent_worker.backends.programs.program import Program, ProgramHost
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Clocks
 from agent_worker.backends.programs.sessions import INTERRUPTED, LOST, Session
-from agent_worker.backends.programs.tool_access import ToolEndpoint
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
 from agent_worker.tools.tool import Call, Result

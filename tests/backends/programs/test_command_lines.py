@@ -9,11 +9,10 @@ import pytest
 from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex, native
 from agent_worker.backends.programs.cursor import Cursor
-from agent_worker.backends.programs.one_shot import Job, PrintingProgram
-from agent_worker.backends.programs.program import Program, ProgramHost
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.sessions import Session
-from agent_worker.backends.programs.tool_access import ToolEndpoint
 from agent_worker.core.errors import Permanent
 from agent_worker.definitions.agent import Access
 
@@ -36,7 +35,9 @@ def launched(tmp: Path, name: str, access: Access = "edit", session: str = "", *
     program_host = ProgramHost(None, tmp / "state", {"PATH": str(tmp / "bin"), "HOME": str(tmp), **keys, **environ})
     program = Program(name, "alice", tmp / "repo", tmp / "repo", program_host, model="m", access=access)
     entry = ToolEndpoint("http://127.0.0.1:1/mcp", "the-token")
-    return cli().launch(Job(program, entry, tmp / "run", "You are Alice.", "The prompt.", Session(name, session)))
+    return cli().launch(
+        ProgramJob(program, entry, tmp / "run", "You are Alice.", "The prompt.", Session(name, session))
+    )
 
 
 @every

@@ -14,8 +14,8 @@ import pytest
 from tests.teams import open_team
 
 from agent_worker.backends.backend import Finished, PastStep, Reply, Suspended, Turn, Unfinished, Usage
-from agent_worker.backends.programs.one_shot import Job, OneShot, PrintingProgram
-from agent_worker.backends.programs.program import Program, ProgramHost
+from agent_worker.backends.programs.one_shot import OneShot, PrintingProgram, ProgramJob
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Clocks, Launch
 from agent_worker.backends.programs.sessions import INTERRUPTED, LOST, Session
 from agent_worker.backends.programs.signals import (
@@ -27,7 +27,6 @@ from agent_worker.backends.programs.signals import (
     Said,
     Signal,
 )
-from agent_worker.backends.programs.tool_access import ToolEndpoint
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import BackendFailure, Crashed, Permanent
 from agent_worker.tools.tool import Call, Result
@@ -41,11 +40,11 @@ class Scripted(PrintingProgram):
     def __init__(self, code: str) -> None:
         self._code = code
 
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         code = f"import json, os, sys, time\nSESSION = {job.session.id!r}\n{SAY}\n{self._code}"
         return Launch((sys.executable, "-S", "-c", code), job.program.cwd, job.environment(), job.prompt)
 
-    def parser(self, job: Job) -> Scripted:
+    def parser(self, job: ProgramJob) -> Scripted:
         return self
 
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:

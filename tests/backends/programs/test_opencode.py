@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from agent_worker.backends.models.providers import Endpoint
-from agent_worker.backends.programs.one_shot import Job
+from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.opencode import OpenCode, OpenCodeWords
-from agent_worker.backends.programs.program import Program, ProgramHost
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.backends.programs.signals import Over, ProgramRetries, ProgramSpent, Signal
-from agent_worker.backends.programs.tool_access import ToolEndpoint
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
 
@@ -31,13 +30,15 @@ def bin(tmp_path: Path) -> Path:
     return folder
 
 
-def job(tmp: Path, *, system: str = "You are Alice.", environ: dict[str, str] | None = None, **more: Any) -> Job:
+def job(tmp: Path, *, system: str = "You are Alice.", environ: dict[str, str] | None = None, **more: Any) -> ProgramJob:
     for name in ("project", "run", "user"):
         (tmp / name).mkdir(exist_ok=True)
     known = {"PATH": str(tmp / "bin"), "HOME": str(tmp / "user")} | (environ or {})
     program_host = ProgramHost(None, tmp / "state", known)
     program = Program("opencode", "alice", tmp / "project", tmp / "project", program_host, **more)
-    return Job(program, ToolEndpoint("http://127.0.0.1:9/mcp", TOKEN), tmp / "run", system, "Go.", Session("opencode"))
+    return ProgramJob(
+        program, ToolEndpoint("http://127.0.0.1:9/mcp", TOKEN), tmp / "run", system, "Go.", Session("opencode")
+    )
 
 
 def settings_of(tmp: Path) -> dict[str, Any]:

@@ -27,8 +27,7 @@ from tests.shells.served import eventually
 
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.models.providers import Approval, Endpoint
-from agent_worker.backends.programs.program import Program, ProgramHost
-from agent_worker.backends.programs.tool_access import ToolEndpoint
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.client.connection import Client, connect
 from agent_worker.client.discovery import LOG_FILE, signal_daemon
 from agent_worker.client.start import COMMAND

@@ -1,4 +1,4 @@
-"""Models that are spoken to with Anthropic's library. Imported by model_client.py, when one is wanted."""
+"""Models that are spoken to with Anthropic's library. Imported by models/client.py, when one is wanted."""
 
 from __future__ import annotations
 

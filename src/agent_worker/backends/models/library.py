@@ -45,7 +45,7 @@ class Built:
 
 
 class ModelLibrary:
-    """Holds no conversation, only the form in which past steps are sent."""
+    """Talks to a model through the library. Holds no conversation, only the form in which past steps are sent."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience

@@ -114,7 +114,7 @@ class ModelApi:
         await self._catalogue.warm()
 
     def expect(self, model: str) -> None:
-        """It will be asked: begin to import what that takes."""
+        """Begin to import what calls of this model need: it will be asked soon."""
         soon("agent_worker.backends.models.library")
         speaker = "anthropic_model" if is_anthropic(model, self._endpoint) else "openai_model"
         soon(f"agent_worker.backends.models.{speaker}")

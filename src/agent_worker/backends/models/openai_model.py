@@ -1,6 +1,6 @@
 """Models that are spoken to with OpenAI's library: chat completions of all sorts, and responses.
 
-Imported by model_client.py, when one is wanted.
+Imported by models/client.py, when one is wanted.
 """
 
 from __future__ import annotations

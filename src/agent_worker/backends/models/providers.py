@@ -2,7 +2,7 @@
 
 `route` is the one place that brings the three together, at the moment of the call: a key that belongs to a
 provider goes to that provider's host, to a host the user chose through the environment, or to one the user
-approved. Knows no model library and opens no connection (model_client.py does).
+approved. Knows no model library and opens no connection (models/client.py does).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ PROVIDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What the user, not the project, has allowed."""
+    """Addresses and hosts that the user, not the project, has allowed."""
 
     local: bool = False  #: endpoints in the local network, without encryption
     hosts: frozenset[str] = frozenset()  #: may be sent a provider's own key
@@ -173,7 +173,7 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
 
 
 def _address(provider: Provider, endpoint: Endpoint, env: Mapping[str, str], approval: Approval) -> tuple[str, bool]:
-    """The address, and whether the project chose it."""
+    """The address of an endpoint, and whether the project chose it."""
     if endpoint.base_url:
         url = check_url(endpoint.base_url, allow_local=approval.local)
     else:

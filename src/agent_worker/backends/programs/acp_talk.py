@@ -34,7 +34,7 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from agent_worker.backends.programs.acp import AcpPrompt, ended, is_ours, may
+from agent_worker.backends.programs.acp_prompt import AcpPrompt, ended, is_ours, may
 from agent_worker.backends.programs.json_fields import NOTHING, block, blocks, text
 from agent_worker.backends.programs.program import SERVER
 from agent_worker.backends.programs.runner import (
@@ -107,7 +107,7 @@ class _Conversation:
         self._used: Mapping[str, Any] = NOTHING
 
     async def open(self) -> str:
-        """The id of its session, new or gone on with."""
+        """Open a session, new or gone on with; its id."""
         return await self._in_time(self._open())
 
     async def answer(self) -> AsyncGenerator[Signal]:
@@ -120,18 +120,18 @@ class _Conversation:
                 return
 
     async def part(self) -> None:
-        """After its last word, it may write its session away."""
+        """Let the program write its session away, after its last word."""
         await self._leave()
         await happens(self._child.exited, within=self._talk.farewell)
 
     async def close(self) -> None:
-        """Its process is ended by whoever started it."""
+        """Close our ends of the pipes. The process is ended by whoever started it."""
         await self._leave()
         self._listening.cancel()
         await self._connection.close()
 
     async def _leave(self) -> None:
-        """Say that we stop, if it is still at it, and end its input."""
+        """Say that we stop, if the program is still at work, and end its input."""
         if self._answering and not self._answering.done():
             with suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(_POLITENESS):
@@ -177,7 +177,7 @@ class _Conversation:
         return answer
 
     async def _choose_model(self, made: Mapping[str, Any]) -> None:
-        """Where the program was not told its model as it was started."""
+        """Name the model, where the program was not told it as it was started."""
         wanted = self._talk.job.program.model
         if not wanted or not self._talk.job.program.command:
             return
@@ -225,7 +225,7 @@ class _Conversation:
         return Crashed(f"{name} ended without an answer (exit {code}){told and f': {told}'}")
 
     async def _in_time(self, work: Awaitable[T]) -> T:
-        """Unless one of the clocks runs out first; each message moves them."""
+        """Wait for an answer unless one of the clocks runs out first; each message moves them."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -325,7 +325,7 @@ class _PipeTransport:
         return None
 
     async def quiet(self) -> None:
-        """Until nothing has come for a moment."""
+        """Wait until nothing has come for a moment."""
         heard = -1
         while heard != self._count:
             heard = self._count

@@ -13,7 +13,7 @@ from typing import Any
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import amount, block, blocks, count, text
-from agent_worker.backends.programs.one_shot import Job, PrintingProgram
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import (
@@ -47,7 +47,7 @@ _QUIET = {
 
 
 class Claude(PrintingProgram):
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program, account = job.program, job.program.account("anthropic")
         argv = [
             program.binary("claude", install=INSTALL),
@@ -66,7 +66,7 @@ class Claude(PrintingProgram):
         secrets = (job.entry.token, account.key if account else "")
         return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
 
-    def parser(self, job: Job) -> ClaudeStream:
+    def parser(self, job: ProgramJob) -> ClaudeStream:
         return ClaudeStream()
 
 
@@ -77,7 +77,7 @@ def model_name(written: str) -> str:
     return written
 
 
-def _servers(job: Job) -> str:
+def _servers(job: ProgramJob) -> str:
     ours = {
         "type": "http",
         "url": job.entry.url,

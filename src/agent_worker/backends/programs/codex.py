@@ -16,7 +16,7 @@ from typing import Any
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import block, count, text
-from agent_worker.backends.programs.one_shot import Job, PrintingProgram
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import (
@@ -56,7 +56,7 @@ _QUIET = {
 
 
 class Codex(PrintingProgram):
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program, account = job.program, job.program.account("openai")
         settings = _QUIET | {
             "model_instructions_file": _quoted(job.file("system.md", job.system or "You are an agent.")),
@@ -77,7 +77,7 @@ class Codex(PrintingProgram):
         secrets = (job.entry.token, account.key if account else "")
         return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
 
-    def parser(self, job: Job) -> CodexStream:
+    def parser(self, job: ProgramJob) -> CodexStream:
         return CodexStream()
 
 
@@ -98,7 +98,7 @@ def native(found: str) -> str:
     return found
 
 
-def _server(job: Job) -> dict[str, str]:
+def _server(job: ProgramJob) -> dict[str, str]:
     return {
         "url": _quoted(job.entry.url),
         "bearer_token_env_var": _quoted(TOKEN),
@@ -109,7 +109,7 @@ def _server(job: Job) -> dict[str, str]:
 
 
 def _provider(account: ProgramAccount | None) -> dict[str, str]:
-    """Its own retries low: ours follow, where they can be seen."""
+    """Settings of a provider, with few retries of its own: ours follow, where they can be seen."""
     if account is None:
         return {}
     ours = {
@@ -182,7 +182,7 @@ def _is_own_call(item: Mapping[str, Any]) -> bool:
 
 
 def _failure(message: str) -> BackendFailure:
-    """It keeps the status to itself, but for its words."""
+    """What an error means. The program tells no status, so its words decide."""
     if "context_length_exceeded" in message or "ran out of room in the model's context window" in message:
         return Exhausted(f"codex: {message}"[:500], hint="the conversation is too large for its model")
     found = _STATUS.search(message)

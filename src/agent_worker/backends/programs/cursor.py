@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_worker.backends.programs.json_fields import block, blocks, text
-from agent_worker.backends.programs.one_shot import Job, PrintingProgram
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.program import SERVER, TOKEN
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import Calling, Over, ProgramReturned, ProgramStarted, Said, Signal
@@ -24,7 +24,7 @@ _ACCESS = {"read": ("--mode", "ask"), "edit": ("--force", "--sandbox", "enabled"
 
 
 class Cursor(PrintingProgram):
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program = job.program
         key = program.program_host.environ.get(_KEY, "")
         if not key:  # it would wait for a browser
@@ -45,11 +45,11 @@ class Cursor(PrintingProgram):
         prompt = f"{job.system}\n\n{job.prompt}" if job.system else job.prompt
         return Launch(tuple(argv), program.cwd, env, prompt, (job.entry.token, key))
 
-    def parser(self, job: Job) -> CursorStream:
+    def parser(self, job: ProgramJob) -> CursorStream:
         return CursorStream()
 
 
-def _servers(job: Job) -> str:
+def _servers(job: ProgramJob) -> str:
     ours = {"url": job.entry.url, "headers": {"Authorization": f"Bearer ${{env:{TOKEN}}}"}}
     return json.dumps({"mcpServers": {SERVER: ours}})
 

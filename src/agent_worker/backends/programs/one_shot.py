@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from agent_worker.backends.backend import Finished, Outcome, Reply, StepSink, Suspended, Turn, Usage
 from agent_worker.backends.programs import sessions
-from agent_worker.backends.programs.program import TOKEN, Program
+from agent_worker.backends.programs.program import TOKEN, Program, ToolEndpoint
 from agent_worker.backends.programs.runner import Clocks, Launch, Parser, run_program
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.backends.programs.signals import (
@@ -33,7 +33,6 @@ from agent_worker.backends.programs.signals import (
     Said,
     Signal,
 )
-from agent_worker.backends.programs.tool_access import ToolEndpoint
 from agent_worker.core.errors import BackendFailure, Crashed, Permanent
 from agent_worker.files.scratch import scratch
 from agent_worker.tools.tool import Call, Result
@@ -42,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ProgramJob:
     """One start of a program."""
 
     program: Program
@@ -53,7 +52,7 @@ class Job:
     session: Session
 
     def file(self, name: str, text: str) -> str:
-        """Write a file for the program's eyes; its path."""
+        """Write a file that the program reads; its path."""
         path = self.folder / name
         path.write_text(text, encoding="utf-8", errors="replace")
         return str(path)
@@ -68,7 +67,7 @@ class Job:
 class Cli(Protocol):
     """How one program is started and talked with."""
 
-    def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
+    def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
         """Its signals, the last of which is `Over`. Raises BackendFailure when there is no such end."""
         ...
 
@@ -77,12 +76,12 @@ class PrintingProgram(ABC):
     """A program that gets its prompt once and then prints lines."""
 
     @abstractmethod
-    def launch(self, job: Job) -> Launch: ...
+    def launch(self, job: ProgramJob) -> Launch: ...
 
     @abstractmethod
-    def parser(self, job: Job) -> Parser: ...
+    def parser(self, job: ProgramJob) -> Parser: ...
 
-    def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
+    def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
         return run_program(job.program.backend, self.launch(job), self.parser(job), clocks)
 
 
@@ -126,7 +125,7 @@ class OneShot:
     async def _once(self, turn: Turn, entry: ToolEndpoint, book: _Log) -> None:
         prompt = await sessions.opening(turn, book.sink, resumes=bool(book.session.id))
         with scratch("run") as folder:
-            job = Job(self._program, entry, folder, turn.system, prompt, book.session)
+            job = ProgramJob(self._program, entry, folder, turn.system, prompt, book.session)
             try:
                 async with aclosing(self._cli.run(job, self._clocks)) as signals:
                     async for signal in signals:
@@ -141,7 +140,7 @@ class OneShot:
         raise Crashed(f"{self._program.backend} stopped without an answer")
 
     async def _connected(self, entry: ToolEndpoint, signal: Signal) -> None:
-        """By the time its model works, it must have asked what our tools are."""
+        """Check that the program has asked for our tools by the time its model works."""
         works = isinstance(signal, Said | Calling | ProgramReturned) or (
             isinstance(signal, Over) and signal.failure is None
         )
@@ -158,14 +157,14 @@ class OneShot:
 
 
 class _Forgotten(Exception):
-    """The program does not know the session any more."""
+    """Raised when the program does not know the session any more."""
 
     def __init__(self, failure: BackendFailure) -> None:
         self.failure = failure
 
 
 class _Asked(Exception):
-    """A call waits for a person."""
+    """Raised when a call waits for a person."""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from agent_worker.backends.models.providers import PROVIDERS, Route, parse_model
 from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settings
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import amount, block, count, text
-from agent_worker.backends.programs.one_shot import Job
+from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.program import SERVER, Program
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import Over, ProgramRetries, ProgramSpent, Signal
@@ -72,7 +72,7 @@ _LOCK = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
 class OpenCode:
     farewell = 3.0
 
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program = job.program
         refuse_foreign_settings(program)
         binary, home, chosen = program.binary("opencode", install=INSTALL), program.home(), _chosen(program)
@@ -84,12 +84,12 @@ class OpenCode:
         env = program.environment() | _QUIET | _places(home) | scratch | ({_KEY: key} if key else {})
         return Launch((binary, "acp"), program.cwd, env, job.prompt, (job.entry.token, key))
 
-    def words(self, job: Job) -> OpenCodeWords:
+    def words(self, job: ProgramJob) -> OpenCodeWords:
         return OpenCodeWords(job)
 
 
 def _chosen(program: Program) -> Route | None:
-    """Where its model is and with which key; None: it knows by itself."""
+    """Where the model is and with which key; None when the program knows by itself."""
     if not program.model:
         return None
     written, environ = program.endpoint, program.program_host.environ
@@ -100,7 +100,7 @@ def _chosen(program: Program) -> Route | None:
     return route(program.model, written, env=environ, approval=written.approval or program.program_host.approval)
 
 
-def _settings(job: Job, chosen: Route | None, home: Path) -> dict[str, Any]:
+def _settings(job: ProgramJob, chosen: Route | None, home: Path) -> dict[str, Any]:
     program = job.program
     agent: dict[str, Any] = {"mode": "primary", "prompt": job.system}
     if program.max_turns:
@@ -172,7 +172,7 @@ def _share_login(home: Path, program: Program) -> None:
 
 
 class _Variable(str):
-    """The name of an environment variable, whose value it reads there."""
+    """The name of an environment variable whose value the program reads there."""
 
     __slots__ = ()
 
@@ -193,7 +193,7 @@ def _written(value: Any) -> str:
 
 
 class OpenCodeWords(PlainWords):
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProgramJob) -> None:
         super().__init__(job)
         self._status: int | None = None  # of the last request that failed
         self._after: float | None = None

@@ -6,6 +6,7 @@ environment. Knows no command line of any program (claude.py, codex.py …).
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -13,12 +14,13 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
-from agent_worker.backends.programs.tool_access import ToolAccess, ToolEndpoint
 from agent_worker.core.errors import Permanent
 from agent_worker.definitions.agent import Access
 from agent_worker.processes.environment import safe_environment, search_path
+from agent_worker.tools.tool import Call
 
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
@@ -65,13 +67,13 @@ class Program:
     endpoint: Endpoint = AS_NAMED
 
     def enter(self, run: str) -> ToolEndpoint:
-        """The way to our tools for this run."""
+        """Open the way to our tools for this run."""
         if self.program_host.tool_access is None:
             raise Permanent(f"{self.backend} reaches our tools through the daemon", hint="agent-worker ask …")
         return self.program_host.tool_access.open(run)
 
     def binary(self, *names: str, install: str = "") -> str:
-        """Its absolute path, looked for anew at each run; never in the project."""
+        """The absolute path of the program, looked for anew at each run; never in the project."""
         is_elsewhere = self._elsewhere()
         for name in names:
             for folder in search_path(self.program_host.environ):
@@ -90,7 +92,7 @@ class Program:
         return lambda folder: not os.path.join(os.path.realpath(folder), "").startswith(inside)
 
     def given(self, *names: str) -> dict[str, str]:
-        """Of our environment what this program reads by itself, where it is set."""
+        """Variables of our environment that this program reads by itself, where they are set."""
         return {name: self.program_host.environ[name] for name in names if self.program_host.environ.get(name)}
 
     def account(self, provider: str) -> ProgramAccount | None:
@@ -110,3 +112,18 @@ class Program:
         for each in (self.program_host.state, folder.parent, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         return folder
+
+
+@dataclass(slots=True)
+class ToolEndpoint:
+    url: str  #: of our MCP endpoint
+    token: str = field(repr=False)
+    listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)  #: a call waits for a person: lay the work aside
+    unanswered: tuple[int, Call] | None = None  #: that call, with its step
+
+
+class ToolAccess(Protocol):
+    def open(self, run: str) -> ToolEndpoint:
+        """Open our tools to a run that is being worked on. The endpoint ends with the run."""
+        ...

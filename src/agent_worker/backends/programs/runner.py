@@ -41,7 +41,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Seconds. Each ends the program, and each end means something else."""
+    """How many seconds a program gets. Each limit ends the program, and each end means something else."""
 
     start: float = 60.0  #: until its first line: there is something wrong with it
     first: float = 600.0  #: until the first word of its model: there is something wrong with that
@@ -60,7 +60,7 @@ class Parser(Protocol):
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]: ...
 
     def died(self, code: int, told: str) -> BackendFailure:
-        """It ended without a last word. `told` is the end of its standard error."""
+        """What it means that a program ended without a last word. `told` is the end of its standard error."""
         ...
 
 

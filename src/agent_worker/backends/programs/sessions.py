@@ -32,7 +32,7 @@ class Session:
     charged: float = 0.0  #: dollars paid for it so far: some programs count a session's costs from its beginning
 
     def kept(self, *, usage: Usage | None = None, call: Call | None = None) -> Reply:
-        """A step that is not the last one, with the session to go on with."""
+        """A step, not the last one, that keeps the session to go on with."""
         usage = usage or Usage()
         raw = json.dumps({"program": self.program, "session": self.id, "usd": self.charged + (usage.usd or 0.0)})
         return Reply(calls=(call,) if call else (), usage=usage, raw=raw, more=True)
@@ -45,7 +45,7 @@ def forget_sessions(programs: Path | None, owner: str) -> None:
 
 
 def session_of(past: Sequence[PastStep], program: str) -> Session:
-    """The last one this program told of."""
+    """The last session that this program told of."""
     for step in reversed(past):
         try:
             known = json.loads(step.reply.raw or "null")
@@ -67,7 +67,7 @@ async def opening(turn: Turn, sink: StepSink, *, resumes: bool) -> str:
 
 
 async def _answers(past: Sequence[PastStep], sink: StepSink) -> list[str]:
-    """To calls that ended the last run, because a person had to be asked."""
+    """Answers to calls that ended the last run, because a person had to be asked."""
     number, told = len(past) - 1, []
     for call in past[number].reply.calls:
         result = await sink.call(number, call)  # the same id: it is not asked again

@@ -47,14 +47,14 @@ class ProgramRetries:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpent:
-    """What the run has used so far, all of it: a later one replaces it."""
+    """What the run has used so far, in total: a later signal replaces this one."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The last one."""
+    """The run has ended: this is its last signal."""
 
     text: str = ""
     failure: BackendFailure | None = None  #: None: it did what it was asked

@@ -2,7 +2,7 @@
 
 Connections for which there is no room yet wait in the kernel's queue, where they cost us nothing: none is cut. When
 even those of our own clients are too many, further ones are answered with 503 and when to come again. Above: process.py
-serves; wire.py is one connection.
+serves; connection.py is one connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def raise_limit() -> int:
-    """As many open files as this user may have. How many that is."""
+    """Allow this process as many open files as its user may have; how many that is."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
@@ -52,44 +52,44 @@ class Capacity:
         return cls(min(CROWD, descriptors // 4), min(2 * CROWD, descriptors // 2))
 
 
-class Guest(Protocol):
+class AcceptedConnection(Protocol):
     def silent_for(self) -> float:
-        """How long it has kept us waiting, in seconds; 0 when we keep it waiting."""
+        """How many seconds this connection has kept us waiting; 0 when we keep it waiting."""
         ...
 
     def drop(self) -> None: ...
 
 
 class Doorstep:
-    """Who is here. Told by the connections themselves."""
+    """Keeps count of the open connections, which tell it themselves."""
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
-        self.strangers: dict[Guest, None] = {}  # who came first stands first
-        self.trusted: set[Guest] = set()
+        self.strangers: dict[AcceptedConnection, None] = {}  # who came first stands first
+        self.trusted: set[AcceptedConnection] = set()
         self.left: Callable[[], None] = lambda: None  #: somebody went, or is no stranger any more
 
     @property
     def is_crowded(self) -> bool:
-        """Nobody else is let in for now."""
+        """Whether nobody else is let in for now."""
         everybody = len(self.strangers) + len(self.trusted)
         return len(self.strangers) >= self.capacity.strangers or everybody >= self.capacity.connections + _REFUSED
 
     @property
     def is_full(self) -> bool:
-        """Whoever is let in is told to come again."""
+        """Whether whoever is let in is told to come again."""
         return len(self.strangers) + len(self.trusted) >= self.capacity.connections
 
-    def came(self, who: Guest) -> None:
+    def came(self, who: AcceptedConnection) -> None:
         self.strangers[who] = None
 
-    def trust(self, who: Guest) -> None:
+    def trust(self, who: AcceptedConnection) -> None:
         if who in self.strangers:
             del self.strangers[who]
             self.trusted.add(who)
             self.left()
 
-    def went(self, who: Guest) -> None:
+    def went(self, who: AcceptedConnection) -> None:
         self.strangers.pop(who, None)
         self.trusted.discard(who)
         self.left()
@@ -166,7 +166,7 @@ class Accepting:
         self._go_on()
 
     def _rest(self, seconds: float) -> None:
-        """Those who are here go on; the others wait in the kernel's queue."""
+        """Accept nobody for a moment: open connections go on, the others wait in the kernel's queue."""
         self._pause()
         if self._resting is None:
             self._resting = self._loop.call_later(seconds, self._rested)

@@ -27,6 +27,7 @@ from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
@@ -34,12 +35,11 @@ from agent_worker.daemon.http.openapi import describe
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
-from agent_worker.daemon.process.process import Identity
+from agent_worker.daemon.process.front import Identity
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import abandoned
-from agent_worker.files.space import Space
 from agent_worker.processes.descendants import adopt_orphans, kill_orphans
 from agent_worker.service.backups import DiskWatch, look_at_database
 from agent_worker.service.catalogue import OPERATIONS
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 async def make_app(identity: Identity) -> App:
-    """ASGI. Whatever a last daemon left running goes on as soon as this returns."""
+    """Make the ASGI application. Whatever a last daemon left running goes on as soon as this returns."""
     tokens = Tokens(identity.token)
     entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
     async with AsyncExitStack() as opening:

@@ -26,7 +26,7 @@ _MOST_HEADERS = 100
 
 
 class _BadHead(Exception):
-    """Raised through the parser, which makes an error of its own of it."""
+    """Raised in the parser for a head that we refuse; the parser makes an error of its own of it."""
 
 
 class Connection(HttpToolsProtocol):
@@ -55,7 +55,7 @@ class Connection(HttpToolsProtocol):
         self._doorstep.went(self)
 
     def drop(self) -> None:
-        """Now, whatever was still to be sent."""
+        """Close the connection now, whatever was still to be sent."""
         self.transport.abort()
 
     def trust(self) -> None:
@@ -66,7 +66,7 @@ class Connection(HttpToolsProtocol):
         return self.loop.time() - self._since if waits_for_it else 0.0
 
     def _make_space(self) -> None:
-        """A stranger that keeps us waiting goes when there are many."""
+        """Drop a stranger that keeps us waiting, when there are many."""
         if self not in self._doorstep.strangers or self.transport.is_closing():
             return
         silent = self.silent_for()

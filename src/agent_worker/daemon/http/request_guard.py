@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """The person."""
+    """The caller is the person: it has the token of the daemon."""
 
 
 Caller = Admin | RunIdentity
@@ -67,12 +67,12 @@ class Tokens:
         return token
 
     def hear(self, event: Event) -> None:
-        """A run's token ends with the run."""
+        """Forget the token of a run when the run ends."""
         if isinstance(event, Ended | Retrying):
             self.end_run(event.run)
 
     def end_run(self, run: str) -> None:
-        """Its tokens mean nothing from now on."""
+        """End a run's tokens: they mean nothing from now on."""
         of_run = [key for key, caller in self._issued.items() if isinstance(caller, RunIdentity) and caller.run == run]
         for key in of_run:
             del self._issued[key]
@@ -117,7 +117,7 @@ class RequestGuard:
             body = await _whole_body(scope, receive, limit=_limit(caller))
         except Refusal as refusal:
             return await _refuse(refusal, receive, guarded)
-        except _Gone:
+        except _ClientGone:
             return
         scope["caller"] = caller
         await self.app(scope, _replayed(body, receive), guarded)
@@ -169,20 +169,20 @@ class _Headers:
         return bool(self.all(name))
 
     def only(self, name: str) -> str | None:
-        """None also when it is there twice: which of them would be meant?"""
+        """The value of a header; None also when it is there twice: which of them would be meant?"""
         values = self.all(name)
         return values[0].decode("latin-1") if len(values) == 1 else None
 
 
 def _bearer(headers: _Headers) -> bytes:
-    """Compared as bytes: whatever was sent, it is only right or wrong."""
+    """The token that was sent, compared as bytes: whatever it is, it is only right or wrong."""
     values = headers.all("authorization")
     scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
     return token if scheme.lower() == b"bearer" else b""
 
 
 def _trust_connection(scope: Message) -> None:
-    """Strangers' connections are few and may be cut; this is none (wire.py)."""
+    """Tell the connection that its caller is no stranger: those of strangers are few and may be cut (connection.py)."""
     if connection := scope.get("extensions", {}).get("agent_worker"):
         connection["trust"]()
 
@@ -190,7 +190,7 @@ def _trust_connection(scope: Message) -> None:
 # --- size and time
 
 
-class _Gone(Exception):
+class _ClientGone(Exception):
     """The client left in the middle of its request."""
 
 
@@ -208,7 +208,7 @@ async def _whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise _Gone
+                    raise _ClientGone
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > limit:
@@ -225,7 +225,7 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once, then whatever comes: the news that the client left."""
+    """Give the body once, then whatever comes: the news that the client left."""
     waiting = [body]
 
     async def replay() -> Message:

@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 class BadRequest(BadInput):
-    """Cannot be read at all."""
+    """Raised for a request that cannot be read at all."""
 
     code = "bad_request"
 
@@ -75,7 +75,7 @@ class Routes:
         self._open = 0  # streams
 
     def routes(self, operations: Iterable[Operation]) -> list[BaseRoute]:
-        """The more of a path is written out, the earlier it is tried."""
+        """All routes. The more of a path is written out, the earlier it is tried."""
         ordered = sorted(operations, key=lambda each: _vagueness(each.path))
         return [route(each.method, each.path, self._endpoint(each)) for each in ordered]
 
@@ -104,7 +104,7 @@ class Routes:
 
 
 def route(method: str, path: str, endpoint: Endpoint) -> Route:
-    """One method and no other: HEAD of a stream would never end."""
+    """A route for one method and no other: HEAD of a stream would never end."""
     made = Route(path, explained(endpoint), methods=[method])
     made.methods = {method}
     return made
@@ -118,7 +118,7 @@ def _vagueness(path: str) -> list[int]:
 
 
 async def arguments(request: Request) -> dict[str, Any]:
-    """From path, query and body; each name once."""
+    """The arguments of an operation, from path, query and body; each name once."""
     given: dict[str, Any] = {}
     for name, value in (*request.path_params.items(), *_query(request), *(await _body(request)).items()):
         if name in given:
@@ -161,7 +161,7 @@ def _no_number(name: str) -> None:
 
 
 def _check(value: Any, depth: int = 0) -> None:
-    """Nothing that cannot be stored and given back as it is."""
+    """Refuse text that cannot be stored and given back as it is."""
     if depth > _DEEPEST:
         raise BadRequest(f"deeper than {_DEEPEST} levels")
     match value:
@@ -208,7 +208,7 @@ def explained(endpoint: Endpoint) -> Endpoint:
 
 
 async def unrouted(request: Request, error: Exception) -> Response:
-    """No such path, or not with this method."""
+    """Answer a request whose path is unknown, or does not take this method."""
     assert isinstance(error, HTTPException)
     code = "not_found" if error.status_code == 404 else "bad_method"
     told = f"there is no {request.method} {request.app.state.redact(request.scope['path'])[:200]}"
@@ -257,7 +257,7 @@ class EventResponse(Response):
             await self._stream.close()
 
     async def _hurry(self, scope: Scope) -> None:
-        """Who does not read must not keep us from ending."""
+        """Cut off a client that does not read, so that it cannot keep us from ending."""
         await self._closing.wait()
         await asyncio.sleep(LAST_PATIENCE)
         _cut(scope)
@@ -297,7 +297,7 @@ def _frame(each: StreamItem) -> bytes:
 
 
 async def _next(batches: AsyncIterator[Sequence[StreamItem]]) -> Sequence[StreamItem]:
-    """Empty at the end, and only then."""
+    """The next piece of a stream; empty at the end, and only then."""
     try:
         return await anext(batches)
     except StopAsyncIteration:

@@ -26,7 +26,7 @@ _BEHIND = 64  # hints that a listener may leave unread
 
 
 def offered(caller: Caller) -> wire.Resource:
-    """The one place where something may come in for this caller."""
+    """The one resource whose changes this caller may listen to."""
     of_agent = isinstance(caller, RunIdentity)
     told = "What waits for you here, as my_inbox tells it." if of_agent else "What waits for the person."
     return wire.Resource(uri=INBOX, name="inbox", description=told)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent_worker.backends.programs.tool_access import ToolEndpoint
+from agent_worker.backends.programs.program import ToolEndpoint
 from agent_worker.core.errors import Fenced
 from agent_worker.core.events import Ended, Event, Retrying
 from agent_worker.daemon.http.request_guard import Tokens

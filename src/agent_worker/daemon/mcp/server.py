@@ -111,7 +111,7 @@ class _Server:
         return wire.ListResourcesResult(resources=[offered(_caller(context))])
 
     async def read_resource(self, context: Context, asked: wire.ReadResourceRequestParams) -> wire.ReadResourceResult:
-        """The same as the tool that tells it."""
+        """Read the inbox: the same words that the tool for it tells."""
         caller = _caller(context)
         if asked.uri != offered(caller).uri:
             raise MCPError(wire.INVALID_PARAMS, f"there is no {asked.uri} here; there is {offered(caller).uri}")
@@ -154,7 +154,7 @@ class _Server:
         return _said(result.text, ok=result.ok)
 
     def _forget_other_runs(self, run: str) -> None:
-        """Of their results that nobody came back for."""
+        """Forget results of other runs that nobody came back for."""
         for key in [key for key, made in self._under_way.items() if key[0] != run and made.work.done()]:
             self._under_way.pop(key).work.exception()
 

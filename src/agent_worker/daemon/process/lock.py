@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent_worker.client import discovery
-from agent_worker.client.discovery import AlreadyRunning, DaemonFile, Holder
+from agent_worker.client.discovery import AlreadyRunning, DaemonFile, DaemonHolder
 from agent_worker.core.errors import Refused
 
 UNKNOWN = "unknown"  #: our own birth, where the system does not tell
@@ -20,7 +20,7 @@ _NETWORK_DISKS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "
 @contextmanager
 def only_one(home: Path, instance: str) -> Iterator[None]:
     """The kernel's lock on this home, for life: it ends with the process, however that ends."""
-    holder = Holder(os.getpid(), discovery.birth_of(os.getpid()) or UNKNOWN, instance)
+    holder = DaemonHolder(os.getpid(), discovery.birth_of(os.getpid()) or UNKNOWN, instance)
     lock = discovery.open_private(home / discovery.LOCK_FILE, os.O_RDWR | os.O_CREAT)  # refuses a link with a sentence
     try:
         if not _locked(lock, home):
@@ -51,7 +51,7 @@ def lock_file(home: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _winner(home: Path) -> Holder | None:
+def _winner(home: Path) -> DaemonHolder | None:
     for _ in range(100):
         holder = discovery.read_holder(home)
         if holder is not None and discovery.is_running(holder):
@@ -60,13 +60,13 @@ def _winner(home: Path) -> Holder | None:
     return discovery.read_holder(home)
 
 
-def already_running(home: Path, winner: Holder | DaemonFile | None) -> AlreadyRunning:
+def already_running(home: Path, winner: DaemonHolder | DaemonFile | None) -> AlreadyRunning:
     who = f"process {winner.pid}, instance {winner.instance}" if winner else "its process is unknown"
     return AlreadyRunning(f"another daemon runs on {home}: {who}", hint="agent-worker daemon status")
 
 
 def refuse_network_disk(home: Path) -> None:
-    """Neither locks nor the database can be relied on there."""
+    """Refuse a home on a network disk, where neither locks nor the database can be relied on."""
     device = os.stat(home).st_dev
     with suppress(OSError), open("/proc/self/mountinfo") as mounts:
         for line in mounts:

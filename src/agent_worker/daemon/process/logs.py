@@ -135,7 +135,7 @@ class LogWriter(logging.Handler):
 
 @contextmanager
 def logging_to(home: Path, settings: DaemonSettings, redact: Redactor) -> Iterator[LogFile]:
-    """All that this process has to say goes to its log; why it ends, too."""
+    """Write all that this process has to say to its log, and also why it ends."""
     file = LogFile(home / discovery.LOG_FILE, limit=settings.log_bytes, keep=settings.log_files)
     scribe, root = LogWriter(file, redact), logging.getLogger()
     root.addHandler(scribe)

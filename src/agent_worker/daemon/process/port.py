@@ -50,7 +50,7 @@ def address_of(settings: DaemonSettings) -> str:
 
 
 def reached_at(host: str) -> str:
-    """Where our own clients connect to, when it listens everywhere."""
+    """The address that our own clients connect to, when the daemon listens everywhere."""
     return {"localhost": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 

@@ -9,22 +9,16 @@ it got stuck. Time here is the system's: a real process does not wait for a test
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import secrets
 import signal
 import socket
-import stat
-import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Literal
 
-import uvicorn
 from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.client import discovery
@@ -34,36 +28,21 @@ from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.redaction import Redactor, secrets_in
-from agent_worker.daemon.http.accepting import Accepting, Capacity, Doorstep, raise_limit
-from agent_worker.daemon.http.asgi import App, Message, Receive, Send
-from agent_worker.daemon.http.connection import Connection
+from agent_worker.daemon.http.accepting import Capacity, raise_limit
+from agent_worker.daemon.http.asgi import App
+from agent_worker.daemon.process.front import Front, Identity, refusing
 from agent_worker.daemon.process.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
 from agent_worker.daemon.process.logs import logging_to
 from agent_worker.daemon.process.port import address_of, listening, reached_at
+from agent_worker.daemon.process.server import DaemonServer, configured
 from agent_worker.daemon.process.settings import ALREADY_RUNNING, FAILED, REFUSED, DaemonSettings
+from agent_worker.daemon.process.starter import Starter
 from agent_worker.daemon.process.watchdog import Watchdog
 
-_STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole grace
 _APP_ENDS = 0.7  #: share of the grace that the application gets
-_NONCE_HEADER = discovery.NONCE_HEADER.lower().encode()
 
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who this daemon is, for the application it serves."""
-
-    home: Path
-    host: str  #: where clients connect to
-    port: int
-    instance: str
-    started_at: str
-    token: str = field(repr=False)
-    redact: Redactor = field(repr=False)  #: as the log does it: what the application learns is kept out of both
-    stop: Callable[[], None] = field(repr=False)  #: ask the daemon to end
-    stopping: asyncio.Event = field(repr=False)  #: set when asked: endless streams say goodbye and end
 
 
 MakeApp = Callable[[Identity], Awaitable[App]]
@@ -76,7 +55,7 @@ def serve(make_app: MakeApp, settings: DaemonSettings) -> int:
     What it imports for long, it should import in a thread, or we cannot even say who we are meanwhile. An application
     that has something to end does so in its ASGI lifespan.
     """
-    starter = _Starter.from_environment()
+    starter = Starter.from_environment()
     try:
         _serve(make_app, settings, starter)
     except AlreadyRunning as error:
@@ -89,7 +68,7 @@ def serve(make_app: MakeApp, settings: DaemonSettings) -> int:
     return 0
 
 
-def _serve(make_app: MakeApp, settings: DaemonSettings, starter: _Starter) -> None:
+def _serve(make_app: MakeApp, settings: DaemonSettings, starter: Starter) -> None:
     token, instance, address = _token(settings), new_id("d"), address_of(settings)
     home, redact = discovery.make_home(settings.home), Redactor([token, *secrets_in(os.environ)])
     with ExitStack() as held:
@@ -109,42 +88,8 @@ def _serve(make_app: MakeApp, settings: DaemonSettings, starter: _Starter) -> No
         asyncio.run(daemon.run(make_app, starter))
 
 
-class _Starter:
-    """Whoever started us and waits for a word; nobody when a person did."""
-
-    def __init__(self, pipe: int | None) -> None:
-        self._pipe = pipe
-
-    @classmethod
-    def from_environment(cls) -> _Starter:
-        given = os.environ.pop(discovery.READY_VARIABLE, "")  # our own children do not need it
-        with suppress(ValueError, OSError):
-            if stat.S_ISFIFO(os.fstat(int(given)).st_mode):
-                os.set_inheritable(int(given), False)
-                return cls(int(given))
-        return cls(None)
-
-    def ready(self, instance: str) -> None:
-        self._tell({"ready": instance})
-
-    def refuse(self, error: AgentWorkerError, code: int) -> int:
-        if self._pipe is None:
-            hint = f"\n  try: {error.hint}" if error.hint else ""
-            print(f"error: {error.message}{hint}", file=sys.stderr, flush=True)
-        self._tell({"error": _shown(error)})
-        return code
-
-    def _tell(self, word: dict[str, Any]) -> None:
-        if self._pipe is None:
-            return
-        with suppress(OSError):  # it did not wait
-            os.write(self._pipe, json.dumps(word).encode() + b"\n")
-        os.close(self._pipe)
-        self._pipe = None
-
-
 class _Daemon:
-    """From listening to the end."""
+    """The running daemon, from listening to the end."""
 
     def __init__(
         self,
@@ -174,10 +119,10 @@ class _Daemon:
             stopping=asyncio.Event(),
         )
         self._announced = asyncio.Event()
-        self._front = _Front(self._identity)
-        self._server = _Server(_configured(self._front, lifespan="off"), self._announce, capacity)
+        self._front = Front(self._identity)
+        self._server = DaemonServer(configured(self._front, lifespan="off"), self._announce, capacity)
 
-    async def run(self, make_app: MakeApp, starter: _Starter) -> None:
+    async def run(self, make_app: MakeApp, starter: Starter) -> None:
         loop = asyncio.get_running_loop()
         self._watchdog.watch(loop)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -232,19 +177,19 @@ class _Daemon:
     async def _make(self, make_app: MakeApp) -> LifespanOn:
         await self._announced.wait()
         app = await make_app(self._identity)
-        life = LifespanOn(_configured(app, lifespan="auto"))
+        life = LifespanOn(configured(app, lifespan="auto"))
         await life.startup()
         if life.should_exit:
             raise AgentWorkerError("the application did not start", hint=LOGS)
         self._front.open(app)
         return life
 
-    def _made(self, making: asyncio.Task[LifespanOn], starter: _Starter) -> None:
+    def _made(self, making: asyncio.Task[LifespanOn], starter: Starter) -> None:
         if making.cancelled():
             return
         if (error := making.exception()) is None:
             return starter.ready(self._identity.instance)
-        self._front.open(_refusing(error))  # those who wait already get the reason
+        self._front.open(refusing(error))  # those who wait already get the reason
         self.stop()
 
     async def _end(self, life: LifespanOn) -> None:
@@ -253,116 +198,6 @@ class _Daemon:
                 await life.shutdown()
         except TimeoutError:
             log.error("the application did not end in time")
-
-
-class _Front:
-    """Proves who we are from the first moment; every other request waits until the application is there."""
-
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-        self._app: App | None = None
-        self._opened = asyncio.Event()
-
-    def open(self, app: App) -> None:
-        self._app = app
-        self._opened.set()
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if (nonce := self._nonce(scope)) is not None:
-            return await _answer(send, 200, self._proof(nonce))
-        await self._opened.wait()
-        assert self._app is not None
-        await self._app(scope, receive, send)
-
-    def _nonce(self, scope: Message) -> str | None:
-        """Only of a client that asks as ours do. Whatever else comes to this path, the application judges."""
-        if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] != "/health":
-            return None
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        values = [value.decode("latin-1") for name, value in headers if name == _NONCE_HEADER]
-        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
-        expected = [discovery.authority(self._identity.host, self._identity.port)]
-        from_browser = any(name in (b"origin", b"sec-fetch-site") for name, _ in headers)
-        if from_browser or hosts != expected or len(values) != 1 or not discovery.NONCE.fullmatch(values[0]):
-            return None
-        return values[0]
-
-    def _proof(self, nonce: str) -> dict[str, str]:
-        me = self._identity
-        return {
-            "service": "agent-worker",
-            "status": "ok" if self._app else "starting",
-            "proof": discovery.proof(me.token, nonce=nonce, port=me.port, instance=me.instance),
-        }
-
-
-class _Server(uvicorn.Server):
-    """Says when it accepts connections, accepts them in our way, and leaves the signals to us."""
-
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], capacity: Capacity) -> None:
-        super().__init__(config)
-        self._announce = announce
-        self._doorstep = Doorstep(capacity)
-        self._accepting: list[Accepting] = []
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup([])
-        self._accepting = [Accepting(each, self._connection, self._doorstep) for each in sockets or ()]
-        self._announce()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for each in self._accepting:
-            each.close()
-        await super().shutdown(sockets)
-
-    def _connection(self) -> Connection:
-        return Connection(self.config, self.server_state, app_state=self.lifespan.state, doorstep=self._doorstep)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _configured(app: App, *, lifespan: Literal["auto", "off"]) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        loop="asyncio",
-        http=Connection,
-        ws="none",
-        lifespan=lifespan,
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # a header must not say who is asking
-        server_header=False,
-        timeout_graceful_shutdown=_STREAMS_END,
-    )
-
-
-def _refusing(error: BaseException) -> App:
-    known = error if isinstance(error, AgentWorkerError) else None
-    told = known or AgentWorkerError("the daemon could not start", hint=LOGS)
-
-    async def app(scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await _answer(send, 503, {"error": _shown(told)})
-
-    return app
-
-
-async def _answer(send: Send, status: int, content: dict[str, Any]) -> None:
-    body = json.dumps(content).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _shown(error: AgentWorkerError) -> dict[str, str]:
-    return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
 def _token(settings: DaemonSettings) -> str:

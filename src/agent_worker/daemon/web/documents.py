@@ -12,7 +12,7 @@ from agent_worker.daemon.web.prose import code, prepared, prose
 from agent_worker.service import documents
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.workspaces.documents import Document
+from agent_worker.workspaces.document_rows import Document
 
 
 @operation("GET", "/page/document")

@@ -42,12 +42,12 @@ class Remote:
 
     @property
     def url(self) -> str:
-        """For git. Holds no name and no secret of the user."""
+        """The address for git. Holds no name and no secret of the user."""
         return f"https://github.com/{self.repository}.git" if self.kind == "github" else f"file://{self.repository}"
 
     @property
     def unversioned(self) -> str:
-        """The same in every version."""
+        """The address without its version: the same in every version."""
         return f"{_PREFIXES[self.kind]}{self.repository}//{self.path}"
 
     @property
@@ -75,7 +75,7 @@ class Fetched:
 
     @property
     def pinned(self) -> str:
-        """What can be fetched again, and is the same then."""
+        """The address with its commit: what can be fetched again, and is the same then."""
         return str(self.remote.at(self.commit))
 
 
@@ -85,7 +85,7 @@ def is_remote(text: str) -> bool:
 
 
 def parse_remote(text: str) -> Remote:
-    """Raises BadInput that shows the form."""
+    """Read the address of a remote. Raises BadInput that shows the form."""
     for kind, prefix in _PREFIXES.items():
         if text.startswith(prefix):
             return _parsed(text, kind, text.removeprefix(prefix))
@@ -93,7 +93,7 @@ def parse_remote(text: str) -> Remote:
 
 
 def looks_like(one: str, other: str) -> bool:
-    """Two names that a hasty reader takes for one another."""
+    """Whether a hasty reader takes these two names for one another."""
     return one != other and _skeleton(one) == _skeleton(other)
 
 

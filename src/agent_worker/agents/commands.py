@@ -1,7 +1,6 @@
-"""Work as others move it than its loop: a host that starts, a person who cancels, answers, resumes or retries.
+"""What a person does with work: cancel it, answer it, resume it, let it go on.
 
-Nothing is lost here: what a dead loop held goes back to its lane with its completed steps, and what a limit stopped is
-continued as a new instruction over the same work.
+Nothing is lost here: what a limit or a failure stopped is continued as a new instruction over the same work.
 """
 
 from __future__ import annotations
@@ -9,83 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_worker.agents.notices import notice, tell_sender
-from agent_worker.agents.run_begin import DEATHS
 from agent_worker.core.events import Ended
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work import agent_rows, inbox, limits, queue
-from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Instruction
-from agent_worker.workspaces import deliveries, routing, workspace_rows
-
-
-def recover(tx: Transaction, owner: str, *, now: int) -> int:
-    """A host begins: what others left running goes back to its lane, or is dead if it killed too many."""
-    lost = tx.all(
-        """select r.id, r.agent, r.instruction from run r join agent a on a.id = r.agent
-            where r.state = 'running' and coalesce(a.owner, '') <> :owner""",
-        owner=owner,
-    )
-    for run in lost:
-        _lose(tx, run, "its host died", now=now)
-    tx.run(
-        """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
-            where coalesce(owner, '') <> :owner""",
-        owner=owner,
-    )
-    workspace_rows.leave_all(tx)
-    routing.forget_keys(tx, now=now)
-    return len(lost)
-
-
-def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
-    """The run took its worker with it."""
-    queue.close_run(tx, run["id"], "lost", reason=reason, now=now)
-    rows = [Instruction.of(row) for row in queue.running(tx, run["id"])]
-    # Only the lead is to blame: its companions were merely in the same run.
-    if queue.lost_runs(tx, run["instruction"]) >= DEATHS:
-        _bury(tx, run["id"], next(r for r in rows if r.id == run["instruction"]), now=now)
-    queue.put_back(tx, run["id"])
-    deliveries.take_back(tx, run["id"])
-
-
-def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
-    me = agent_rows.identity(tx, work.agent)
-    reason = f"its worker died {DEATHS} times while working on it"
-    tx.run(
-        "update instruction set state = 'dead', reason = :reason, ended_at = :now where id = :id",
-        id=work.id,
-        reason=reason,
-        now=now,
-    )
-    if work.message:
-        deliveries.close_one(tx, work.message, work.agent, "dead")
-    inbox.ask(
-        tx,
-        "dead",
-        project=me["project"],
-        workspace=work.workspace,
-        agent=work.agent,
-        ref=work.id,
-        text=f"{me['name']}: {reason}: {work.text[:200]}",
-        now=now,
-    )
-    tell_sender(tx, work, me["name"], "dead", reason, run=run, now=now)
-
-
-def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int) -> None:
-    """The loop is gone; whatever it held goes back, with its completed steps."""
-    agent_rows.hold(tx, fence)
-    for run in tx.all("select id, instruction from run where agent = :agent and state = 'running'", agent=fence.agent):
-        if state == "error":
-            _lose(tx, run, reason, now=now)
-            continue
-        queue.put_back(tx, run["id"])
-        deliveries.take_back(tx, run["id"])
-        queue.close_run(tx, run["id"], "yielded", reason=reason, now=now)
-    if state == "error":
-        agent_rows.set_state(tx, fence.agent, state, reason=reason, now=now)
-    else:
-        agent_rows.rest(tx, fence.agent, now=now)
+from agent_worker.workspaces import deliveries, workspace_rows
 
 
 def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str | None:
@@ -161,23 +88,15 @@ def _continue(tx: Transaction, work: Instruction, *, now: int) -> str:
     return queue.put(tx, order, now=now)
 
 
-def give_agent_up(tx: Transaction, fence: Fence, reason: str, *, now: int) -> None:
-    """Its loop crashed too often. It stays in error, and its work queued, until a person starts it."""
-    me = agent_rows.identity(tx, fence.agent)
-    text = f"{me['name']} crashed too often: {reason}"
-    inbox.ask(tx, "failure", project=me["project"], agent=fence.agent, ref=fence.agent, text=text, now=now)
-    agent_rows.set_state(tx, fence.agent, "error", reason=text)
-
-
 def start_agent(tx: Transaction, agent: str) -> None:
-    """A person says: go on, after it was stopped or given up."""
+    """Let an agent go on after it was stopped or given up: a person says so."""
     inbox.close_about(tx, "failure", agent)
     agent_rows.set_state(tx, agent, "idle")
     queue.announce(tx, agent)  # its loop may be gone
 
 
 def pause_workspace(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
-    """Its time is up: what is queued there waits, and the person is told."""
+    """Pause a workspace whose time is up: what is queued there waits, and the person is told."""
     row = workspace_rows.get(tx, workspace)
     if row["state"] != "running" or not workspace_rows.pause(tx, workspace, reason):
         return

@@ -22,7 +22,7 @@ _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([a-z]*)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FreeSpace:
-    """What was seen."""
+    """How much space was free, and what follows from it."""
 
     free: int | None  #: bytes; None where nobody looks
     state: Literal["enough", "low", "stopped"]
@@ -77,7 +77,7 @@ def read_size(name: str, text: str) -> int:
 
 
 def amount(size: int) -> str:
-    """Bytes, as people say it."""
+    """A number of bytes as people say it."""
     value, unit = float(size), "bytes"
     for unit in ("bytes", "kB", "MB", "GB"):
         if value < 1000 or unit == "GB":
