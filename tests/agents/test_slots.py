@@ -81,6 +81,7 @@ async def test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through(team: Tea
     team.backends["alice"].then(says("one"), says("two"))
     await team.post("user", "@alice first")
     await team.still()
+    assert (await team.texts())[-1] == "one"
     begun, held = threading.Event(), threading.Event()
     holding = asyncio.create_task(team.write(lambda tx: begun.set() or held.wait(30)))
     await asyncio.to_thread(begun.wait, 30)  # what is asked for from now on is in the next commit
