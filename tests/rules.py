@@ -44,7 +44,7 @@ class Module:
 
     @cached_property
     def imports(self) -> list[tuple[int, str]]:
-        """Every import with its line, also under TYPE_CHECKING and inside functions."""
+        """Every import with its line, also under TYPE_CHECKING, inside functions and by `import_module`."""
         found: list[tuple[int, str]] = []
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -53,6 +53,8 @@ class Module:
                 base = self.name.split(".")[: -node.level] if node.level else []
                 stem = ".".join([*base, *([node.module] if node.module else [])])
                 found += [(node.lineno, stem), *((node.lineno, f"{stem}.{alias.name}") for alias in node.names)]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+                found += [(node.lineno, str(each.value)) for each in node.args[:1] if isinstance(each, ast.Constant)]
         return found
 
     @cached_property

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from scripts.constraints import for_uv, pins
 
-from tests.test_architecture import imports_of, modules
+from tests import rules
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -37,7 +37,9 @@ def declared() -> set[str]:
 
 
 def test_every_library_that_is_imported_is_declared_and_the_other_way_round() -> None:
-    roots = {name.partition(".")[0] for path in modules() for name in imports_of(path)}
+    roots = {
+        name.partition(".")[0] for each in rules.modules(ROOT / "src" / "agent_worker") for _, name in each.imports
+    }
     theirs = roots - set(sys.stdlib_module_names) - {"agent_worker"}
     providers = packages_distributions()
     imported = {plain(name) for library in theirs for name in providers.get(library, [library])}

@@ -51,7 +51,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def asked(daemon: Served, operation: Operation, payload: str) -> Iterator[tuple[str, Answer]]:
     """The payload in place of each text that an operation takes, one after the other."""
-    properties: dict[str, Any] = operation.arguments.model_json_schema().get("properties", {})
+    properties: dict[str, Any] = operation.signature.arguments.model_json_schema().get("properties", {})
     texts = [name for name, about in properties.items() if "string" in str(about) and name != "project"]
     for attacked in texts:
         given = {name: payload if name == attacked else "alice" for name in texts}
