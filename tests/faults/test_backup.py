@@ -165,9 +165,9 @@ def make_it_foreign(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (cut, "damaged|no backup"),
-        (zero_a_page, "damaged|no backup"),
-        (lambda path: path.write_bytes(b"a letter to my mother" * 300), "no backup"),
+        (cut, "damaged|not a backup"),
+        (zero_a_page, "damaged|not a backup"),
+        (lambda path: path.write_bytes(b"a letter to my mother" * 300), "not a backup"),
         (lambda path: path.write_bytes(b""), "not one of ours"),
         (add_a_trigger, "does not have the tables"),
         (make_it_newer, "schema version 99"),

@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import clean, paint, plural, wants_colour
+from agent_worker.cli.output import clean, paint, wants_colour
+from agent_worker.core.wording import plural
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 _WIDTH = 10

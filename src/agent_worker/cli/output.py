@@ -72,10 +72,6 @@ def _aligned(row: list[str], widths: list[int]) -> str:
     return line
 
 
-def plural(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def ago(micros: int | None) -> str:
     """A time as people say it."""
     if micros is None:

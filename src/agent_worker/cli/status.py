@@ -9,9 +9,10 @@ import click
 
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import addresses, agents, instances
-from agent_worker.cli.output import ago, as_json_option, clean, paint, plural, tell_json, tell_table, usd
+from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import NotFound
+from agent_worker.core.wording import plural
 
 
 @click.command()

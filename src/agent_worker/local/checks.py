@@ -15,6 +15,7 @@ from typing import NamedTuple
 from agent_worker.client.discovery import DATABASE, home_directory
 from agent_worker.core.disk_space import Space, amount
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.wording import plural
 from agent_worker.database.engine_lock import holder_of, refusal
 from agent_worker.database.recovery import look_at
 from agent_worker.definitions.project import find_project, load_project
@@ -41,7 +42,7 @@ def disk() -> Check:
         return Check("disk", False, error.message, error.hint)
     if told := found.told():
         return Check("disk", False, told, "agent-worker gc")
-    return Check("disk", True, "free space is unknown" if found.free is None else f"{amount(found.free)} are free")
+    return Check("disk", True, "the free space is not known" if found.free is None else f"{amount(found.free)} free")
 
 
 def database(*, fix: bool) -> Check:
@@ -71,7 +72,8 @@ def project(found_at_work: Callable[[Path], list[str]]) -> Check:
         return Check("files", False, _first_of(problems), "agent-worker status")
     if not found.agents and not found.workflows:
         return Check("files", False, f"no agents in {found.root}", "agent-worker init")
-    return Check("files", True, f"{len(found.agents)} agents, {len(found.workflows)} workflows in {found.root}")
+    counted = f"{plural(len(found.agents), 'agent')}, {plural(len(found.workflows), 'workflow')}"
+    return Check("files", True, f"{counted} in {found.root}")
 
 
 def _first_of(problems: list[str]) -> str:
@@ -85,7 +87,7 @@ def other_runtime(daemon: str) -> list[Check]:
     if holder is None or holder.pid == daemon:
         return []
     error = refusal(f"the project {root}", holder)
-    return [Check("project", False, f"{error.message}: the daemon of this home cannot", error.hint)]
+    return [Check("project", False, f"{error.message}; the daemon of this home cannot use it meanwhile", error.hint)]
 
 
 def sandbox() -> list[Check]:

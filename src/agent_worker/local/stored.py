@@ -12,6 +12,7 @@ from pathlib import Path
 from agent_worker.client.discovery import DATABASE, AlreadyRunning, home_directory, make_home, read_daemon
 from agent_worker.core.errors import Refused
 from agent_worker.core.ids import new_id
+from agent_worker.core.wording import plural
 from agent_worker.daemon.process.lock import only_one
 from agent_worker.database.engine_lock import RuntimeHolder, hold_database
 from agent_worker.database.recovery import recover
@@ -38,7 +39,7 @@ def recovered() -> tuple[bool, str]:
         database, stamp = home / DATABASE, _stamp()
         if saved := saved_copy(database):
             found, _ = put_back(saved, database, stamp=stamp)
-            return True, f"all {found.messages:,} messages are there, from {saved}"
+            return True, f"nothing is lost: {plural(found.messages, 'message')}, from {saved}"
         done = recover(database, stamp=stamp, backups=home.glob(f"{BACKUPS}/*.db"), channels=_channels_here())
         return done.complete, done.told()
 
@@ -64,9 +65,8 @@ def alone() -> Iterator[Path]:
                     told = "the daemon is running, so its database cannot be replaced"
                     raise Refused(told, hint="agent-worker stop --all, then try again") from None
                 time.sleep(0.1)
-        held.callback(
-            os.close, hold_database(home / DATABASE, RuntimeHolder())
-        )  # a program may have it open without a daemon
+        # A program may have it open without a daemon.
+        held.callback(os.close, hold_database(home / DATABASE, RuntimeHolder()))
         yield home
 
 

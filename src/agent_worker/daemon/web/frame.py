@@ -131,7 +131,3 @@ def seconds(micros: int) -> str:
     if micros < 120_000_000:
         return f"{micros / 1e6:.1f} s"
     return f"{micros / 60e6:.0f} min"
-
-
-def plural(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

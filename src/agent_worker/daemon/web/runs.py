@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agent_worker.core.wording import plural
 from agent_worker.daemon.web.charts import Span, stacked_bar, timeline
 from agent_worker.daemon.web.frame import (
     View,
@@ -16,7 +17,6 @@ from agent_worker.daemon.web.frame import (
     link,
     money,
     panel,
-    plural,
     seconds,
     section,
     shown_name,
