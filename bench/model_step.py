@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.backends.backend import Reply, Turn
-from agent_worker.backends.model_api import Catalogue, ModelApi
+from agent_worker.backends.models.model_api import Catalogue, ModelApi
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.tools.tool import Call, Result, ToolSpec
 from measures.figure import Figure, middle, ms, table, us, write_page

@@ -3,7 +3,7 @@
     uv run python -m bench.page [--write docs/figures/page.md]
 
 A real daemon, a real Chromium without a screen, a channel of ten thousand messages. Needs what
-scripts/test_needs.py installs.
+`poe test-setup` installs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from tests.shells.served import Served, served
 from tests.web.browser import CHROMIUM, Page, Visit, chromium, say, start, visit, wait
-from tests.web.test_room import fill
+from tests.web.test_workspace import fill
 
 from measures.figure import Figure, middle, ms, table, write_page
 
@@ -47,7 +47,7 @@ def measure(folder: Path) -> list[Figure]:
     with served(folder) as daemon, chromium() as browser:
         fill(daemon, start(daemon)["id"], MESSAGES)
         with visit(browser, daemon, viewport={"width": 1280, "height": 800}) as guest:
-            page = guest.open(guest.room())
+            page = guest.open(guest.workspace())
             page.locator(".msg", has_text=f"number {MESSAGES}").wait_for()
             page.evaluate(WATCH)
             return [_one(daemon, page), _many(daemon, page), _opened(guest)]
@@ -106,7 +106,7 @@ def _opened(guest: Visit) -> Figure:
     there, home = [], []
     for _ in range(TIMES):
         home.append(_timed(lambda: guest.go("#/home")))
-        there.append(_timed(lambda: guest.go(guest.room())))
+        there.append(_timed(lambda: guest.go(guest.workspace())))
     value, other = middle(there), middle(home)
     return Figure("the channel opened", ms(value), "", f"the first view opened: {ms(other)}", value / other, cost=value)
 
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="also write the page here")
     options = parser.parse_args()
     if not CHROMIUM:
-        sys.exit("chromium is not installed: uv run python scripts/test_needs.py")
+        sys.exit("chromium is not installed: uv run poe test-setup")
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="page-") as folder:
         figures = measure(Path(folder))

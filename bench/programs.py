@@ -3,7 +3,7 @@
     uv run python -m bench.programs [--runs 30] [--write docs/figures/programs.md]
 
 Both talk to the same model on loopback and list tools at the same daemon, in turns, so that both meet the same
-machine. Needs what scripts/test_needs.py installs.
+machine. Needs what `poe test-setup` installs.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from tests.backends.programs.world import PROTOCOL, PROVIDER, World, is_installed, say, world
 
+from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
-from agent_worker.backends.programs.door import Entry
 from agent_worker.backends.programs.gemini import Gemini
-from agent_worker.backends.programs.one_shot import Job, Printing
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.opencode import OpenCode
-from agent_worker.backends.programs.program import SERVER, Premises, Program
+from agent_worker.backends.programs.program import SERVER, Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.sessions import Session
-from agent_worker.backends.providers import Approval, Endpoint
 from measures import plot
 
 SPEAKING = ("opencode", "gemini")  # over the Agent Client Protocol, until they are told to stop
-PROGRAMS: dict[str, Callable[[], Printing | OpenCode | Gemini]]
+PROGRAMS: dict[str, Callable[[], PrintingProgram | OpenCode | Gemini]]
 PROGRAMS = {"claude": Claude, "codex": Codex, "opencode": OpenCode, "gemini": Gemini}
 #: What is called by hand, and whether it is what we start; otherwise what a shell finds, which may be npm's script.
 BY_HAND = {"claude": ("claude", False), "codex": ("codex", False), "codex without npm's script": ("codex", True)}
@@ -78,7 +77,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     if missing := [name for name in PROGRAMS if not is_installed(name)]:
-        sys.exit(f"not installed: {', '.join(missing)}; run: uv run python scripts/test_needs.py")
+        sys.exit(f"not installed: {', '.join(missing)}; run: uv run poe test-setup")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, world(Path(folder)) as there:
         rows = [row for label in BY_HAND for row in measured(there, label, options.runs)]
         rows += [row for name in SPEAKING for row in spoken_with(there, name, options.runs // 3)]
@@ -193,14 +192,16 @@ def used(there: World) -> float:
 def by_hand(there: World, name: str, *, itself: bool) -> Iterator[Callable[[], object]]:
     """The very command line, started by nobody in particular."""
     daemon = there.client.found
-    entry = Entry(f"http://127.0.0.1:{daemon.port}/mcp", daemon.token)
+    entry = ToolEndpoint(f"http://127.0.0.1:{daemon.port}/mcp", daemon.token)
     state = there.home.parent / "by-hand"
     allowed = Approval(local=True, hosts=frozenset({"127.0.0.1"}))
     endpoint = Endpoint(PROVIDER[name], there.model.url("think", PROTOCOL[name]), "$TEST_KEY")
-    premises = Premises(None, state, os.environ | there.environ, allowed)  # the daemon's own: certificates take time
-    program = Program(name, "hand", there.project, there.project, premises, model="fake-model", endpoint=endpoint)
+    program_host = ProgramHost(
+        None, state, os.environ | there.environ, allowed
+    )  # the daemon's own: certificates take time
+    program = Program(name, "hand", there.project, there.project, program_host, model="fake-model", endpoint=endpoint)
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(program, entry, Path(folder), "You are nobody.", "Do it.", Session(name))
+        job = ProgramJob(program, entry, Path(folder), "You are nobody.", "Do it.", Session(name))
         launch = PROGRAMS[name]().launch(job)
         argv = launch.argv if itself else (program.binary(name), *launch.argv[1:])
 
@@ -217,7 +218,7 @@ def by_hand(there: World, name: str, *, itself: bool) -> Iterator[Callable[[], o
         yield call if name not in SPEAKING else partial(converse, launch, entry)
 
 
-def converse(launch: Launch, entry: Entry) -> subprocess.Popen[str]:
+def converse(launch: Launch, entry: ToolEndpoint) -> subprocess.Popen[str]:
     """The least that gets an answer of a program that is spoken with. It still runs afterwards."""
     child = subprocess.Popen(
         launch.argv,

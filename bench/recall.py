@@ -27,11 +27,11 @@ from pathlib import Path
 import apsw
 import yaml
 
-from agent_worker.guard.index import Index, Source
-from agent_worker.guard.meaning import Meaning, load_embedding
-from agent_worker.guard.recall import Place, recall
-from agent_worker.guard.tables import Entry
-from agent_worker.guard.words import STOP_WORDS
+from agent_worker.memory.index import Index, IndexedSource
+from agent_worker.memory.index_tables import IndexEntry
+from agent_worker.memory.meaning import Meaning, load_embedding
+from agent_worker.memory.recall import SearchScope, recall
+from agent_worker.memory.words import STOP_WORDS
 from measures import plot
 
 DATA = Path(__file__).parent / "data" / "conversations.yaml"
@@ -48,9 +48,9 @@ class Question:
     evidence: frozenset[str]
 
 
-def load() -> tuple[list[Entry], list[Question]]:
+def load() -> tuple[list[IndexEntry], list[Question]]:
     data = yaml.safe_load(DATA.read_text())
-    turns: list[Entry] = []
+    turns: list[IndexEntry] = []
     for conversation in data["conversations"]:
         name = conversation["name"]
         for session in conversation["sessions"]:
@@ -59,7 +59,7 @@ def load() -> tuple[list[Entry], list[Question]]:
                 ((who, text),) = turn.items()
                 number, author = who.split()
                 at = begin + timedelta(minutes=minute)
-                turns.append(Entry(f"{name}/{number}", "history", name, text, author, at, int(number)))
+                turns.append(IndexEntry(f"{name}/{number}", "history", name, text, author, at, int(number)))
     questions = [Question(item["ask"], frozenset(item["evidence"])) for item in data["questions"]]
     return turns, questions
 
@@ -72,7 +72,7 @@ def recall_at(questions: Sequence[Question], search: Search) -> list[float]:
     ]
 
 
-def plain_fts(turns: Sequence[Entry], tokenizer: str, match: Callable[[str], str]) -> Search:
+def plain_fts(turns: Sequence[IndexEntry], tokenizer: str, match: Callable[[str], str]) -> Search:
     """FTS5 as one would first use it, to compare with."""
     db = apsw.Connection(":memory:")
     db.execute(f"create virtual table turn using fts5 (id unindexed, text, tokenize = '{tokenizer}')")
@@ -99,20 +99,20 @@ def any_telling_word(query: str) -> str:
 
 def ours(index: Index, meaning: Meaning | None = None) -> Search:
     return lambda query: [
-        found.entry.id for found in recall([Place(index, meaning=meaning)], query, now=NOW, limit=max(DEPTHS))
+        found.entry.id for found in recall([SearchScope(index, meaning=meaning)], query, now=NOW, limit=max(DEPTHS))
     ]
 
 
-def filled(path: Path | None, entries: Sequence[Entry]) -> Index:
-    by_source: dict[str, list[Entry]] = {}
+def filled(path: Path | None, entries: Sequence[IndexEntry]) -> Index:
+    by_source: dict[str, list[IndexEntry]] = {}
     for entry in entries:
         by_source.setdefault(entry.source, []).append(entry)
     index = Index(path)
-    index.sync(Source(name, partial(iter, found)) for name, found in by_source.items())
+    index.sync(IndexedSource(name, partial(iter, found)) for name, found in by_source.items())
     return index
 
 
-def invented(turns: Sequence[Entry], count: int) -> list[Entry]:
+def invented(turns: Sequence[IndexEntry], count: int) -> list[IndexEntry]:
     """Talk about nothing: the words of the conversations and many rare ones, as often as words are used."""
     dice = random.Random(7)
     said = Counter(word for turn in turns for word in re.findall(r"[a-z]+", turn.text.lower()))
@@ -121,7 +121,7 @@ def invented(turns: Sequence[Entry], count: int) -> list[Entry]:
     words = [word for word, _ in said.most_common()] + rare
     weights = list(accumulate(1 / (rank + 10) for rank in range(len(words))))
     return [
-        Entry(
+        IndexEntry(
             id=f"noise/{number}",
             kind="history",
             source=f"noise-{number // 500}",
@@ -147,7 +147,7 @@ def milliseconds(search: Search, queries: Sequence[str]) -> list[float]:
     return sorted(times)
 
 
-def quality(turns: Sequence[Entry], questions: Sequence[Question]) -> dict[str, float]:
+def quality(turns: Sequence[IndexEntry], questions: Sequence[Question]) -> dict[str, float]:
     """Prints the table; recall@10 in English by method, in %."""
     embedding = load_embedding()
     methods: dict[str, Search] = {
@@ -175,7 +175,7 @@ def quality(turns: Sequence[Entry], questions: Sequence[Question]) -> dict[str, 
     return tenth
 
 
-def speed(turns: Sequence[Entry], questions: Sequence[Question]) -> None:
+def speed(turns: Sequence[IndexEntry], questions: Sequence[Question]) -> None:
     embedding = load_embedding()
     queries = [question.ask for question in questions if question.ask.isascii()]
     print("\n| entries | indexed/s | query, median / p90 / max ms | + semantic, median ms |\n|---|---|---|---|")

@@ -37,14 +37,14 @@ class Soak:
         self.house = House(place)
         self.samples: list[Sample] = []
         self._options = options
-        self._rooms = write_teams(place, options.agents)
+        self._workspaces = write_teams(place, options.agents)
         self._seconds = options.minutes * 60
         self._every = min(10.0, self._seconds / 60)
-        self.load = Load(self.house, self._rooms, rate=options.rate, seed=options.seed)
+        self.load = Load(self.house, self._workspaces, rate=options.rate, seed=options.seed)
 
     async def run(self) -> Verdict:
         await self.house.start()
-        await self._open(self._rooms)
+        await self._open(self._workspaces)
         self._begun = time.monotonic()
         sending = asyncio.create_task(self.load.run())
         watching = asyncio.create_task(self._watch())
@@ -65,7 +65,7 @@ class Soak:
     def about(self) -> dict[str, object]:
         return {
             "agents": self._options.agents,
-            "rooms": len(self._rooms),
+            "rooms": len(self._workspaces),
             "rate": self._options.rate,
             "patience": PATIENCE,
             "processors": os.cpu_count(),
@@ -74,13 +74,13 @@ class Soak:
             "stops": ", ".join(f"{seconds:.1f}" for seconds in self.house.stops),
         }
 
-    async def _open(self, rooms: list[Room]) -> None:
+    async def _open(self, workspaces: list[Room]) -> None:
         wire = Wire(self.house)
-        for room in rooms:
-            project = str(room.project)
+        for workspace in workspaces:
+            project = str(workspace.project)
             await wire.ask("GET", f"/status?project={quote(project, safe='')}")
             await wire.ask("POST", "/trust", project=project)
-            await wire.ask("POST", "/workflows", project=project, workflow=room.workflow)
+            await wire.ask("POST", "/workflows", project=project, workflow=workspace.workflow)
         wire.close()
 
     async def _until(self, share: float) -> None:

@@ -65,7 +65,7 @@ def routes() -> str:
         "|---|---|---|",
     ]
     for each in sorted(OPERATIONS.values(), key=lambda o: (o.path, o.method)):
-        fields = each.arguments.model_fields
+        fields = each.signature.arguments.model_fields
         takes = ", ".join(f"`{n}`" if f.is_required() else f"`{n}`?" for n, f in fields.items())
         lines.append(f"| `{each.method} {each.path}` | {_first(each.description)} | {takes} |")
     return "\n".join(lines) + "\n"

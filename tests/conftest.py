@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
 
-from agent_worker.clock import SystemClock, TestClock
+from agent_worker.core.clock import SystemClock, TestClock
 from tests.fakes.model_server import ModelServer
+from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, is_strict
 from tests.teams import Team, open_team
 
 #: Begun first, and with `--no-loadscope-reorder` in this order: one of them begun last leaves all but one worker idle.
@@ -24,12 +25,19 @@ LONG = (
     "tests/shells/test_cli.py",
     "tests/backends/programs/test_runner.py",
     "tests/attacks/test_parser.py",
-    "tests/shells/test_keep.py",
+    "tests/shells/test_backup.py",
     "tests/shells/test_demo.py",
     "tests/tools/test_mcp_servers.py",
     "tests/faults/test_failpoints.py",
     "tests/backends/test_model_api.py",
     "tests/docs/test_guide.py",
+    "tests/docs/test_workflows_guide.py",
+    "tests/docs/test_votes_guide.py",
+    "tests/examples/test_examples.py",
+    "tests/faults/test_embedding.py",
+    "tests/faults/test_growth.py",
+    "tests/attacks/test_approval.py",
+    "tests/test_processes.py",
     "tests/backends/programs/test_mixed_team.py",
 )
 
@@ -43,13 +51,31 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     _, _, label = item.name.partition("[")
     if label and not item.nodeid.endswith("]"):
         item._id = item.id.with_params(label.removesuffix("]"))
+    if file_of(item) in STARTS_PROGRAMS:
+        item.add_marker(pytest.mark.programs)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With AGENT_WORKER_NO_SKIPS a test that skips because something is missing has failed; other skips stay skips."""
+    report = yield
+    if report.skipped and is_strict() and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason.startswith(MISSING):
+            report.outcome = "failed"
+            report.longrepr = f"{reason}: with {STRICT} this is a failure"
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     twice = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
     assert not twice, f"of these only one would run: {twice}"
     place = {file: number for number, file in enumerate(LONG)}
-    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONG)))
+    items.sort(key=lambda item: place.get(file_of(item), len(LONG)))
+
+
+def file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 @pytest.fixture

@@ -9,38 +9,43 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.backends.mock import MockModel
-from agent_worker.compose import Engine, Settings, open_engine
-from agent_worker.redaction import Redactor
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.redaction import Redactor
+from agent_worker.database.database import Row
 from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.service.office import Office
-from agent_worker.storage.database import Row
+from agent_worker.service.service import Service
+from agent_worker.workflows.runtime import Runtime
 from tests.teams import write_project
 
 
 @dataclass
 class House:
     root: Path
-    engine: Engine
-    office: Office
+    runtime: Runtime
+    service: Service
 
     @property
     def mocks(self) -> dict[str, MockModel]:
-        return self.engine.backends.mocks
+        return self.runtime.backends.mocks
 
     async def do(self, operation: str, **arguments: Any) -> Any:
         wanted = OPERATIONS[operation]
-        here = {"project": str(self.root)} if "project" in wanted.arguments.model_fields else {}
-        return await wanted.call(self.office, here | arguments)
+        here = {"project": str(self.root)} if wanted.signature.takes("project") else {}
+        return await wanted.call(self.service, here | arguments)
 
     async def ask(self, agent: str, message: str) -> str:
         return str((await self.do("serve", agent=agent, message=message))["content"])
 
     async def rows(self, sql: str) -> list[Row]:
-        return await self.engine.stage.database.read(lambda tx: tx.all(sql))
+        return await self.runtime.database.read(lambda tx: tx.all(sql))
 
-    async def room(self, workflow: str) -> Any:
+    async def flaw(self) -> str:
+        """What is wrong with the audit."""
+        return str((await self.do("audit_show"))["flaw"])
+
+    async def workspace(self, workflow: str) -> Any:
         """A running one."""
-        return await self.office.instance(await self.office.project(str(self.root)), workflow)
+        return await self.service.instance(await self.service.project(str(self.root)), workflow)
 
 
 @asynccontextmanager
@@ -48,13 +53,13 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
     root = tmp / "project"
     if not root.exists():
         write_project(root, agents or ["alice"])
-    chosen = Settings(database=tmp / "state.db", programs=tmp / "programs", quiet_moment=0.02, **settings)
-    async with open_engine(chosen, redact=redact) as engine:
-        office = Office(engine.stage)
-        await office.project(str(root))
-        await office.open_again()
-        yield House(root, engine, office)
-        await office.close()
+    chosen = RuntimeSettings(database=tmp / "state.db", programs=tmp / "programs", quiet_moment=0.02, **settings)
+    async with open_runtime(chosen, redact=redact) as runtime:
+        service = Service(runtime)
+        await service.project(str(root))
+        await service.open_again()
+        yield House(root, runtime, service)
+        await service.close()
 
 
 def stored(tmp: Path) -> bytes:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
-from agent_worker.clock import TestClock
-from agent_worker.events import Event, Retrying
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
+from agent_worker.core.clock import TestClock
+from agent_worker.core.events import Event, Retrying
 from tests.fakes.model_server import ModelServer
 from tests.teams import Team
 
@@ -52,7 +52,7 @@ class Attentive:
     says: Callable[[Turn], str] = lambda turn: "ok"
     turns: list[Turn] = field(default_factory=list)
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         self.turns.append(turn)
         return Reply(text=self.says(turn))
 
@@ -70,7 +70,7 @@ def waits_pass(team: Team) -> Iterator[list[Retrying]]:
             seen.append(event)
             passing.add(asyncio.create_task(clock.advance(event.wait)))
 
-    unlisten = team.engine.stage.bus.listen(hear)
+    unlisten = team.runtime.bus.listen(hear)
     try:
         yield seen
     finally:

@@ -9,47 +9,47 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_worker import routing
-from agent_worker.agents.roster import Admitted
+from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.backend import Model
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import Clock, TestClock, micros
-from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.clock import Clock, TestClock
+from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.project import load_project
-from agent_worker.storage.database import Row, Transaction
-from agent_worker.threads import PERSONAL, Talk, recent
-from agent_worker.workflows import instance as workflows
+from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
+from agent_worker.workflows import start as workflows
 from agent_worker.workflows.instance import Instance
-from agent_worker.workspaces import channel
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workspaces import channel, routing
 
 T = TypeVar("T")
 
 
 @dataclass
 class Team:
-    engine: Engine
-    admitted: Admitted
-    room: Instance
+    runtime: Runtime
+    loaded: LoadedProject
+    workspace: Instance
     clock: Clock
     stirrings: Stirrings
 
     @property
     def backends(self) -> dict[str, MockModel]:
-        return self.engine.backends.mocks
+        return self.runtime.backends.mocks
 
     def now(self) -> int:
-        return micros(self.clock.now())
+        return self.clock.micros()
 
     async def post(self, sender: str, text: str, *, to: str | None = None, key: str | None = None) -> routing.Receipt:
-        speech = routing.Speech(workspace=self.room.id, sender=sender, text=text, to=to)
+        speech = routing.OutgoingMessage(workspace=self.workspace.id, sender=sender, text=text, to=to)
         return await self.write(routing.say, speech, now=self.now(), key=key)
 
     async def dm(self, agent: str, text: str) -> routing.Receipt:
-        return await self.write(routing.tell_agent, self.admitted.agents[agent], text, now=self.now())
+        return await self.write(routing.tell_agent, self.loaded.agents[agent], text, now=self.now())
 
     async def quiet(self) -> str:
-        return await self.room.quiet()
+        return await self.workspace.quiet()
 
     async def idle(self) -> None:
         """Nothing is queued or running anywhere, DMs included."""
@@ -58,7 +58,7 @@ class Team:
     async def until(self, holds: Callable[[list[Row]], Any], sql: str, **values: object) -> list[Row]:
         """Look again after everything that happens, until it holds."""
         stirred = asyncio.Event()
-        unlisten = self.engine.stage.bus.listen(lambda _: stirred.set())
+        unlisten = self.runtime.bus.listen(lambda _: stirred.set())
         try:
             while True:
                 stirred.clear()
@@ -73,12 +73,12 @@ class Team:
         """Give an agent another model, or change something else about it, everywhere it works."""
         if model is not None:
             changes["backend"] = ToolLoop(model)
-        registry, id = self.engine.stage.registry, self.id_of(agent)
+        registry, id = self.runtime.registry, self.id_of(agent)
         for worker, place in [(w, p) for (a, p), w in registry._workers.items() if a == id]:
             registry.add(replace(worker, **changes), workspace=place)
 
     def id_of(self, agent: str) -> str:
-        return self.room.members.get(agent) or self.admitted.agents[agent]
+        return self.workspace.members.get(agent) or self.loaded.agents[agent]
 
     # --- when time is handed in -----------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class Team:
 
     async def halt(self) -> None:
         """End all work at once: a step that waits for time to be handed in would use up all the grace there is."""
-        await self.engine.stage.supervisor.stop(grace=0)
+        await self.runtime.supervisor.stop(grace=0)
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -131,9 +131,9 @@ class Team:
         return [m.text for m in await self.messages()]
 
     async def messages(self) -> list[channel.Message]:
-        return await self.read(channel.read, self.room.id, limit=10_000)
+        return await self.read(channel.read, self.workspace.id, limit=10_000)
 
-    async def thread(self, agent: str, context: str = PERSONAL) -> list[Talk]:
+    async def thread(self, agent: str, context: str = PERSONAL) -> list[ThreadEntry]:
         return await self.read(recent, self.id_of(agent), context, 1000)
 
     async def rows(self, sql: str, **values: object) -> list[Row]:
@@ -143,18 +143,18 @@ class Team:
         (row,) = await self.rows("select * from agent where id = :id", id=self.id_of(name))
         return row
 
-    async def attention(self) -> list[tuple[str, str]]:
-        rows = await self.rows("select sort, text from attention where state = 'open' order by at, id")
-        return [(row["sort"], row["text"]) for row in rows]
+    async def inbox(self) -> list[tuple[str, str]]:
+        rows = await self.rows("select kind, text from inbox_item where state = 'open' order by at, id")
+        return [(row["kind"], row["text"]) for row in rows]
 
     async def states(self) -> list[str]:
         return [r["state"] for r in await self.rows("select state from instruction order by id")]
 
     async def read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return await self.engine.stage.database.read(query, *args, **kwargs)
+        return await self.runtime.database.read(query, *args, **kwargs)
 
     async def write(self, change: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return await self.engine.stage.database.write(change, *args, **kwargs)
+        return await self.runtime.database.write(change, *args, **kwargs)
 
 
 class Stirrings:
@@ -213,13 +213,13 @@ async def open_team(
 ) -> AsyncIterator[Team]:
     stirrings = Stirrings(asyncio.get_running_loop())
     write_project(root, agents, workflow=workflow, extra=extra)
-    exactly = Settings(database=database, chance=lambda: 0.0, **settings)
-    async with open_engine(exactly, clock=clock) as engine:
+    exactly = RuntimeSettings(database=database, chance=lambda: 0.0, **settings)
+    async with open_runtime(exactly, clock=clock) as runtime:
         project = load_project(root)
         assert not project.problems, project.problems
-        admitted = await engine.stage.roster.admit(project)
-        room = await workflows.start(engine.stage, admitted, workflows.Start(project.workflows["review"], tag=tag))
-        yield Team(engine, admitted, room, clock, stirrings)
+        loaded = await runtime.loader.load(project)
+        workspace = await workflows.start(runtime, loaded, workflows.Start(project.workflows["review"], tag=tag))
+        yield Team(runtime, loaded, workspace, clock, stirrings)
 
 
 __all__ = ["Team", "Transaction", "open_team", "write_project"]

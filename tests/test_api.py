@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import agent_worker
-from agent_worker.errors import BadInput, DefinitionError, NotFound, NotRunning, Refused
-from agent_worker.events import Ended, Event, Posted
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning, Refused
+from agent_worker.core.events import Ended, Event, Posted
 from tests.teams import write_project
 
 SCRIPT = {"alice": "script: [{ say: the parser is left }, { say: hello to you }]\n"}
@@ -153,7 +153,7 @@ async def test_a_paused_team_is_resumed(project: Path) -> None:
     async with agent_worker.open_project(project) as opened:
         team = await opened.start("review")
         await team.send("@alice go")
-        assert "1 runs came of one request" in await team.quiet()
+        assert "one request has led to 1 run " in await team.quiet()
         await team.resume()
         assert await team.quiet() == ""
         assert [m.text for m in await team.messages()][-1] == "done"

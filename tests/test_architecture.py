@@ -1,42 +1,31 @@
-"""Rules that nothing checks decay: which way imports point, what importing does, who may use which library."""
+"""Rules that nothing checks decay: which way imports point, what importing does, who may use which library.
+
+The rules are functions of a source tree (rules.py); here each is held for ours, and proved by a tree that breaks it.
+"""
 
 from __future__ import annotations
 
-import ast
+import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from tests import rules
 
-SOURCE = Path(__file__).parent.parent / "src" / "agent_worker"
+REPOSITORY = Path(__file__).parent.parent
+SOURCE = REPOSITORY / "src" / "agent_worker"
 
 #: From the ground up. A module imports from rows above it in this list, or from its own folder.
 ROWS: tuple[tuple[str, ...], ...] = (
-    (
-        "errors",
-        "failpoints",
-        "ids",
-        "clock",
-        "address",
-        "mentions",
-        "events",
-        "processes",
-        "redaction",
-        "key_families",
-        "outbound",
-        "imports",
-        "control_files",
-        "demo",
-    ),
-    ("definitions", "storage"),
-    ("identities",),
-    ("instructions", "steps", "limits", "threads", "attention", "personal", "workspaces"),
-    ("routing", "guard", "mirror", "trust"),
-    ("decisions",),
-    ("tools", "prompt"),
+    ("core", "demo"),
+    ("files", "processes", "client"),
+    ("definitions", "database"),
+    ("work",),
+    ("trust", "workspaces", "memory", "schedules"),
+    ("proposals",),
+    ("tools",),
     ("backends",),
     ("agents",),
     ("workflows",),
@@ -44,28 +33,17 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("compose",),
     ("api",),
     ("daemon",),
+    ("local",),
     ("cli",),
 )
-RANK = {name: number for number, row in enumerate(ROWS) for name in row}
-
-#: Parts of one row that may know each other, each with its reason.
-KNOWN_NEIGHBOURS = {
-    ("address", "errors"),
-    ("redaction", "key_families"),
-    ("clock", "errors"),
-    ("processes", "errors"),
-    ("outbound", "errors"),
-    ("definitions", "storage"),  # whether a path can be opened is said when the file that names it is read
-    ("workspaces", "attention"),  # a conflict between a person and an agent is put before the person
-}
 
 #: Each third-party library is imported in one to three places.
 LIBRARIES = {
-    "apsw": {"storage", "guard"},
-    "yaml": {"definitions", "personal", "tools"},
-    "pydantic": {"definitions", "tools", "backends", "service"},
+    "apsw": {"database", "memory"},
+    "yaml": {"definitions", "memory", "tools"},
+    "pydantic": {"core", "definitions", "tools", "backends", "service"},
     "pydantic_core": {"definitions", "backends"},
-    "cronsim": {"definitions", "agents"},
+    "cronsim": {"definitions", "schedules"},
     "click": {"cli"},
     "psutil": {"processes"},
     "acp": {"backends"},
@@ -73,7 +51,6 @@ LIBRARIES = {
     "httpx2": {"backends", "tools"},
     "anthropic": {"backends"},
     "openai": {"backends"},
-    "filelock": {"daemon"},
     "starlette": {"daemon"},
     "uvicorn": {"daemon"},
     "markdown_it": {"daemon"},
@@ -84,61 +61,95 @@ LIBRARIES = {
     "tree_sitter": {"trust"},
     "tree_sitter_bash": {"trust"},
     "ruamel": {"definitions"},
-    "numpy": {"guard"},
-    "wordllama": {"guard"},
+    "numpy": {"memory"},
+    "wordllama": {"memory"},
 }
 
+#: Importing one of these brings in libraries whose modules import each other.
+HEAVY = {
+    f"agent_worker.{name}"
+    for name in (
+        "backends.models.library",
+        "backends.models.anthropic_model",
+        "backends.models.openai_model",
+        "backends.programs.acp_talk",
+        "tools.mcp_client",
+        "daemon.mcp.server",
+    )
+}
 
-def part_of(path: Path) -> str:
-    relative = path.relative_to(SOURCE)
-    return relative.parts[0].removesuffix(".py")
+#: Who asks the system for the time, or sleeps, without a clock that a test could hand in; each with its reason.
+CLOCKS = {
+    "core/clock.py": "the clock itself",
+    "core/ids.py": "the time an id was made only puts ids into a rough order",
+    "core/failpoints.py": "waits to be killed, in tests",
+    "client/": "the command line waits for another process",
+    "cli/": "a program that ends before a clock could matter; ages are shown to a person",
+    "local/stored.py": "waits for a daemon that is stopping, and names files by the time",
+    "database/engine_lock.py": "waits for another process that is about to end",
+    "database/sqlite.py": "the writer has a thread of its own; the time of an event is shown and decides nothing",
+    "daemon/process/lock.py": "waits for another process that is about to write its name",
+    "daemon/http/connection.py": "patience with a socket, by the time of the event loop",
+    "daemon/http/accepting.py": "the same",
+    "daemon/http/routes.py": "lets the last bytes leave before the process ends",
+    "daemon/web/rendering.py": "patience with another process, in a thread",
+    "daemon/web/home.py": "which days a person is shown",
+    "processes/child.py": "waits for a real process to be gone",
+    "backends/programs/runner.py": "waits for a real program to end",
+    "backends/programs/acp_talk.py": "the same",
+    "backends/programs/probe.py": "how long a real program took",
+}
+
+#: Writes into a database that was damaged, or a new one in its place: every table, by the names in the schema.
+REBUILDS = {"database/recovery.py"}
 
 
-def modules() -> list[Path]:
-    return sorted(p for p in SOURCE.rglob("*.py"))
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Every import, also under TYPE_CHECKING and inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def none(found: list[str]) -> None:
+    assert not found, "\n".join(found)
 
 
 def test_every_part_has_its_place() -> None:
-    assert {part_of(path) for path in modules()} - {"__init__"} <= set(RANK)
+    assert {module.part for module in rules.modules(SOURCE)} - {"__init__"} == {name for row in ROWS for name in row}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_point_down(path: Path) -> None:
-    me = part_of(path)
-    if me == "__init__":
-        return
-    for name in imports_of(path):
-        pieces = name.split(".")
-        if pieces[0] != "agent_worker" or len(pieces) < 2 or pieces[1] not in RANK:
-            continue
-        other = pieces[1]
-        allowed = RANK[other] < RANK[me] or other == me or (me, other) in KNOWN_NEIGHBOURS
-        assert allowed, f"{path.relative_to(SOURCE)} imports {name}: {other} is not below {me}"
+def test_imports_are_absolute() -> None:
+    none(rules.relative_imports(SOURCE))
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_libraries_stay_where_they_belong(path: Path) -> None:
-    for name in imports_of(path):
-        library = name.split(".")[0]
-        if library in sys.stdlib_module_names or library == "agent_worker":
-            continue
-        assert library in LIBRARIES, f"{library} is not in the list: is it needed?"
-        assert part_of(path) in LIBRARIES[library], f"{path.relative_to(SOURCE)} imports {library}"
+def test_imports_point_down() -> None:
+    none(rules.upward_imports(SOURCE, ROWS))
+
+
+def test_the_command_line_knows_the_client_and_the_core() -> None:
+    """What a command does itself, without the daemon, is in local/, and loaded when that command runs."""
+    none(rules.foreign_imports(SOURCE, "cli", allowed={"client", "core"}, late={"local"}))
+
+
+def test_every_command_has_its_module() -> None:
+    from agent_worker.cli.main import COMMANDS
+
+    for module, function, _ in COMMANDS.values():
+        assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_no_module_knows_more_than_25_others() -> None:
+    none(rules.knows_too_many(SOURCE, 25, exempt={"agent_worker.compose"}))
+
+
+def test_no_modules_import_each_other() -> None:
+    none(rules.import_cycles(SOURCE))
+
+
+def test_libraries_stay_where_they_belong() -> None:
+    none(rules.misplaced_libraries(SOURCE, LIBRARIES))
+
+
+def test_heavy_modules_are_imported_in_turns() -> None:
+    none(rules.unheard_imports(SOURCE, HEAVY))
 
 
 def test_package_files_are_empty() -> None:
-    filled = [p for p in SOURCE.rglob("__init__.py") if p.read_text().strip() and p.parent != SOURCE]
-    assert not filled
+    none([str(p) for p in SOURCE.rglob("__init__.py") if p.read_text().strip() and p.parent != SOURCE])
 
 
 def test_importing_the_package_is_cheap() -> None:
@@ -151,69 +162,133 @@ def test_importing_the_package_is_cheap() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-#: Importing one of these brings in libraries whose modules import each other.
-HEAVY = {
-    f"agent_worker.{name}"
-    for name in (
-        "backends.model_request",
-        "backends.model_anthropic",
-        "backends.model_openai",
-        "backends.programs.acp_talk",
-        "tools.mcp_client",
-        "daemon.mcp",
-    )
-}
+def test_each_table_has_one_writer() -> None:
+    schema = "\n".join(path.read_text() for path in sorted((SOURCE / "database" / "schema").glob("*.sql")))
+    tables = re.findall(r"(?i)^create table (\w+)", schema, re.MULTILINE)
+    assert "message" in tables
+    none(rules.second_writers(SOURCE, tables, exempt=REBUILDS))
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_heavy_modules_are_imported_in_turns(path: Path) -> None:
-    """Two threads that import them at once may get a half-made module."""
-
-    def late(node: ast.AST, *, alone: bool) -> Iterator[str]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.ImportFrom) and child.module in HEAVY and not alone:
-                yield f"{path.relative_to(SOURCE)}:{child.lineno}"
-            turns = isinstance(child, ast.With) and ast.unparse(child.items[0].context_expr) == "taking_turns"
-            yield from late(child, alone=alone or turns)
-
-    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
-    assert not [place for function in functions for place in late(function, alone=False)]
-
-
-def starts_git(node: ast.AST) -> bool:
-    """A command line that begins with git, or a call of something that starts programs with git among its words."""
-    if isinstance(node, ast.List | ast.Tuple) and node.elts and isinstance(node.elts[0], ast.Constant):
-        others = [each for each in node.elts if isinstance(each, ast.Constant) and not isinstance(each.value, str)]
-        return not others and str(node.elts[0].value).rpartition("/")[2] == "git"
-    starters = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "system", "popen", "spawn", "start"}
-    starters |= {"run_command", "create_subprocess_exec", "create_subprocess_shell", "execv", "execvp", "which"}
-    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in starters:
-        return False
-    words = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str))
-    return any(re.search(r"(^|[\s/;&|])git($|\s)", word) for word in words)
+def test_only_the_clock_asks_for_the_time() -> None:
+    none(rules.own_clocks(SOURCE, CLOCKS))
 
 
 def test_git_is_started_in_one_place() -> None:
     """There every repository is one of ours: elsewhere it would obey what it finds."""
-    found = [p for p in modules() if any(map(starts_git, ast.walk(ast.parse(p.read_text()))))]
-    assert {str(p.relative_to(SOURCE)) for p in found} == {"processes/git.py"}
+    assert rules.git_starters(SOURCE) == ["processes/git.py"]
 
 
 def test_a_git_repository_is_only_used_where_it_is_made() -> None:
-    users = {str(p.relative_to(SOURCE)) for p in modules() if "agent_worker.processes.git" in set(imports_of(p))}
+    users = {name for name, known in rules.known_by(SOURCE).items() if "agent_worker.processes.git" in known}
     assert users == {
-        "cli/setup.py",
-        *(f"workflows/{name}.py" for name in ("copies", "remote", "repositories", "trees", "walk")),
+        "agent_worker.local.checks",
+        *(f"agent_worker.workflows.{name}" for name in ("working_copy", "remote", "repositories", "trees", "walk")),
     }
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_every_module_says_what_it_is(path: Path) -> None:
-    if path.name == "__init__.py" and path.parent != SOURCE:
-        return
-    assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+def test_every_module_says_what_it_is() -> None:
+    none(rules.wordless_modules(SOURCE))
+
+
+def test_docstrings_cite_only_what_is_here() -> None:
+    none(rules.dead_citations(SOURCE, REPOSITORY))
+
+
+def test_no_class_name_is_used_twice() -> None:
+    none(rules.doubled_classes(SOURCE))
+
+
+def test_every_package_is_in_the_page_of_words() -> None:
+    none(rules.unexplained_packages(SOURCE, (REPOSITORY / "docs" / "words.md").read_text()))
 
 
 def test_no_module_is_called_by_a_name_that_means_nothing() -> None:
     empty = {"utils", "helpers", "common", "misc", "base", "shared", "types", "constants", "manager", "handler"}
-    assert not [p for p in modules() if p.stem in empty]
+    none([module.file for module in rules.modules(SOURCE) if module.path.stem in empty])
+
+
+# --- each rule notices what breaks it -----------------------------------------------------------------
+
+Check = Callable[[Path], list[str]]
+TWO_ROWS = (("low",), ("high",))
+
+#: A rule, and the smallest package that breaks it: file → content. The package is called `house`.
+VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
+    "a relative import": (rules.relative_imports, {"high/a.py": "from ..low import b"}),
+    "a relative import that points up": (
+        lambda root: rules.upward_imports(root, TWO_ROWS),
+        {"low/a.py": "from ..high import b", "high/b.py": ""},
+    ),
+    "an import that points up, in a function": (
+        lambda root: rules.upward_imports(root, TWO_ROWS),
+        {"low/a.py": "def f():\n    from house.high import b", "high/b.py": ""},
+    ),
+    "an import that points up, for types only": (
+        lambda root: rules.upward_imports(root, TWO_ROWS),
+        {"low/a.py": "if TYPE_CHECKING:\n    import house.high.b", "high/b.py": ""},
+    ),
+    "a command that knows the service": (
+        lambda root: rules.foreign_imports(root, "cli", {"client"}, {"local"}),
+        {"cli/a.py": "def f():\n    from house.service import runs"},
+    ),
+    "a command that loads what it may not need": (
+        lambda root: rules.foreign_imports(root, "cli", {"client"}, {"local"}),
+        {"cli/a.py": "from house.local import checks"},
+    ),
+    "a module that knows too many": (
+        lambda root: rules.knows_too_many(root, 2, exempt=set()),
+        {
+            "a.py": "from house import b, c\ndef f():\n    import house.d",
+            **dict.fromkeys(("b.py", "c.py", "d.py"), "x = 1"),
+        },
+    ),
+    "modules that import each other": (
+        rules.import_cycles,
+        {"a.py": "from house.b import x", "b.py": "def f():\n    from house.c import x", "c.py": "import house.a"},
+    ),
+    "a library in the wrong place": (
+        lambda root: rules.misplaced_libraries(root, {"click": {"cli"}}),
+        {"core/a.py": "import click"},
+    ),
+    "a library that nobody listed": (lambda root: rules.misplaced_libraries(root, {}), {"a.py": "import leftpad"}),
+    "a heavy module that two threads may import at once": (
+        lambda root: rules.unheard_imports(root, {"house.heavy"}),
+        {"a.py": "def f():\n    from house.heavy import x"},
+    ),
+    "a second writer of a table": (
+        lambda root: rules.second_writers(root, {"message"}, exempt=set()),
+        {"a.py": "A = 'insert into message(id) values (:id)'", "b.py": 'f"""delete from message where {X}"""'},
+    ),
+    "a module that sleeps": (lambda root: rules.own_clocks(root, {}), {"a.py": "await asyncio.sleep(1)"}),
+    "a module that asks for the time": (
+        lambda root: rules.own_clocks(root, {}),
+        {"a.py": "datetime.datetime.now(UTC)"},
+    ),
+    "a module that asks the event loop": (lambda root: rules.own_clocks(root, {}), {"a.py": "self._loop.time()"}),
+    "git started somewhere": (rules.git_starters, {"a.py": "subprocess.run(['git', 'status'])"}),
+    "a module without a word": (rules.wordless_modules, {"a.py": "x = 1"}),
+    "a page that is not there": (
+        lambda root: rules.dead_citations(root, REPOSITORY),
+        {"a.py": '"""See docs/nowhere.md."""'},
+    ),
+    "a file that is not there": (
+        lambda root: rules.dead_citations(root, REPOSITORY),
+        {"a.py": '"""Above: gone.py."""'},
+    ),
+    "a paper that is not here": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""As in SPEC §4."""'}),
+    "a row of a table elsewhere": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""Held (C11)."""'}),
+    "a class name twice": (rules.doubled_classes, {"a.py": "class X: pass", "b.py": "class X: pass"}),
+    "a package without a word": (
+        lambda root: rules.unexplained_packages(root, "| `low/` | the ground |"),
+        {"low/__init__.py": "", "attic/__init__.py": ""},
+    ),
+}
+
+
+def test_each_rule_notices_what_breaks_it(tmp_path: Path) -> None:
+    for number, (what, (check, files)) in enumerate(VIOLATIONS.items()):
+        house = tmp_path / str(number) / "house"
+        for name, content in files.items():
+            (house / name).parent.mkdir(parents=True, exist_ok=True)
+            (house / name).write_text(content)
+        assert check(house), f"nobody noticed {what}"

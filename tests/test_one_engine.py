@@ -14,7 +14,8 @@ import pytest
 
 import agent_worker
 from agent_worker import InUse
-from agent_worker.storage.engine_lock import Holder, ProjectLocks, holder_of
+from agent_worker.database.engine_lock import ProjectLocks, RuntimeHolder, holder_of
+from tests.needs import skip_without
 from tests.teams import write_project
 
 HOLD = """
@@ -152,7 +153,7 @@ async def test_S7_a_project_that_cannot_be_written_is_held_all_the_same(project:
 
 
 def test_S7_a_directory_that_was_exchanged_is_taken_anew(project: Path) -> None:
-    locks, others = ProjectLocks(Holder()), ProjectLocks(Holder())
+    locks, others = ProjectLocks(RuntimeHolder()), ProjectLocks(RuntimeHolder())
     locks.take(project)
     project.rename(project.with_name("old"))
     project.mkdir()
@@ -168,13 +169,15 @@ def test_S7_a_directory_that_was_exchanged_is_taken_anew(project: Path) -> None:
 
 def test_S7_who_holds_it_is_named_also_without_a_note(project: Path) -> None:
     flock = shutil.which("flock")
-    if flock is None or not os.path.exists("/proc/locks"):
-        pytest.skip("no other program to lock with")
+    if flock is None:
+        skip_without("flock, another program to lock with")
+    if not os.path.exists("/proc/locks"):
+        pytest.skip("the system does not tell who holds a lock")
     command = [flock, str(project), "sh", "-c", "echo locked; exec cat"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(InUse, match=r"another program \(flock, process \d+\) works on the project"):
-            ProjectLocks(Holder()).take(project)
+            ProjectLocks(RuntimeHolder()).take(project)
         assert other.stdin
         other.stdin.close()

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_worker.errors import BadInput, NotFound
-from agent_worker.processes.census import kill_orphans
+from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.processes.child import Completed, run_command, start
+from agent_worker.processes.descendants import kill_orphans
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
 
@@ -341,7 +341,7 @@ async def test_R5_B16_what_is_left_when_the_sweeper_died_too_ends_with_the_next_
 ADOPTING = """
 import asyncio, os, sys
 from pathlib import Path
-from agent_worker.processes.census import adopt_orphans
+from agent_worker.processes.descendants import adopt_orphans
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from agent_worker.compose import Settings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.definitions.project import load_project
-from agent_worker.workflows import instance
+from agent_worker.workflows import start
 from curves.curve import Rounds, Topic
 from measures.child import child
 from measures.figure import Series, measured
@@ -41,27 +41,27 @@ async def measure(folder: Path) -> Topic:
 
 async def costs(count: int, folder: Path) -> dict[str, float]:
     root = write_project(folder, {f"agent{n}": "" for n in range(count)})
-    settings = Settings(database=root / "state.db")
-    async with open_engine(settings) as engine:  # the first time enrols them
-        await engine.stage.roster.admit(load_project(root))
+    settings = RuntimeSettings(database=root / "state.db")
+    async with open_runtime(settings) as runtime:  # the first time enrols them
+        await runtime.loader.load(load_project(root))
     async with AsyncExitStack() as stack:
         with measured() as started:
-            engine = await stack.enter_async_context(open_engine(settings))
-            admitted = await engine.stage.roster.admit(load_project(root))
+            runtime = await stack.enter_async_context(open_runtime(settings))
+            loaded = await runtime.loader.load(load_project(root))
         with measured() as opened:
-            begin = instance.Start(admitted.project.workflows["review"])
-            room = (await instance.start(engine.stage, admitted, begin)).id
-        for agent in admitted.agents.values():
-            engine.stage.supervisor.wake(agent)
+            begin = start.Start(loaded.project.workflows["review"])
+            workspace = (await start.start(runtime, loaded, begin)).id
+        for agent in loaded.agents.values():
+            runtime.supervisor.wake(agent)
         await asyncio.sleep(0.2 + count / 500)  # until all have looked into their queues
         weight = psutil.Process().memory_info().rss / 1e6
         mention, post = Series(), Series()
         for number in range(MENTIONS):
             with mention.again():
-                await ask(engine, room, f"@agent0 what about {number}?")
+                await ask(runtime, workspace, f"@agent0 what about {number}?")
             with post.again():
                 for _ in range(POSTS):
-                    await say(engine, room, TEXT)
+                    await say(runtime, workspace, TEXT)
     return {
         MEMORY: weight,
         "start of the engine, all agents known": started.cpu,

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent_worker.compose import Engine
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.swap import content_hash
-from agent_worker.workspaces import documents, workspace
-from agent_worker.workspaces.documents import Author, Documents
+from agent_worker.database.database import Transaction
+from agent_worker.files.swap import content_hash
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workspaces import document_rows, workspace_rows
+from agent_worker.workspaces.document_rows import Author
+from agent_worker.workspaces.documents import Documents
 from curves.curve import Rounds, Topic, Work
 from measures.teams import open_team
 
@@ -27,9 +28,9 @@ ABOUT = "Every revision is kept whole. `file`: the document is a file beside the
 
 async def measure(folder: Path) -> Topic:
     rounds = Rounds()
-    async with AsyncExitStack() as rooms:
+    async with AsyncExitStack() as workspaces:
         for store in ("file", "sqlite"):
-            shelves = {size: await _shelf(rooms, folder / f"{store}{size}", store, size) for size in SIZES}
+            shelves = {size: await _shelf(workspaces, folder / f"{store}{size}", store, size) for size in SIZES}
             for what, work in (("writing the next", _write), ("reading the last", _read), ("an append", _append)):
                 works: dict[int, Work] = {size: partial(work, shelf) for size, shelf in shelves.items()}
                 await rounds.run(f"{what}, {store}", works, rounds=5, calls=4)
@@ -40,8 +41,8 @@ async def measure(folder: Path) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    engine: Engine
-    room: str
+    runtime: Runtime
+    workspace: str
     documents: Documents
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -49,23 +50,23 @@ class Shelf:
         return f"{BODY}{next(self.numbers)}\n"
 
 
-async def _shelf(rooms: AsyncExitStack, folder: Path, store: str, size: int) -> Shelf:
+async def _shelf(workspaces: AsyncExitStack, folder: Path, store: str, size: int) -> Shelf:
     settings = f"workspace: {{ provider: sqlite, documents: {store} }}\n"
-    engine, instance = await rooms.enter_async_context(open_team(folder, {"alice": ""}, workflow=settings))
-    row = await engine.stage.database.read(workspace.get, instance.id)
-    shelf = Shelf(engine, instance.id, Documents(engine.stage.database, engine.stage.clock, row))
-    await engine.stage.database.write(_fill, instance.id, size - 1)
-    before = await engine.stage.database.read(documents._last, instance.id, NAME)
+    runtime, instance = await workspaces.enter_async_context(open_team(folder, {"alice": ""}, workflow=settings))
+    row = await runtime.database.read(workspace_rows.get, instance.id)
+    shelf = Shelf(runtime, instance.id, Documents(runtime.database, runtime.clock, row))
+    await runtime.database.write(_fill, instance.id, size - 1)
+    before = await runtime.database.read(document_rows._last, instance.id, NAME)
     base = before["revision"] if before and store == "sqlite" else None  # it has no file yet
     await shelf.documents.write(NAME, shelf.text(), base=base, by=Author("alice"))
     return shelf
 
 
-def _fill(tx: Transaction, room: str, count: int) -> None:
+def _fill(tx: Transaction, workspace: str, count: int) -> None:
     for number in range(1, count + 1):
         text = f"{BODY}{-number}\n"
-        document = documents.Document(NAME, text, content_hash(text))
-        documents._insert(tx, room, document, number, "", Author("alice"), number, filed=1)
+        document = document_rows.Document(NAME, text, content_hash(text))
+        document_rows._insert(tx, workspace, document, number, "", Author("alice"), number, filed=1)
 
 
 async def _write(shelf: Shelf) -> None:
@@ -82,4 +83,4 @@ async def _append(shelf: Shelf) -> None:
 
 
 async def _list(shelf: Shelf) -> None:
-    await shelf.engine.stage.database.read(documents.revisions, shelf.room, NAME)
+    await shelf.runtime.database.read(document_rows.revisions, shelf.workspace, NAME)

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent_worker.agents import briefing
+from agent_worker.agents import prompt_data
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import micros
-from agent_worker.compose import Engine
-from agent_worker.service import runs, watching
-from agent_worker.storage.database import Transaction
+from agent_worker.database.database import Transaction
+from agent_worker.service import events, runs
 from agent_worker.workflows import summary
-from agent_worker.workspaces import channel, inbox
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workspaces import channel, deliveries
 from curves.curve import Rounds, Topic, Work
 from curves.past import fill
 from measures.lookups import job_in
@@ -37,10 +36,10 @@ ABOUT = (
 
 async def measure(folder: Path) -> Topic:
     rounds = Rounds()
-    async with AsyncExitStack() as open_rooms:
-        rooms = {size: await _room(open_rooms, folder / str(size), size) for size in SIZES}
+    async with AsyncExitStack() as open_workspaces:
+        workspaces = {size: await _workspace(open_workspaces, folder / str(size), size) for size in SIZES}
         for what, make in _WORKS.items():
-            works = {size: make(room) for size, room in rooms.items()}
+            works = {size: make(workspace) for size, workspace in workspaces.items()}
             for work in works.values():
                 for _ in range(WARM):
                     await work()
@@ -50,7 +49,7 @@ async def measure(folder: Path) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    engine: Engine
+    runtime: Runtime
     id: str
     project: str
     agents: dict[str, str]
@@ -58,71 +57,71 @@ class Room:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def read(self, query: Callable[[Transaction], object]) -> object:
-        return await self.engine.stage.database.read(query)
+        return await self.runtime.database.read(query)
 
 
-async def _room(open_rooms: AsyncExitStack, folder: Path, size: int) -> Room:
+async def _workspace(open_workspaces: AsyncExitStack, folder: Path, size: int) -> Room:
     names = [f"agent{n}" for n in range(MEMBERS)]
-    engine, instance = await open_rooms.enter_async_context(open_team(folder, dict.fromkeys(names, "")))
+    runtime, instance = await open_workspaces.enter_async_context(open_team(folder, dict.fromkeys(names, "")))
     fill(folder / "state.db", instance.id, size, members=MEMBERS)
-    newest = await engine.stage.database.read(lambda tx: tx.all("select max(id) as id from event")[0]["id"])
-    engine.stage.database._events = newest  # it counts by itself
-    return Room(engine, instance.id, instance.admitted.id, dict(instance.members), size)
+    newest = await runtime.database.read(lambda tx: tx.all("select max(id) as id from event")[0]["id"])
+    runtime.database._events = newest  # it counts by itself
+    return Room(runtime, instance.id, instance.loaded.id, dict(instance.members), size)
 
 
-def _post(room: Room) -> Work:
-    return lambda: say(room.engine, room.id, TEXT)
+def _post(workspace: Room) -> Work:
+    return lambda: say(workspace.runtime, workspace.id, TEXT)
 
 
-def _mention(room: Room) -> Work:
+def _mention(workspace: Room) -> Work:
     async def work() -> None:
-        room.engine.backends.mocks["agent0"].then(says(f"answer {next(room.numbers)}"))
-        await ask(room.engine, room.id, f"@agent0 {TEXT}")
+        workspace.runtime.backends.mocks["agent0"].then(says(f"answer {next(workspace.numbers)}"))
+        await ask(workspace.runtime, workspace.id, f"@agent0 {TEXT}")
 
     return work
 
 
-def _tool(room: Room) -> Work:
+def _tool(workspace: Room) -> Work:
     async def work() -> None:
-        sending = calls("channel_send", text=f"word {next(room.numbers)}")
-        room.engine.backends.mocks["agent1"].then(sending, says("done"))
-        await ask(room.engine, room.id, f"@agent1 {TEXT}")
+        sending = calls("channel_send", text=f"word {next(workspace.numbers)}")
+        workspace.runtime.backends.mocks["agent1"].then(sending, says("done"))
+        await ask(workspace.runtime, workspace.id, f"@agent1 {TEXT}")
 
     return work
 
 
 def _reading(query: Callable[[Room], Callable[[Transaction], object]]) -> Callable[[Room], Work]:
-    return lambda room: partial(room.read, query(room))
+    return lambda workspace: partial(workspace.read, query(workspace))
 
 
-def _prompt(room: Room) -> Callable[[Transaction], object]:
-    job, worker = job_in(room.id, room.agents["agent3"], room.messages)
-    return lambda tx: briefing.gather(tx, job, worker, ())
+def _prompt(workspace: Room) -> Callable[[Transaction], object]:
+    job, worker = job_in(workspace.id, workspace.agents["agent3"], workspace.messages)
+    return lambda tx: prompt_data.gather(tx, job, worker, ())
 
 
-def _replay(room: Room) -> Callable[[Transaction], object]:
+def _replay(workspace: Room) -> Callable[[Transaction], object]:
     def query(tx: Transaction) -> object:
-        newest = watching._kept(tx).newest
-        return watching._page(tx, newest - 100, watching.Filter(workspace=room.id))
+        newest = events._kept(tx).newest
+        return events._page(tx, newest - 100, events.Filter(workspace=workspace.id))
 
     return query
 
 
-def _export(room: Room) -> Callable[[Transaction], object]:
-    return lambda tx: channel.read(tx, room.id, since=room.messages // 2, limit=500)
+def _export(workspace: Room) -> Callable[[Transaction], object]:
+    return lambda tx: channel.read(tx, workspace.id, since=workspace.messages // 2, limit=500)
 
 
-def _inbox(room: Room) -> Callable[[Transaction], object]:
-    return lambda tx: inbox.open_for(tx, room.agents["agent3"], room.id)
+def _inbox(workspace: Room) -> Callable[[Transaction], object]:
+    return lambda tx: deliveries.open_for(tx, workspace.agents["agent3"], workspace.id)
 
 
-def _last_runs(room: Room) -> Callable[[Transaction], object]:
-    return lambda tx: runs._runs(tx, room.project, {"agent": None, "state": None, "room": None}, 50)
+def _last_runs(workspace: Room) -> Callable[[Transaction], object]:
+    return lambda tx: runs._runs(tx, workspace.project, {"agent": None, "state": None, "room": None}, 50)
 
 
-def _summary(room: Room) -> Callable[[Transaction], object]:
-    since = micros(room.engine.stage.clock.now())
-    return lambda tx: summary.summarise(tx, room.id, since, "")
+def _summary(workspace: Room) -> Callable[[Transaction], object]:
+    since = workspace.runtime.clock.micros()
+    return lambda tx: summary.summarise(tx, workspace.id, since, "")
 
 
 _WORKS: dict[str, Callable[[Room], Work]] = {
@@ -132,7 +131,7 @@ _WORKS: dict[str, Callable[[Room], Work]] = {
     "inbox, 20 open": _reading(_inbox),
     "all that a prompt is made of": _reading(_prompt),
     "the last 100 of the event stream": _reading(_replay),
-    "tail: the last 100": _reading(lambda room: lambda tx: channel.last(tx, room.id, 100)),
+    "tail: the last 100": _reading(lambda workspace: lambda tx: channel.last(tx, workspace.id, 100)),
     "export: 500 from the middle": _reading(_export),
     "the last 50 runs": _reading(_last_runs),
     "summary of a run that just began": _reading(_summary),

@@ -9,22 +9,22 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from agent_worker import identities, instructions, routing
-from agent_worker.agents import assignments
-from agent_worker.agents.assignments import Assignment, Terms
-from agent_worker.events import Bus
-from agent_worker.identities import Fence
-from agent_worker.instructions import Ageing, Lane, Order
-from agent_worker.limits import Limits
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.agents import run_begin
+from agent_worker.agents.run_begin import Assignment, Terms
+from agent_worker.core.events import Bus
+from agent_worker.database.database import Transaction
+from agent_worker.database.sqlite import SqliteDatabase
+from agent_worker.work import agent_rows, queue
+from agent_worker.work.agent_rows import Fence
+from agent_worker.work.limits import WorkLimits
+from agent_worker.work.queue import Ageing, Lane, Order
 from agent_worker.workflows import quiet
-from agent_worker.workspaces import workspace
+from agent_worker.workspaces import routing, workspace_rows
 from curves.curve import Rounds, Topic, Work
-from measures.posts import open_room
+from measures.posts import open_workspace
 
 SIZES = (1, 10, 100, 1_000, 10_000)
-TERMS = Terms("alice", "mock", "mock", Limits())
+TERMS = Terms("alice", "mock", "mock", WorkLimits())
 NOW = 1_000
 ABOUT = "Work of one agent, and as many mentions of another. Each change is undone: the queue stays as long as it is."
 
@@ -37,19 +37,19 @@ async def measure(folder: Path) -> Topic:
     rounds = Rounds()
     queues = {size: await _queue(folder / f"{size}.db", size) for size in SIZES}
     for what, change in _CHANGES.items():
-        works: dict[int, Work] = {size: partial(queue.undone, change) for size, queue in queues.items()}
+        works: dict[int, Work] = {size: partial(filled.undone, change) for size, filled in queues.items()}
         await rounds.run(what, works, rounds=5, calls=10)
-    for queue in queues.values():
-        await queue.database.close()
+    for filled in queues.values():
+        await filled.database.close()
     return Topic("Queue", "waiting", ABOUT, rounds.curves(since={"taking 50 mentions, or all": 100}))
 
 
 class Queue:
     """As much work as it is long: of alice, one by one; and of bob, who was mentioned as often."""
 
-    def __init__(self, database: SqliteDatabase, room: str, alice: Fence, bob: Fence) -> None:
+    def __init__(self, database: SqliteDatabase, workspace: str, alice: Fence, bob: Fence) -> None:
         self.database = database
-        self.room = room
+        self.workspace = workspace
         self.alice = alice
         self.bob = bob
 
@@ -66,37 +66,39 @@ class Queue:
 
 async def _queue(path: Path, size: int) -> Queue:
     database = await SqliteDatabase.open(path, Bus())
-    room = await database.write(open_room, "alice", "bob")
-    agents = await database.read(lambda tx: workspace.seated(tx, room))
-    alice, bob = [await database.write(identities.claim, agents[name], "h_1") for name in ("alice", "bob")]
-    await database.write(_fill, room, alice.agent, size)
-    await database.write(_call, room, size)
-    return Queue(database, room, alice, bob)
+    workspace = await database.write(open_workspace, "alice", "bob")
+    agents = await database.read(lambda tx: workspace_rows.members_in(tx, workspace))
+    alice, bob = [await database.write(agent_rows.claim, agents[name], "h_1") for name in ("alice", "bob")]
+    await database.write(_fill, workspace, alice.agent, size)
+    await database.write(_call, workspace, size)
+    return Queue(database, workspace, alice, bob)
 
 
-def _fill(tx: Transaction, room: str, agent: str, size: int) -> None:
+def _fill(tx: Transaction, workspace: str, agent: str, size: int) -> None:
     for number in range(size):
-        order = Order(agent, f"work {number}", "workspace", "user", Lane.NORMAL, f"root{number}", workspace=room)
-        instructions.put(tx, order, now=NOW)
+        order = Order(agent, f"work {number}", "workspace", "user", Lane.NORMAL, f"root{number}", workspace=workspace)
+        queue.put(tx, order, now=NOW)
 
 
-def _call(tx: Transaction, room: str, size: int) -> None:
+def _call(tx: Transaction, workspace: str, size: int) -> None:
     for _ in range(size):
-        routing.say(tx, routing.Speech(room, "user", "@bob look"), now=NOW)
+        routing.say(tx, routing.OutgoingMessage(workspace, "user", "@bob look"), now=NOW)
 
 
 def _take(tx: Transaction, fence: Fence) -> None:
-    taken = assignments.begin(tx, fence, lambda _: TERMS, now=NOW, ageing=Ageing())
+    taken = run_begin.begin(tx, fence, lambda _: TERMS, now=NOW, ageing=Ageing())
     assert isinstance(taken, Assignment)
 
 
 _CHANGES: dict[str, Callable[[Transaction, Queue], object]] = {
-    "a direct message": lambda tx, queue: routing.tell_agent(tx, queue.alice.agent, "hello", now=NOW),
-    "a mention": lambda tx, queue: routing.say(tx, routing.Speech(queue.room, "user", "@bob look"), now=NOW),
-    "taking the next": lambda tx, queue: _take(tx, queue.alice),
-    "taking 50 mentions, or all": lambda tx, queue: _take(tx, queue.bob),
-    "is there a higher lane?": lambda tx, queue: instructions.waiting_above(
-        tx, queue.alice.agent, Lane.NORMAL, now=NOW, ageing=Ageing()
+    "a direct message": lambda tx, filled: routing.tell_agent(tx, filled.alice.agent, "hello", now=NOW),
+    "a mention": lambda tx, filled: routing.say(
+        tx, routing.OutgoingMessage(filled.workspace, "user", "@bob look"), now=NOW
     ),
-    "is the room quiet?": lambda tx, queue: quiet._look(tx, queue.room),
+    "taking the next": lambda tx, filled: _take(tx, filled.alice),
+    "taking 50 mentions, or all": lambda tx, filled: _take(tx, filled.bob),
+    "is there a higher lane?": lambda tx, filled: queue.waiting_above(
+        tx, filled.alice.agent, Lane.NORMAL, now=NOW, ageing=Ageing()
+    ),
+    "is the room quiet?": lambda tx, filled: quiet._look(tx, filled.workspace),
 }

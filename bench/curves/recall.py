@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import recall as talk
-from agent_worker.guard.tables import Entry
+from agent_worker.memory.index_tables import IndexEntry
 from curves.curve import Rounds, Topic, Work
 
 SIZES = (1_000, 10_000, 100_000)
@@ -35,7 +35,7 @@ async def measure(folder: Path) -> Topic:
 
     async def hear(size: int) -> None:
         number = next(numbers)
-        heard = Entry(f"new/{number}", "history", "new", "a word that was just said", "zoe", talk.NOW, number)
+        heard = IndexEntry(f"new/{number}", "history", "new", "a word that was just said", "zoe", talk.NOW, number)
         indexes[size].append("new", [heard], stamp=str(number))
 
     await rounds.run("a question", {size: asking(size) for size in SIZES}, rounds=3, calls=len(asked))

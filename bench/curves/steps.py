@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from agent_worker.backends.mock import calls, says
-from agent_worker.backends.providers import Approval
-from agent_worker.compose import Engine
-from agent_worker.events import Stepped
+from agent_worker.backends.models.providers import Approval
+from agent_worker.core.events import Stepped
+from agent_worker.workflows.runtime import Runtime
 from curves.curve import Rounds, Topic
 from measures.figure import middle
 from measures.teams import ask, noted, open_team
@@ -47,10 +47,10 @@ def _at(run: list[float], step: int) -> float:
 
 
 async def _mock(folder: Path) -> list[float]:
-    async with open_team(folder, {"alice": f"max_steps: {STEPS + 1}\n"}) as (engine, room):
+    async with open_team(folder, {"alice": f"max_steps: {STEPS + 1}\n"}) as (runtime, workspace):
         script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
-        engine.backends.mocks["alice"].then(*script, says("done"))
-        return await _run(engine, room.id)
+        runtime.backends.mocks["alice"].then(*script, says("done"))
+        return await _run(runtime, workspace.id)
 
 
 async def _sdk(folder: Path) -> list[float]:
@@ -60,14 +60,14 @@ async def _sdk(folder: Path) -> list[float]:
             f"provider: {{ name: anthropic, base_url: 'http://127.0.0.1:{port}/m/loop', api_key: $GROWTH_KEY }}\n"
         )
         os.environ["GROWTH_KEY"] = "none"
-        async with open_team(folder, {"alice": agent}, approval=Approval(local=True)) as (engine, room):
-            return await _run(engine, room.id)
+        async with open_team(folder, {"alice": agent}, approval=Approval(local=True)) as (runtime, workspace):
+            return await _run(runtime, workspace.id)
 
 
-async def _run(engine: Engine, room: str) -> list[float]:
+async def _run(runtime: Runtime, workspace: str) -> list[float]:
     """CPU seconds of every step."""
-    with noted(engine, Stepped, time.process_time) as ends:
-        await ask(engine, room, "@alice work")
+    with noted(runtime, Stepped, time.process_time) as ends:
+        await ask(runtime, workspace, "@alice work")
     assert len(ends) >= STEPS, f"it ended after {len(ends)} steps"
     return [after - before for before, after in pairwise(ends)]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from agent_worker.compose import Settings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.definitions.project import load_project
 from measures.child import child
 from measures.figure import Figure, measured, ms
@@ -53,12 +53,12 @@ async def be_idle(count: int, seconds: float, folder: Path) -> dict[str, float]:
     """Every agent has its loop, and every loop waits."""
     write_project(folder, {f"agent{n}": "" for n in range(count)})
     project = load_project(folder)
-    async with open_engine(Settings(database=folder / "state.db")) as engine:
-        admitted = await engine.stage.roster.admit(project)
-        for agent in admitted.agents.values():
-            engine.stage.supervisor.wake(agent)
+    async with open_runtime(RuntimeSettings(database=folder / "state.db")) as runtime:
+        loaded = await runtime.loader.load(project)
+        for agent in loaded.agents.values():
+            runtime.supervisor.wake(agent)
         await asyncio.sleep(0.5 + count / 500)  # until all have looked into their queues
-        assert len(engine.stage.supervisor._loops) == count
+        assert len(runtime.supervisor._loops) == count
         with measured() as spent:
             await asyncio.sleep(seconds)
         return {"cpu": spent.cpu, "rss": psutil.Process().memory_info().rss / 1e6}

@@ -13,21 +13,21 @@ from typing import Any
 
 import apsw
 
-from agent_worker.agents import briefing
-from agent_worker.agents.assignments import Assignment
-from agent_worker.agents.registry import Worker
+from agent_worker.agents import prompt_data
+from agent_worker.agents.registry import AgentRuntime
+from agent_worker.agents.run_begin import Assignment
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import SystemClock
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.events import Bus
+from agent_worker.database.sqlite import SqliteDatabase, connect
+from agent_worker.database.transaction import SqliteTransaction
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.events import Bus
-from agent_worker.identities import Fence
-from agent_worker.instructions import Instruction, Lane
-from agent_worker.storage.sqlite import SqliteDatabase, connect
-from agent_worker.storage.sqlite_transaction import SqliteTransaction
-from agent_worker.workspaces import channel, inbox
+from agent_worker.work.agent_rows import Fence
+from agent_worker.work.queue import Instruction, Lane
+from agent_worker.workspaces import channel, deliveries
 from measures.figure import Figure, Series, us
-from measures.posts import TEXT, open_room
+from measures.posts import TEXT, open_workspace
 
 SMALL, LARGE = 1_000, 1_000_000
 AGENTS = 50
@@ -38,8 +38,8 @@ AT_MOST = 2.0
 
 MESSAGES = """
 with recursive n(seq) as (select 1 union all select seq + 1 from n where seq < :count)
-insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
-select :room, seq, printf('m_%08d', seq), 'user', 'message', :text, '[]', printf('m_%08d', seq), 0, seq from n"""
+insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
+select :workspace, seq, printf('m_%08d', seq), 'user', 'message', :text, '[]', printf('m_%08d', seq), 0, seq from n"""
 
 # To each member in turn; the last few of everyone are still open.
 SEATS = "create temp table seat as select id from agent order by id"
@@ -61,23 +61,23 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     """A filled database and what is asked of it, by name."""
     database = await SqliteDatabase.open(path, Bus())
     names = [f"agent{n}" for n in range(AGENTS)]
-    room = await database.write(open_room, *names)
+    workspace = await database.write(open_workspace, *names)
     agent = await database.read(lambda tx: tx.all("select id from agent order by id")[0]["id"])
     await database.close()
-    _fill(path, room, messages)
+    _fill(path, workspace, messages)
     tx = SqliteTransaction(connect(str(path), write=False))
-    job, worker = job_in(room, agent, messages)
+    job, worker = job_in(workspace, agent, messages)
     queries: dict[str, Query] = {
-        "inbox, 20 open": partial(inbox.open_for, agent=agent, workspace=room),
-        "last 50 of the channel": partial(channel.last, workspace=room, count=50),
-        "all that a prompt is made of": partial(briefing.gather, job=job, worker=worker, tools=()),
+        "inbox, 20 open": partial(deliveries.open_for, agent=agent, workspace=workspace),
+        "last 50 of the channel": partial(channel.last, workspace=workspace, count=50),
+        "all that a prompt is made of": partial(prompt_data.gather, job=job, worker=worker, tools=()),
     }
     return {what: partial(query, tx) for what, query in queries.items()}
 
 
-def _fill(path: Path, room: str, count: int) -> None:
+def _fill(path: Path, workspace: str, count: int) -> None:
     with filling(path) as connection:
-        connection.execute(MESSAGES, {"room": room, "count": count, "text": TEXT})
+        connection.execute(MESSAGES, {"room": workspace, "count": count, "text": TEXT})
         connection.execute(SEATS)
         connection.execute(DELIVERIES, {"open": count - OPEN * AGENTS, "agents": AGENTS})
         connection.execute("update workspace set seq = ?", (count,))
@@ -96,7 +96,7 @@ def filling(path: Path) -> Iterator[apsw.Connection]:
     connection.close()
 
 
-def job_in(room: str, agent: str, seq: int) -> tuple[Assignment, Worker]:
+def job_in(workspace: str, agent: str, seq: int) -> tuple[Assignment, AgentRuntime]:
     """That of the agent, when it was called by this message."""
     message = f"m_{seq:08}"
     values: dict[str, Any] = {"source": "channel", "sender": "user", "text": TEXT, "message": message, "root": message}
@@ -104,7 +104,7 @@ def job_in(room: str, agent: str, seq: int) -> tuple[Assignment, Worker]:
         id="i_1",
         work="i_1",
         agent=agent,
-        workspace=room,
+        workspace=workspace,
         lane=Lane.IMMEDIATE,
         hop=0,
         state="running",
@@ -114,7 +114,7 @@ def job_in(room: str, agent: str, seq: int) -> tuple[Assignment, Worker]:
         **values,
     )
     definition = AgentDefinition(name="agent0", backend="mock")
-    worker = Worker(agent, "agent0", "p_1", definition, ToolLoop(MockModel(SystemClock())))
+    worker = AgentRuntime(agent, "agent0", "p_1", definition, ToolLoop(MockModel(SystemClock())))
     return Assignment("r_1", Fence(agent, "h_1", 1), "agent0", "p_1", (lead,), ()), worker
 
 

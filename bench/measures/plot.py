@@ -59,8 +59,8 @@ def over_time(page: Path, panels: Mapping[str, Sequence[Points]], *, about: str)
 
 
 def _draw(picture: Path, about: str, panels: Sequence[Panel], *, columns: int = 1, height: float) -> str:
-    sort, fields = type(panels[0]).__name__, [asdict(panel) for panel in panels]
-    told = json.dumps({"sort": sort, "panels": fields, "columns": columns, "height": height})
+    kind, fields = type(panels[0]).__name__, [asdict(panel) for panel in panels]
+    told = json.dumps({"kind": kind, "panels": fields, "columns": columns, "height": height})
     try:
         subprocess.run((*COMMAND, str(picture)), input=told, text=True, check=True, timeout=120)
     except (OSError, subprocess.SubprocessError) as error:
@@ -148,8 +148,8 @@ def main() -> None:
     from matplotlib import pyplot
 
     picture, told = Path(sys.argv[1]), json.load(sys.stdin)
-    sort = {each.__name__: each for each in (Bars, Curves, Lines)}[told["sort"]]
-    panels, columns = [sort(**fields) for fields in told["panels"]], told["columns"]
+    kind = {each.__name__: each for each in (Bars, Curves, Lines)}[told["kind"]]
+    panels, columns = [kind(**fields) for fields in told["panels"]], told["columns"]
     rows = -(-len(panels) // columns)
     size = (10, rows * told["height"])
     figure, grid = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")

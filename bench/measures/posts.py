@@ -13,12 +13,12 @@ from pathlib import Path
 
 import apsw
 
-from agent_worker import identities, routing
-from agent_worker.events import Bus
-from agent_worker.redaction import Redactor
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.sqlite import GROUP, SqliteDatabase
-from agent_worker.workspaces import workspace
+from agent_worker.core.events import Bus
+from agent_worker.core.redaction import Redactor
+from agent_worker.database.database import Transaction
+from agent_worker.database.sqlite import GROUP, SqliteDatabase
+from agent_worker.work import agent_rows
+from agent_worker.workspaces import routing, workspace_rows
 from measures.figure import Figure, Series, us
 
 WRITERS = 32
@@ -69,25 +69,27 @@ class RawGroupCommit:
             answer.set_result(None)
 
 
-def open_room(tx: Transaction, *members: str) -> str:
-    project = identities.enrol_project(tx, root="/bench", name="bench")
-    room = workspace.open_room(tx, workspace.Room(project=project, workflow="bench", provider="sqlite"), now=1)
-    agents = {name: identities.enrol(tx, project=project, name=name) for name in members}
-    workspace.seat_members(tx, room, agents)
-    return room
+def open_workspace(tx: Transaction, *members: str) -> str:
+    project = agent_rows.enrol_project(tx, root="/bench", name="bench")
+    workspace = workspace_rows.open_workspace(
+        tx, workspace_rows.NewWorkspace(project=project, workflow="bench", provider="sqlite"), now=1
+    )
+    agents = {name: agent_rows.enrol(tx, project=project, name=name) for name in members}
+    workspace_rows.add_members(tx, workspace, agents)
+    return workspace
 
 
 async def measure(folder: Path) -> list[Figure]:
     database = await SqliteDatabase.open(folder / "posts.db", Bus(), redact=Redactor())
     raw = RawGroupCommit(folder / "raw.db")
-    room = await database.write(open_room, "alice", "bob")
-    plain, calling = (routing.Speech(room, "user", text) for text in (TEXT, f"@alice {TEXT}"))
+    workspace = await database.write(open_workspace, "alice", "bob")
+    plain, calling = (routing.OutgoingMessage(workspace, "user", text) for text in (TEXT, f"@alice {TEXT}"))
 
     async def rows() -> None:
         for _ in range(EACH):
             await raw.put()
 
-    async def posts(speech: routing.Speech) -> None:
+    async def posts(speech: routing.OutgoingMessage) -> None:
         for number in range(EACH):
             await database.write(routing.say, speech, now=number)
 

@@ -36,8 +36,8 @@ async def measure(folder: Path) -> list[Figure]:
     for _ in range(TIMES):
         for what, run in commands.items():
             taken[what].append(run())
-    floor = middle(taken.pop("python itself"))
-    return [_figure(what, middle(values), floor) for what, values in taken.items()]
+    loop_context = middle(taken.pop("python itself"))
+    return [_figure(what, middle(values), loop_context) for what, values in taken.items()]
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -61,14 +61,14 @@ def _until_line(command: Sequence[str], number: int, environment: dict[str, str]
     return times.user + times.system
 
 
-def _figure(what: str, taken: float, floor: float) -> Figure:
+def _figure(what: str, taken: float, loop_context: float) -> Figure:
     judged = what.endswith("--help")
     return Figure(
         what,
         "",
         ms(taken),
-        f"python itself: {ms(floor)}",
-        taken / floor,
+        f"python itself: {ms(loop_context)}",
+        taken / loop_context,
         f"≤ {HELP_AT_MOST * 1e3:.0f} ms" if judged else "",
         taken <= HELP_AT_MOST if judged else None,
         taken / HELP_AT_MOST if judged else None,

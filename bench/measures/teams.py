@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from agent_worker import routing
-from agent_worker.backends.providers import NOTHING_APPROVED, Approval
-from agent_worker.clock import micros
-from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.events import Ended, Event
 from agent_worker.definitions.project import load_project
-from agent_worker.events import Ended, Event
-from agent_worker.workflows import instance
+from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workspaces import routing
 
 IN_DATABASE = "workspace: { provider: sqlite }\n"
 
@@ -33,36 +33,36 @@ def write_project(root: Path, agents: dict[str, str], *, workflow: str = IN_DATA
 @asynccontextmanager
 async def open_team(
     root: Path, agents: dict[str, str], *, workflow: str = IN_DATABASE, approval: Approval = NOTHING_APPROVED
-) -> AsyncIterator[tuple[Engine, Instance]]:
+) -> AsyncIterator[tuple[Runtime, Instance]]:
     project = load_project(write_project(root, agents, workflow=workflow))
     assert not project.problems, project.problems
-    async with open_engine(Settings(database=root / "state.db", approval=approval)) as engine:
-        admitted = await engine.stage.roster.admit(project)
-        yield engine, await instance.start(engine.stage, admitted, instance.Start(project.workflows["review"]))
+    async with open_runtime(RuntimeSettings(database=root / "state.db", approval=approval)) as runtime:
+        loaded = await runtime.loader.load(project)
+        yield runtime, await start.start(runtime, loaded, start.Start(project.workflows["review"]))
 
 
-async def say(engine: Engine, room: str, text: str) -> None:
-    speech = routing.Speech(room, "user", text)
-    await engine.stage.database.write(routing.say, speech, now=micros(engine.stage.clock.now()))
+async def say(runtime: Runtime, workspace: str, text: str) -> None:
+    speech = routing.OutgoingMessage(workspace, "user", text)
+    await runtime.database.write(routing.say, speech, now=runtime.clock.micros())
 
 
-async def ask(engine: Engine, room: str, text: str) -> None:
+async def ask(runtime: Runtime, workspace: str, text: str) -> None:
     """Until the run that it causes has ended."""
-    with engine.stage.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-        await say(engine, room, text)
+    with runtime.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
+        await say(runtime, workspace, text)
         await anext(ended)
 
 
 @contextmanager
-def noted(engine: Engine, sort: type[Event], clock: Callable[[], float]) -> Iterator[list[float]]:
-    """What the clock showed at each event of that sort."""
+def noted(runtime: Runtime, kind: type[Event], clock: Callable[[], float]) -> Iterator[list[float]]:
+    """What the clock showed at each event of that kind."""
     times: list[float] = []
 
     def note(event: Event) -> None:
-        if isinstance(event, sort):
+        if isinstance(event, kind):
             times.append(clock())
 
-    stop = engine.stage.bus.listen(note)
+    stop = runtime.bus.listen(note)
     try:
         yield times
     finally:

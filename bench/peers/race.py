@@ -71,9 +71,9 @@ def race(arms: Iterable[Arm], folder: Path) -> dict[str, Measures]:
     with model() as there:
         bare = _run((sys.executable, str(ARMS / "contest.py")), environment(there.url, folder))
         found = {arm.name: _measures(arm, there, bare, folder) for arm in arms}
-    if floor := found.get(BY_HAND.name):
+    if loop_context := found.get(BY_HAND.name):
         for measures in found.values():
-            measures["step added"] = measures["step wall"] - floor["step wall"]
+            measures["step added"] = measures["step wall"] - loop_context["step wall"]
     return found
 
 

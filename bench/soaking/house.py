@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
-from agent_worker.daemon.client import connect
-from agent_worker.daemon.discovery import LOG_FILE, Found
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.client.connection import connect
+from agent_worker.client.discovery import LOG_FILE, DaemonFile
+from agent_worker.client.start import COMMAND
 
 LEAVING = 20.0  # seconds that children get after the daemon is gone
 Json = Any
@@ -27,7 +27,7 @@ class House:
 
     place: Path
     life: int = 0
-    found: Found | None = None
+    found: DaemonFile | None = None
     up: asyncio.Event = field(default_factory=asyncio.Event)
     orphans: list[str] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)  #: seconds that each start took

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from agent_worker.core.events import BEGINNING, number_at
 from soaking.house import House, Refusal, Wire, head
 from soaking.teams import Room
 
@@ -47,11 +48,11 @@ class Books:
 
 
 class Load:
-    def __init__(self, house: House, rooms: list[Room], *, rate: float, seed: int) -> None:
+    def __init__(self, house: House, workspaces: list[Room], *, rate: float, seed: int) -> None:
         self.books = Books()
         self.held = False  #: too much is queued: nobody sends
         self._house = house
-        self._rooms = rooms
+        self._workspaces = workspaces
         self._rate = rate
         self._chance = random.Random(seed)
         self._number = 0
@@ -128,62 +129,70 @@ class Load:
             wire.close()
             self._idle.append(wire)
 
-    async def _sent(self, wire: Wire, mark: str, room: Room, to: str, text: str) -> str:
+    async def _sent(self, wire: Wire, mark: str, workspace: Room, to: str, text: str) -> str:
         """Until it is answered."""
         while True:
             try:
-                answer = await wire.ask("POST", "/send", project=str(room.project), to=to, message=text, key=mark)
+                answer = await wire.ask("POST", "/send", project=str(workspace.project), to=to, message=text, key=mark)
             except OSError:
                 self.books.counts["sent again after a cut"] += 1
                 await asyncio.sleep(0.1)
                 continue
             return str(answer["id"])
 
-    def _room(self) -> Room:
-        return self._chance.choice(self._rooms)
+    def _workspace(self) -> Room:
+        return self._chance.choice(self._workspaces)
 
     async def _mention(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        text = f"{mark} @{self._chance.choice(room.leads)} please look at this"
-        self.books.channel[mark] = await self._sent(wire, mark, room, room.at, text)
+        workspace = self._workspace()
+        text = f"{mark} @{self._chance.choice(workspace.leads)} please look at this"
+        self.books.channel[mark] = await self._sent(wire, mark, workspace, workspace.at, text)
 
     async def _unsteady(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        text = f"{mark} @{self._chance.choice(room.unsteady)} please try"
-        self.books.channel[mark] = await self._sent(wire, mark, room, room.at, text)
+        workspace = self._workspace()
+        text = f"{mark} @{self._chance.choice(workspace.unsteady)} please try"
+        self.books.channel[mark] = await self._sent(wire, mark, workspace, workspace.at, text)
 
     async def _remark(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        self.books.channel[mark] = await self._sent(wire, mark, room, room.at, f"{mark} nobody is called here")
+        workspace = self._workspace()
+        self.books.channel[mark] = await self._sent(
+            wire, mark, workspace, workspace.at, f"{mark} nobody is called here"
+        )
 
     async def _to_member(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        to = f"{self._chance.choice(room.plain or room.leads)}{room.at}"
-        self.books.channel[mark] = await self._sent(wire, mark, room, to, f"{mark} a word with you")
+        workspace = self._workspace()
+        to = f"{self._chance.choice(workspace.plain or workspace.leads)}{workspace.at}"
+        self.books.channel[mark] = await self._sent(wire, mark, workspace, to, f"{mark} a word with you")
 
     async def _large(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        text = f"{mark} @{self._chance.choice(room.leads)} read this:\n" + "x" * self._chance.randrange(5_000, 40_000)
-        self.books.channel[mark] = await self._sent(wire, mark, room, room.at, text)
+        workspace = self._workspace()
+        text = f"{mark} @{self._chance.choice(workspace.leads)} read this:\n" + "x" * self._chance.randrange(
+            5_000, 40_000
+        )
+        self.books.channel[mark] = await self._sent(wire, mark, workspace, workspace.at, text)
 
     async def _direct(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        to = self._chance.choice(room.plain or room.leads)
-        self.books.direct[mark] = await self._sent(wire, mark, room, to, f"{mark} between us")
+        workspace = self._workspace()
+        to = self._chance.choice(workspace.plain or workspace.leads)
+        self.books.direct[mark] = await self._sent(wire, mark, workspace, to, f"{mark} between us")
 
     async def _with_child(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        self.books.direct[mark] = await self._sent(wire, mark, room, self._chance.choice(room.children), f"{mark} go")
+        workspace = self._workspace()
+        self.books.direct[mark] = await self._sent(
+            wire, mark, workspace, self._chance.choice(workspace.children), f"{mark} go"
+        )
 
     async def _question(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        who = self._chance.choice(room.plain or room.leads)
-        await wire.ask("POST", "/ask", project=str(room.project), agent=who, message=f"{mark} tell me")
+        workspace = self._workspace()
+        who = self._chance.choice(workspace.plain or workspace.leads)
+        await wire.ask("POST", "/ask", project=str(workspace.project), agent=who, message=f"{mark} tell me")
         self.books.asked.add(mark)
 
     async def _line(self, wire: Wire, mark: str) -> None:
-        room = self._room()
-        await wire.ask("POST", "/documents/people.md", project=str(room.project), at=room.at, text=f"{mark}\n")
+        workspace = self._workspace()
+        await wire.ask(
+            "POST", "/documents/people.md", project=str(workspace.project), at=workspace.at, text=f"{mark}\n"
+        )
         self.books.lines.add(mark)
 
     # --- those who read
@@ -191,9 +200,9 @@ class Load:
     async def _look_around(self) -> None:
         wire = Wire(self._house)
         while await self._pause(1.0):
-            room = self._room()
-            project = quote(str(room.project), safe="")
-            paths = ("/status?", "/agents?", "/attention?", "/runs?", f"/messages?at={room.at}&last=true&")
+            workspace = self._workspace()
+            project = quote(str(workspace.project), safe="")
+            paths = ("/status?", "/agents?", "/inbox?", "/runs?", f"/messages?at={workspace.at}&last=true&")
             await self._quietly(wire.ask("GET", f"{self._chance.choice(paths)}project={project}"))
 
     async def _quietly(self, asking: Awaitable[object]) -> bool:
@@ -208,9 +217,9 @@ class Load:
 
     async def _follow(self, number: int) -> None:
         """One who never misses anything: numbers only grow, and after a break it goes on where it was."""
-        last = 0
-        room = self._rooms[number % len(self._rooms)]
-        where = f"at={room.at}&project={quote(str(room.project), safe='')}&" if number % 2 else ""
+        last = BEGINNING
+        workspace = self._workspaces[number % len(self._workspaces)]
+        where = f"at={workspace.at}&project={quote(str(workspace.project), safe='')}&" if number % 2 else ""
         while not self._over.is_set():
             await self._house.up.wait()
             try:
@@ -225,7 +234,7 @@ class Load:
             self.books.counts["streams that went on after a break"] += 1
             await self._pause(0.5)
 
-    async def _numbers(self, reader: asyncio.StreamReader, last: int) -> int:
+    async def _numbers(self, reader: asyncio.StreamReader, last: str) -> str:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError, TimeoutError):
             while not self._over.is_set():
                 async with asyncio.timeout(30):
@@ -235,10 +244,10 @@ class Load:
                 if line.startswith(b"event: gap"):
                     self.books.counts["gaps in a stream"] += 1
                 if line.startswith(b"id: "):
-                    number = int(line[4:])
-                    if number < last:
+                    here = line[4:].decode().strip()
+                    if (number_at(here) or 0) < (number_at(last) or 0):
                         self.books.counts["events out of order"] += 1
-                    last = number
+                    last = here
                     self.books.counts["events followed"] += 1
         return last
 
@@ -263,7 +272,7 @@ class Load:
         while await self._pause(self._chance.uniform(1, 5)):
             await self._house.up.wait()
             with suppress(OSError):
-                _, writer = await self._stream("/events?after=0", buffer=4096)
+                _, writer = await self._stream("/events?after=beginning", buffer=4096)
                 writer.transport.pause_reading()  # type: ignore[attr-defined]
                 self.books.counts["readers that did not read"] += 1
                 await self._pause(self._chance.uniform(5, 20))
@@ -285,8 +294,11 @@ class Load:
         """A client as an AI tool has one: it says hello, uses a tool, and is gone without a word."""
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "soak", "version": "1"}}
         while await self._pause(self._chance.uniform(0.5, 2)):
-            room, wire = self._room(), Wire(self._house)
-            read = {"name": "channel_read", "arguments": {"project": str(room.project), "at": room.at, "last": True}}
+            workspace, wire = self._workspace(), Wire(self._house)
+            read = {
+                "name": "channel_read",
+                "arguments": {"project": str(workspace.project), "at": workspace.at, "last": True},
+            }
             for number, (method, params) in enumerate([("initialize", hello), ("tools/call", read)]):
                 asking = _rpc(wire, number, method, params)
                 if not await self._quietly(asking):

@@ -114,7 +114,7 @@ pieces of work waited.
 
 
 def _details(verdict: Verdict) -> str:
-    groups = {"in the log": verdict.complaints, "refused": verdict.refusals, "attention": verdict.attention}
+    groups = {"in the log": verdict.complaints, "refused": verdict.refusals, "inbox": verdict.inbox}
     lines = [f"- {name}, {count} times: {what}" for name, found in groups.items() for what, count in found.items()]
     lines += [f"- lost: {', '.join(verdict.lost[:10])}"] if verdict.lost else []
     lines += [f"- doubled: {', '.join(verdict.doubled[:10])}"] if verdict.doubled else []

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOM = 25  # members
+WORKSPACE = 25  # members
 PROGRAM = Path(__file__).with_name("program.py")
 
 _LEAD = """backend: mock
@@ -89,31 +89,31 @@ class Room:
 
 def write_teams(place: Path, agents: int) -> list[Room]:
     """Rooms of equal size, two to a project; every second one keeps files."""
-    count = max(2, round(agents / ROOM))
+    count = max(2, round(agents / WORKSPACE))
     sizes = [agents // count + (number < agents % count) for number in range(count)]
-    return [_write_room(place / f"project{n // 2}", n, size) for n, size in enumerate(sizes)]
+    return [_write_workspace(place / f"project{n // 2}", n, size) for n, size in enumerate(sizes)]
 
 
-def _write_room(project: Path, number: int, size: int) -> Room:
-    room = Room(project, f"room{number}")
+def _write_workspace(project: Path, number: int, size: int) -> Room:
+    workspace = Room(project, f"room{number}")
     (project / ".agents").mkdir(parents=True, exist_ok=True)
     (project / ".workflows").mkdir(exist_ok=True)
     members = []
-    for name, text in _members(room, number, size):
+    for name, text in _members(workspace, number, size):
         (project / ".agents" / f"{name}.yaml").write_text(text)
         members.append(f"  {name}: {{ ref: {name} }}\n")
     provider = "sqlite" if number % 2 else "file"
     workflow = f"agents:\n{''.join(members)}workspace: {{ provider: {provider} }}\n"
-    (project / ".workflows" / f"{room.workflow}.yaml").write_text(workflow)
-    return room
+    (project / ".workflows" / f"{workspace.workflow}.yaml").write_text(workflow)
+    return workspace
 
 
-def _members(room: Room, number: int, size: int) -> Iterator[tuple[str, str]]:
+def _members(workspace: Room, number: int, size: int) -> Iterator[tuple[str, str]]:
     """Name and definition of each."""
     chains = max(1, (size - 5) // 5)
     for chain in range(chains):
         lead, mate, last = (f"{part}{number}x{chain}" for part in ("lead", "mate", "last"))
-        room.leads.append(lead)
+        workspace.leads.append(lead)
         yield lead, _LEAD.format(other=mate)
         yield mate, (_MATE if chain % 3 else _WRITER).format(other=last, name=mate)
         yield last, _LAST.format()
@@ -124,9 +124,9 @@ def _members(room: Room, number: int, size: int) -> Iterator[tuple[str, str]]:
         f"program{number}": _PROGRAM.format(python=sys.executable, program=PROGRAM, number=f"'{number}'"),
         f"sleeper{number}": _SLEEPER.format(),
     }
-    room.unsteady.extend(list(special)[:2])
-    room.children.extend(list(special)[2:4])
+    workspace.unsteady.extend(list(special)[:2])
+    workspace.children.extend(list(special)[2:4])
     yield from special.items()
     for n in range(size - 3 * chains - len(special)):
-        room.plain.append(f"plain{number}x{n}")
-        yield room.plain[-1], _PLAIN
+        workspace.plain.append(f"plain{number}x{n}")
+        yield workspace.plain[-1], _PLAIN

@@ -27,7 +27,7 @@ class Verdict:
     ends: dict[str, int] = field(default_factory=dict)  #: instructions by how they ended
     counts: dict[str, int] = field(default_factory=dict)
     integrity: str = ""
-    attention: dict[str, int] = field(default_factory=dict)
+    inbox: dict[str, int] = field(default_factory=dict)
 
     @property
     def clean(self) -> bool:
@@ -43,7 +43,7 @@ def judge(house: House, books: Books) -> Verdict:
     verdict.ends = dict(rows.all("select state, count(*) from instruction group by state"))
     verdict.unended = sum(n for state, n in verdict.ends.items() if state not in ENDS)
     verdict.unended += rows.all("select count(*) from delivery where state in ('queued', 'given')")[0][0]
-    verdict.attention = dict(rows.all("select sort, count(*) from attention group by sort"))
+    verdict.inbox = dict(rows.all("select kind, count(*) from inbox_item group by kind"))
     verdict.integrity = rows.all("pragma integrity_check")[0][0]
     verdict.complaints = dict(Counter(house.complaints()))
     verdict.refusals = dict(books.refusals)

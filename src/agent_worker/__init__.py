@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_worker.api import Project, Team, open_project
-    from agent_worker.errors import InUse
-    from agent_worker.routing import Receipt
+    from agent_worker.core.errors import InUse
     from agent_worker.service.messages import Answer
     from agent_worker.workflows.summary import Summary
     from agent_worker.workspaces.channel import Message
+    from agent_worker.workspaces.routing import Receipt
 
 __all__ = ["Answer", "InUse", "Message", "Project", "Receipt", "Summary", "Team", "open_project"]
 

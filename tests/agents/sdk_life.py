@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tests.teams import open_team
 
-from agent_worker import routing
-from agent_worker.backends.providers import Approval
-from agent_worker.clock import SystemClock
+from agent_worker.backends.models.providers import Approval
+from agent_worker.core.clock import SystemClock
+from agent_worker.workspaces import routing
 
 
 async def live(project: Path) -> None:
@@ -26,13 +26,13 @@ async def live(project: Path) -> None:
     definition = (project / "alice.txt").read_text()
     settings = {"database": project / "state.db", "approval": Approval(local=True)}
     async with open_team(project, "alice", clock=SystemClock(), extra={"alice": definition}, **settings) as team:
-        agent = team.admitted.agents["alice"]
+        agent = team.loaded.agents["alice"]
         await team.write(routing.tell_agent, agent, "march", now=team.now(), key="march")
         await team.idle()
 
 
 def main(project: Path) -> None:
-    importlib.import_module("agent_worker.backends.model_request")
+    importlib.import_module("agent_worker.backends.models.library")
     for _ in sys.stdin:
         if (pid := os.fork()) == 0:
             try:

@@ -10,8 +10,8 @@ from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import TestClock
-from agent_worker.events import Ended, Event, Posted
+from agent_worker.core.clock import TestClock
+from agent_worker.core.events import Ended, Event, Posted
 from agent_worker.tools.tool import Call
 
 
@@ -26,7 +26,7 @@ async def test_the_final_text_is_posted_as_the_agents_message(team: Team) -> Non
     asked = await team.post("user", "@alice is the build green?")
     await team.still()
     message = (await team.messages())[-1]
-    assert (message.sender, message.text, message.sort) == ("alice", "it is green", "message")
+    assert (message.sender, message.text, message.kind) == ("alice", "it is green", "message")
     assert (message.root, message.hop) == (asked.id, 1)
 
 
@@ -74,7 +74,7 @@ async def test_answer_acknowledgement_and_end_are_one_transaction(team: Team) ->
             looks.append(team.rows(asked))
 
     looks: list = []
-    team.engine.stage.bus.listen(hear)
+    team.runtime.bus.listen(hear)
     team.backends["alice"].then(says("done"))
     await team.post("user", "@alice go")
     await team.still()
@@ -82,18 +82,18 @@ async def test_answer_acknowledgement_and_end_are_one_transaction(team: Team) ->
     assert seen == [[{"state": "acked", "work": "done"}]]
 
 
-async def test_an_answer_whose_room_closed_meanwhile_is_kept_with_the_run_only(team: Team) -> None:
+async def test_an_answer_whose_workspace_closed_meanwhile_is_kept_with_the_run_only(team: Team) -> None:
     team.backends["alice"].then(says("too late").model_copy(update={"slow": 10.0}))
     await team.post("user", "@alice go")
     await team.elapse(1)
-    await team.room.stop()
+    await team.workspace.stop()
     await team.elapse(20)
     assert "too late" not in await team.texts()
 
 
 async def test_a_dm_is_answered_in_the_personal_thread_and_the_end_carries_the_text(team: Team) -> None:
     ends: list[Event] = []
-    team.engine.stage.bus.listen(ends.append)
+    team.runtime.bus.listen(ends.append)
     team.backends["alice"].then(says("hello"))
     receipt = await team.dm("alice", "hi")
     await team.still()
@@ -103,7 +103,7 @@ async def test_a_dm_is_answered_in_the_personal_thread_and_the_end_carries_the_t
 
 async def test_half_a_character_in_an_answer_or_a_call_does_not_fail_the_work(team: Team) -> None:
     class Careless:
-        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
             if not steps:
                 return Reply("half \ud83d", calls=(Call("c1", "resource_create", {"text": "cut off \ud83d"}),))
             return Reply("done \ud83d")

@@ -12,12 +12,12 @@ from tests.fakes.model_server import ModelServer
 from tests.models import results_in, sdk
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.mock import calls, says
-from agent_worker.backends.providers import Approval
-from agent_worker.clock import TestClock
+from agent_worker.backends.models.providers import Approval
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import NotFound
 from agent_worker.definitions.script import ScriptEntry
-from agent_worker.errors import NotFound
 
 PRESS = """
 from pathlib import Path
@@ -55,9 +55,9 @@ async def waiting(team: Team, count: int = 1) -> None:
 
 async def answer(team: Team, text: str, *, about: str = "") -> None:
     """As a person does from the inbox."""
-    rows = await team.rows("select id, text from attention where state = 'open' order by at, id")
+    rows = await team.rows("select id, text from inbox_item where state = 'open' order by at, id")
     item = next(row["id"] for row in rows if about in row["text"])
-    await team.write(rescue.answer, item, text, now=team.now())
+    await team.write(commands.answer, item, text, now=team.now())
 
 
 def both(*parts: ScriptEntry) -> ScriptEntry:
@@ -73,12 +73,12 @@ async def test_a_yes_lets_the_call_happen_once(project: Path, clock: TestClock) 
         team.backends["alice"].then(pressing, says("it is done"))
         await team.dm("alice", "press the red one")
         await waiting(team)
-        assert await team.attention() == WANTED
+        assert await team.inbox() == WANTED
         assert pressed(project) == []
         await answer(team, "yes")
         await team.idle()
         assert pressed(project) == ["red"]
-        assert await team.attention() == []
+        assert await team.inbox() == []
         assert [t.text for t in await team.thread("alice")] == ["press the red one", "it is done"]
 
 
@@ -132,7 +132,7 @@ async def test_it_survives_a_restart(project: Path, clock: TestClock) -> None:
         await waiting(team)
     await clock.advance(hours=72)
     async with open_team(project, "alice", clock=clock, extra={"alice": TOOLS}, database=database) as team:
-        assert await team.attention() == WANTED
+        assert await team.inbox() == WANTED
         team.backends["alice"].then(pressing, says("it is done"))  # the mock plays its script from the beginning
         await answer(team, "yes")
         await team.idle()
@@ -146,11 +146,11 @@ async def test_an_answer_given_before_a_restart_counts_after_it(project: Path, c
         team.backends["alice"].then(pressing)
         await team.dm("alice", "press the red one")
         await waiting(team)
-        await team.engine.stage.supervisor.stop()  # nobody is there to go on with it
+        await team.runtime.supervisor.stop()  # nobody is there to go on with it
         await answer(team, "yes")
     async with open_team(project, "alice", clock=clock, extra={"alice": TOOLS}, database=database) as team:
         team.backends["alice"].then(pressing, says("it is done"))
-        await team.engine.stage.supervisor.wake_all()
+        await team.runtime.supervisor.wake_all()
         await team.idle()
     assert pressed(project) == ["red"]
 
@@ -175,7 +175,7 @@ async def test_wrong_arguments_are_not_put_before_a_person(project: Path, clock:
         team.backends["alice"].then(calls("press", knob="red"), says("my mistake"))
         await team.dm("alice", "press the red one")
         await team.idle()
-        assert await team.attention() == []
+        assert await team.inbox() == []
         assert await team.states() == ["done"]
 
 
@@ -184,9 +184,9 @@ async def test_work_that_is_cancelled_asks_no_longer(project: Path, clock: TestC
         team.backends["alice"].then(pressing)
         await team.post("user", "@alice press the red one")
         await waiting(team)
-        await team.room.stop()
+        await team.workspace.stop()
         assert await team.states() == ["cancelled"]
-        assert await team.attention() == []
+        assert await team.inbox() == []
     assert pressed(project) == []
 
 
@@ -195,10 +195,10 @@ async def test_a_second_answer_finds_nothing_open(project: Path, clock: TestCloc
         team.backends["alice"].then(pressing, says("it is done"))
         await team.dm("alice", "press the red one")
         await waiting(team)
-        (item,) = await team.rows("select id from attention")
+        (item,) = await team.rows("select id from inbox_item")
         await answer(team, "yes")
         with pytest.raises(NotFound):
-            await team.write(rescue.answer, item["id"], "no", now=team.now())
+            await team.write(commands.answer, item["id"], "no", now=team.now())
         await team.idle()
     assert pressed(project) == ["red"]
 
@@ -213,7 +213,7 @@ async def test_an_answer_becomes_the_result_of_the_question(tmp_path: Path, cloc
         )
         await team.post("user", "@alice choose")
         await waiting(team)
-        assert await team.attention() == [("question", "alice asks: Which one? (red / blue)")]
+        assert await team.inbox() == [("question", "alice asks: Which one? (red / blue)")]
         await answer(team, "the red one, please")
         await team.idle()
         (call,) = await team.rows("select result, ok from call")
@@ -244,7 +244,7 @@ async def test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost(pr
     async with open_team(project, "alice", clock=clock, extra=extra) as team:
         team.backends["alice"].then(both(calls("stand"), pressing), says("done"))
         await team.dm("alice", "wait for me")
-        await team.until(bool, "select 1 from attention")
+        await team.until(bool, "select 1 from inbox_item")
         await answer(team, "yes")
         assert await team.states() == ["running"]
         await asyncio.to_thread((project / "gate").write_text, "stood")

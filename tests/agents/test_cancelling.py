@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.hands import TERMS, by_hand, hands_of
+from tests.recorders import TERMS, by_hand, recorder_of
 from tests.teams import Team, open_team
 
-from agent_worker import identities
-from agent_worker.agents import assignments, endings, rescue
+from agent_worker.agents import commands, recovery, run_begin, run_end
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says
-from agent_worker.clock import TestClock
-from agent_worker.errors import Fenced, NotRunning
-from agent_worker.instructions import Ageing
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Fenced, NotRunning
 from agent_worker.tools.channel import channel_send
-from agent_worker.tools.tool import Call, Desk, tool
+from agent_worker.tools.tool import Call, ToolContext, tool
+from agent_worker.work import agent_rows
+from agent_worker.work.queue import Ageing
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 async def cancel(team: Team, text: str) -> None:
     (row,) = await team.rows("select id from instruction where text = :text", text=text)
-    await team.write(rescue.cancel, row["id"], reason="not needed", now=team.now())
+    await team.write(commands.cancel, row["id"], reason="not needed", now=team.now())
 
 
 async def test_Q10_cancelled_while_queued_never_runs(team: Team) -> None:
@@ -101,15 +101,15 @@ async def test_cancelling_is_told_once_where_the_sender_looks(team: Team) -> Non
     await team.elapse(1)
     await cancel(team, "@alice go")
     await cancel(team, "@alice go")
-    assert [m.text for m in await team.messages() if m.sort == "system"] == ["alice was cancelled: not needed"]
+    assert [m.text for m in await team.messages() if m.kind == "system"] == ["alice was cancelled: not needed"]
 
 
-async def test_Q10_stopping_a_room_cancels_everything_in_it_and_closes_it(team: Team) -> None:
+async def test_Q10_stopping_a_workspace_cancels_everything_in_it_and_closes_it(team: Team) -> None:
     team.backends["alice"].then(says("x").model_copy(update={"slow": 60.0}))
     await team.post("user", "@alice go")
     await team.post("user", "and then this", to="alice")
     await team.elapse(1)
-    await team.meanwhile(team.room.stop(reason="enough"))
+    await team.meanwhile(team.workspace.stop(reason="enough"))
     assert set(await team.states()) == {"cancelled"}
     with pytest.raises(NotRunning):
         await team.post("user", "anyone?")
@@ -124,47 +124,47 @@ knocks: list[str] = []
 
 
 @tool
-async def knock(desk: Desk) -> str:
+async def knock(context: ToolContext) -> str:
     """Reach outside."""
-    knocks.append(desk.key)
+    knocks.append(context.key)
     return "knocked"
 
 
 @pytest.fixture
 async def queued(team: Team) -> Team:
     """Alice has work, and no loop that would take it."""
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     await team.post("user", "@alice go")
     return team
 
 
 async def test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused(queued: Team) -> None:
     job = await by_hand(queued)
-    hands = hands_of(queued, job, channel_send, knock)
+    recorder = recorder_of(queued, job, channel_send, knock)
     await cancel(queued, "@alice go")
     knocks.clear()
     for call in (Call("c1", "channel_send", {"text": "too late"}), Call("c2", "knock", {})):
         with pytest.raises(Fenced):
-            await hands.call(0, call)
+            await recorder.call(0, call)
     assert knocks == []
     assert "too late" not in await queued.texts()
 
 
 async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(queued: Team) -> None:
     job = await by_hand(queued)
-    hands = hands_of(queued, job, channel_send, knock)
-    await queued.write(identities.claim, job.fence.agent, "another host")
+    recorder = recorder_of(queued, job, channel_send, knock)
+    await queued.write(agent_rows.claim, job.fence.agent, "another host")
     before = await queued.rows("select * from instruction")
     now, ageing = queued.now(), Ageing()
     for write in (
-        hands.keep(0, Reply("a step")),
-        hands.call(0, Call("c1", "channel_send", {"text": "I am still here"})),
-        queued.write(endings.finish, job, 0, Reply("done"), "mock", seen=0, now=now),
-        queued.write(endings.put_back, job, why="", now=now, ageing=ageing),
-        queued.write(endings.give_up, job, Fenced("x"), "failed", now=now),
-        queued.write(endings.suspend, job, now=now),
-        queued.write(assignments.begin, job.fence, lambda _: TERMS, now=now, ageing=ageing),
-        queued.write(rescue.abandon, job.fence, state="idle", reason="", now=now),
+        recorder.keep(0, Reply("a step")),
+        recorder.call(0, Call("c1", "channel_send", {"text": "I am still here"})),
+        queued.write(run_end.finish, job, 0, Reply("done"), "mock", seen=0, now=now),
+        queued.write(run_end.put_back, job, why="", now=now, ageing=ageing),
+        queued.write(run_end.give_up, job, Fenced("x"), "failed", now=now),
+        queued.write(run_end.suspend, job, now=now),
+        queued.write(run_begin.begin, job.fence, lambda _: TERMS, now=now, ageing=ageing),
+        queued.write(recovery.abandon, job.fence, state="idle", reason="", now=now),
     ):
         with pytest.raises(Fenced):
             await write
@@ -178,7 +178,7 @@ async def test_a_running_loop_ends_when_another_host_claims_its_agent(team: Team
     team.backends["alice"].then(slow)
     await team.post("user", "@alice go")
     await team.elapse(1)
-    await team.write(identities.claim, team.id_of("alice"), "another host")
+    await team.write(agent_rows.claim, team.id_of("alice"), "another host")
     await team.elapse(60)
     assert await team.texts() == ["@alice go"]
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import TestClock
-from agent_worker.limits import Limits
-from agent_worker.workflows import instance as workflows
+from agent_worker.core.clock import TestClock
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
 
 
 class Reader:
@@ -23,7 +23,7 @@ class Reader:
     def __init__(self) -> None:
         self.prompts: list[str] = []
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         self.prompts.append(f"{turn.system}\n{turn.prompt}")
         asked = turn.prompt.rpartition("asks you")[2].splitlines()[1]
         return Reply(f"answer to {asked.replace('@alice', '')}")
@@ -35,18 +35,18 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
         yield team
 
 
-async def second_room(team: Team, reader: Reader) -> Team:
-    definition = team.admitted.project.workflows["review"]
-    room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(definition, tag="two"))
-    other = replace(team, room=room)
-    other.employ("alice", reader, limits=Limits(None, None, None, None, None, None))
+async def second_workspace(team: Team, reader: Reader) -> Team:
+    definition = team.loaded.project.workflows["review"]
+    workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(definition, tag="two"))
+    other = replace(team, workspace=workspace)
+    other.employ("alice", reader, limits=WorkLimits(None, None, None, None, None, None))
     return other
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_I4_a_canary_of_one_context_is_in_no_prompt_of_another(team: Team, seed: int) -> None:
     chance, reader = random.Random(seed), Reader()
-    other = await second_room(team, reader)
+    other = await second_workspace(team, reader)
     contexts: list[str] = []
     for n in range(20):
         where = chance.choice(["room-one", "room-two", "personal"])
@@ -135,4 +135,8 @@ async def test_a_question_and_what_was_said_to_it_are_in_the_thread_in_that_orde
     team.backends["alice"].then(calls("channel_send", text="I am looking"), says("found it"))
     await team.post("user", "@alice look")
     await team.still()
-    assert [t.text for t in await team.thread("alice", team.room.id)] == ["@alice look", "I am looking", "found it"]
+    assert [t.text for t in await team.thread("alice", team.workspace.id)] == [
+        "@alice look",
+        "I am looking",
+        "found it",
+    ]

@@ -10,9 +10,9 @@ from tests.fakes.model_server import Fault, ModelServer
 from tests.models import FAMILIES, results_in, sdk, sent
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
-from agent_worker.backends.providers import Approval
-from agent_worker.clock import SystemClock
+from agent_worker.agents import commands
+from agent_worker.backends.models.providers import Approval
+from agent_worker.core.clock import SystemClock
 
 LOCAL = Approval(local=True)
 MARK = """
@@ -60,7 +60,7 @@ async def test_after_max_steps_a_direct_message_continues_with_a_new_allowance(
         await team.idle()
         assert await last_state(team) == "incomplete"
         told = (await team.thread("alice"))[-1]
-        assert told.sort == "failure"
+        assert told.kind == "failure"
         assert "continue" in told.text
         await team.dm("alice", word)
         await team.idle()
@@ -117,10 +117,10 @@ async def test_the_person_may_retry_it_from_the_inbox(project: Path, server: Mod
         await team.dm("alice", "make your marks")
         await team.idle()
         (left,) = await team.rows("select id from instruction")
-        assert await team.write(rescue.continue_work, left["id"], now=team.now())
+        assert await team.write(commands.continue_work, left["id"], now=team.now())
         await team.idle()
         assert await last_state(team) == "done"
-        assert await team.attention() == []
+        assert await team.inbox() == []
     assert marks(project) == ["0", "1"]
 
 

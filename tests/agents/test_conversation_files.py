@@ -12,8 +12,8 @@ from tests.models import Attentive
 from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import TestClock
-from agent_worker.mirror import CONVERSATIONS, Target
+from agent_worker.core.clock import TestClock
+from agent_worker.workspaces.log_files import CONVERSATIONS, Target
 
 
 async def say(team: Team, *lines: tuple[str, str]) -> None:
@@ -111,13 +111,13 @@ async def test_D7_a_log_that_was_written_in_part_is_looked_at_again(tmp_path: Pa
         folder.parent.mkdir(exist_ok=True)
         folder.write_text("not a folder")
         await say(team, ("hi", "hello"))
-        await team.engine.stage.mirror.flush()
+        await team.runtime.log_files.flush()
         await clock.advance(hours=24)
         folder.unlink()
         tomorrow = folder / "2026-01-06.jsonl"
         tomorrow.mkdir(parents=True)
         await say(team, ("again", "yes"))
-        await team.engine.stage.mirror.flush()
+        await team.runtime.log_files.flush()
         assert (folder / "2026-01-05.jsonl").read_text().count("\n") == 2
         tomorrow.rmdir()
         await say(team, ("and now?", "well"))
@@ -128,10 +128,10 @@ async def test_D7_a_log_that_is_watched_already_knows_better_how_far_it_goes(tmp
     """Files of a project are read again at any time, also while a log is being written."""
     async with open_team(tmp_path, "alice", clock=clock) as team:
         await say(team, ("hi", "hello"))
-        home = team.engine.stage.registry.worker(team.id_of("alice")).home
+        home = team.runtime.registry.worker(team.id_of("alice")).home
         assert home is not None
-        await team.engine.stage.mirror.flush()
-        team.engine.stage.mirror.watch(Target(None, team.id_of("alice")), home, CONVERSATIONS, written=0)
+        await team.runtime.log_files.flush()
+        team.runtime.log_files.watch(Target(None, team.id_of("alice")), home, CONVERSATIONS, written=0)
         await say(team, ("again", "yes"))
     assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4]
 
@@ -160,15 +160,15 @@ async def test_G7_resources_that_could_not_be_looked_for_are_looked_for_again(tm
     folder = tmp_path / "room" / "resources"
     async with open_team(tmp_path, "alice", **bound) as team:
         kept = await team.post("user", "long " * 2000)
-        await team.engine.stage.mirror.flush()
+        await team.runtime.log_files.flush()
         assert [file.name for file in folder.iterdir()] == [kept.resource]
     shutil.rmtree(folder)
     folder.write_text("not a folder")
     async with open_team(tmp_path, "alice", **bound) as team:
-        await team.engine.stage.mirror.flush()
+        await team.runtime.log_files.flush()
         folder.unlink()
         await team.post("user", "and now?")
-        await team.engine.stage.mirror.flush()
+        await team.runtime.log_files.flush()
         assert [file.name for file in folder.iterdir()] == [kept.resource]
 
 
@@ -186,7 +186,7 @@ async def test_R8_a_clock_that_was_set_back_by_a_day_doubles_no_line(tmp_path: P
 async def test_lines_that_are_no_records_of_ours_stop_nobody(tmp_path: Path, clock: TestClock) -> None:
     folder = tmp_path / ".agents/alice/conversations"
     folder.mkdir(parents=True)
-    good = {"seq": 7, "at": "2026-01-01T10:00:00+00:00", "who": "user", "sort": "message", "text": "kept", "run": None}
+    good = {"seq": 7, "at": "2026-01-01T10:00:00+00:00", "who": "user", "kind": "message", "text": "kept", "run": None}
     strange = ['{"seq": 8, "text": 5, "who": null}', '{"seq": "x", "text": "y"}', '{"hello": 1}', "not json"]
     (folder / "2026-01-01.jsonl").write_text("\n".join([json.dumps(good), *strange]) + "\n")
     async with open_team(tmp_path, "alice", clock=clock) as team:

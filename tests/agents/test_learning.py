@@ -14,11 +14,11 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.mock import calls, fails, says
-from agent_worker.clock import TestClock
-from agent_worker.personal import memory
-from agent_worker.storage.files import Root
+from agent_worker.core.clock import TestClock
+from agent_worker.files.root import Root
+from agent_worker.memory import memory
 
 ON = "auto_memory: { model: fake/learner }\n"
 CHOICE = {"kind": "decision", "key": "database", "value": "We use SQLite."}
@@ -46,7 +46,7 @@ class Learner:
 async def learning_team(root: Path, clock: TestClock, learner: Learner, **more: Any) -> AsyncIterator[Team]:
     more.setdefault("extra", {"alice": ON})
     async with open_team(root, "alice", clock=clock, **more) as team:
-        await team.engine.backends.catalogue.add("fake/learner", learner.model)
+        await team.runtime.backends.catalogue.add("fake/learner", learner.model)
         yield team
         await team.idle()
 
@@ -178,7 +178,7 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
         assert "SQLite" not in json.dumps(results)
     root = Root(tmp_path / ".agents" / "alice")
     memory.release(root, "database")
-    assert memory.find(root, "database") == memory.Entry(
+    assert memory.find(root, "database") == memory.MemoryEntry(
         "database", "We use SQLite.", "working", source=held["database"]["source"], updated="2026-01-05"
     )
 
@@ -187,7 +187,7 @@ async def test_A6_so_is_what_is_learned_from_work_that_another_agent_asked_for(
     tmp_path: Path, clock: TestClock
 ) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=clock, extra={"alice": ON}) as team:
-        await team.engine.backends.catalogue.add("fake/learner", Learner([CHOICE]).model)
+        await team.runtime.backends.catalogue.add("fake/learner", Learner([CHOICE]).model)
         team.backends["bob"].then(says("@alice remember that we use SQLite"))
         team.backends["alice"].then(working, says("so we use SQLite"))
         await team.post("user", "@bob go")
@@ -301,10 +301,10 @@ async def test_work_that_rested_in_between_is_learned_from_as_a_whole(tmp_path: 
         asking = calls("ask_user", question="Which database?")
         team.backends["alice"].then(calls("channel_send", text="I compare them"), asking)
         await team.post("user", "@alice decide")
-        (item,) = await team.until(bool, "select id from attention")
+        (item,) = await team.until(bool, "select id from inbox_item")
         await team.until(bool, "select 1 from instruction where state = 'waiting'")
         team.backends["alice"].then(says("we take SQLite"))
-        await team.write(rescue.answer, item["id"], "as you like", now=team.now())
+        await team.write(commands.answer, item["id"], "as you like", now=team.now())
         await settled(team)
     (asked,) = learner.asked
     assert "I compare them" in asked

@@ -10,9 +10,9 @@ import pytest
 from tests.teams import open_team
 
 from agent_worker.agents.limiter import Limiter
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
-from agent_worker.clock import Clock, TestClock, settle
-from agent_worker.errors import Overloaded
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
+from agent_worker.core.clock import Clock, TestClock, settle
+from agent_worker.core.errors import Overloaded
 
 KEY = "provider|key"
 
@@ -29,7 +29,7 @@ class Provider:
         self.inside = 0
         self.most_inside = 0
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         self.inside += 1
         self.most_inside = max(self.most_inside, self.inside)
         try:

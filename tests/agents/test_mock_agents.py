@@ -10,8 +10,8 @@ from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Turn
 from agent_worker.backends.mock import MockModel, calls, says, steps
-from agent_worker.clock import TestClock
-from agent_worker.errors import Permanent
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Permanent
 
 
 @pytest.fixture

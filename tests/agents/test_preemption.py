@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker import instructions
 from agent_worker.backends.backend import PastStep, Reply
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import TestClock
+from agent_worker.core.clock import TestClock
 from agent_worker.definitions.script import ScriptEntry
-from agent_worker.instructions import Lane, Order
+from agent_worker.work import queue
+from agent_worker.work.queue import Lane, Order
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ async def runs(team: Team) -> list[tuple[str, str]]:
 
 async def put(team: Team, text: str, lane: Lane, agent: str = "alice") -> str:
     order = Order(agent=team.id_of(agent), text=text, source="schedule", sender="schedule", lane=lane, root=text)
-    return await team.write(instructions.put, order, now=team.now())
+    return await team.write(queue.put, order, now=team.now())
 
 
 async def test_O3_a_direct_message_takes_over_between_two_steps_and_no_call_is_made_twice(team: Team) -> None:
@@ -138,7 +138,7 @@ async def test_mentions_that_wait_together_are_all_in_the_prompt(team: Team) -> 
     seen: list[str] = []
 
     class Reader:
-        async def reply(self, turn, steps: list[PastStep], hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps: list[PastStep], recorder):  # type: ignore[no-untyped-def]
             seen.append(turn.prompt)
             await team.clock.sleep(10)
             return Reply("read")
@@ -156,7 +156,7 @@ async def test_no_mention_is_answered_without_having_been_shown_however_many_wai
     seen: list[str] = []
 
     class Reader:
-        async def reply(self, turn, steps: list[PastStep], hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps: list[PastStep], recorder):  # type: ignore[no-untyped-def]
             seen.append(turn.prompt)
             await team.clock.sleep(10)
             return Reply("read")

@@ -9,14 +9,14 @@ import pytest
 from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
 from tests.models import FAMILIES, MODELS, sdk, sent, waits_pass
+from tests.needs import needs_sandbox
 from tests.teams import Team, open_team
 
-from agent_worker.backends.model_api import Catalogue, ModelApi
-from agent_worker.backends.providers import Approval, Endpoint
-from agent_worker.clock import SystemClock, TestClock
-from agent_worker.events import Called, Delta, Event, Returned
-from agent_worker.outbound import NOT_TOO_LONG
-from agent_worker.tools.sandbox import NoSandbox, find_sandbox
+from agent_worker.backends.models.model_api import Catalogue, ModelApi
+from agent_worker.backends.models.providers import Approval, Endpoint
+from agent_worker.core.clock import SystemClock, TestClock
+from agent_worker.core.events import Called, Delta, Event, Returned
+from agent_worker.core.outbound import NOT_TOO_LONG
 
 LOCAL = Approval(local=True)
 MEET = """
@@ -40,7 +40,7 @@ async def test_text_is_shown_while_it_is_written_and_posted_when_it_is_whole(
     heard: list[Event] = []
     definition = sdk(server, family=family)
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra={"alice": definition}, approval=LOCAL) as team:
-        team.engine.stage.bus.listen(heard.append)
+        team.runtime.bus.listen(heard.append)
         await team.post("user", "@alice count")
         await team.idle()
         assert await team.texts() == ["@alice count", "one two three four five six seven"]
@@ -58,7 +58,7 @@ async def test_several_tools_of_the_team_are_used_in_one_step(tmp_path: Path, se
     heard: list[Event] = []
     definition = sdk(server, family=family)
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra={"alice": definition}, approval=LOCAL) as team:
-        team.engine.stage.bus.listen(heard.append)
+        team.runtime.bus.listen(heard.append)
         await team.post("user", "@alice go")
         await team.idle()
         assert await team.texts() == ["@alice go", "I look at it"]
@@ -92,7 +92,7 @@ async def test_files_are_read_where_the_agent_works(tmp_path: Path, server: Mode
     assert "a word in a file" in sent(server)
 
 
-@pytest.mark.skipif(isinstance(find_sandbox(), NoSandbox), reason="bash needs a sandbox: scripts/test_needs.py")
+@needs_sandbox()
 async def test_commands_run_where_the_agent_works(tmp_path: Path, server: ModelServer) -> None:
     (tmp_path / "hello.txt").write_text("loud")
     server.script([Answer("", (Ask("bash", {"command": "tr a-z A-Z < hello.txt | tee out.txt"}, "a"),)), "done"])
@@ -159,7 +159,7 @@ async def test_L4_the_money_limit_stops_between_two_steps_before_the_call_that_w
         await team.dm("alice", "spend it")
         await team.idle()
         assert await team.states() == ["incomplete"]
-        assert "USD were spent" in (await team.agent("alice"))["paused"]
+        assert "has cost" in (await team.agent("alice"))["paused"]
     assert len(server.requests) == 1
 
 
@@ -238,7 +238,7 @@ async def test_a_provider_that_stays_overloaded_is_given_up_after_a_quarter_of_a
     async with open_team(tmp_path, "alice", clock=clock, extra={"alice": definition}, approval=LOCAL) as team:
         with waits_pass(team) as waits:
             ended = await ask(team)
-        assert (ended["state"], await team.attention() != []) == ("failed", True)
+        assert (ended["state"], await team.inbox() != []) == ("failed", True)
         assert (await team.agent("alice"))["paused"] == "", "waiting in line is no loop that a limit must stop"
         assert 15 * 60 <= sum(event.wait for event in waits) < 18 * 60
 
@@ -255,7 +255,7 @@ async def test_what_may_pass_by_itself_is_tried_three_times_then_failed_and_told
         assert (ended["state"], ended["attempts"]) == ("failed", 3)
         assert [event.wait for event in waits] == [1, 2]
         assert (await team.texts())[1].startswith("alice failed: ")
-        assert [sort for sort, _ in await team.attention()] == ["failure"]
+        assert [kind for kind, _ in await team.inbox()] == ["failure"]
     assert len(server.requests) == 3
 
 
@@ -270,7 +270,7 @@ async def test_a_failure_that_passes_is_not_noticed(
             ended = await ask(team)
         assert ended["state"] == "done"
         assert await team.texts() == ["@alice go", "working"], "the step before the failure was not done again"
-        assert await team.attention() == []
+        assert await team.inbox() == []
 
 
 async def test_a_provider_that_goes_silent_is_tried_again(
@@ -297,7 +297,7 @@ async def test_a_wrong_key_fails_at_once_and_names_the_variable(
         assert (ended["state"], ended["attempts"]) == ("failed", 1)
         assert "TEST_KEY" in str(ended["reason"])
         assert "check the key in TEST_KEY" in (await team.texts())[1]
-        (failure,) = await team.attention()
+        (failure,) = await team.inbox()
         assert "TEST_KEY" in failure[1]
 
 
@@ -321,7 +321,7 @@ async def test_a_missing_key_says_which_variable_to_set(
         await team.idle()
         assert await team.states() == ["failed"]
         reply = (await team.thread("alice"))[-1]
-    assert (reply.who, reply.sort) == ("system", "failure")
+    assert (reply.who, reply.kind) == ("system", "failure")
     assert "export TEST_KEY=" in reply.text
 
 

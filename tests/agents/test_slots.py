@@ -12,9 +12,9 @@ import pytest
 from tests.teams import Team, open_team
 
 from agent_worker.agents.loop import Slots
-from agent_worker.agents.registry import Worker
+from agent_worker.agents.registry import AgentRuntime
 from agent_worker.backends.mock import says
-from agent_worker.clock import TestClock, settle
+from agent_worker.core.clock import TestClock, settle
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 class Visitor:
     """Wants a place, and keeps it until it is told to go."""
 
-    def __init__(self, slots: Slots, worker: Worker | None) -> None:
+    def __init__(self, slots: Slots, worker: AgentRuntime | None) -> None:
         self._slots, self._worker = slots, worker
         self.inside = asyncio.Event()
         self._go = asyncio.Event()
@@ -46,7 +46,7 @@ class Visitor:
 
 
 async def test_I2_programs_that_wait_for_their_turn_keep_no_place_from_others(team: Team) -> None:
-    worker = team.engine.stage.registry.worker(team.id_of("alice"))
+    worker = team.runtime.registry.worker(team.id_of("alice"))
     program = replace(worker, definition=worker.definition.model_copy(update={"backend": "claude"}))
     slots = Slots(runs=2, programs=1)
     hanging = [Visitor(slots, program) for _ in range(5)]
@@ -60,7 +60,7 @@ async def test_I2_programs_that_wait_for_their_turn_keep_no_place_from_others(te
 
 
 async def test_Q3_two_that_want_to_run_alone_do_so_one_after_the_other(team: Team) -> None:
-    worker = team.engine.stage.registry.worker(team.id_of("alice"))
+    worker = team.runtime.registry.worker(team.id_of("alice"))
     slots = Slots(runs=3)
     running = [Visitor(slots, worker) for _ in range(2)]
     await settle()
@@ -85,7 +85,7 @@ async def test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through(team: Tea
     begun, held = threading.Event(), threading.Event()
     holding = asyncio.create_task(team.write(lambda tx: begun.set() or held.wait(30)))
     await asyncio.to_thread(begun.wait, 30)  # what is asked for from now on is in the next commit
-    team.engine.stage.supervisor.wake(team.id_of("alice"))  # it looks, and there is nothing yet
+    team.runtime.supervisor.wake(team.id_of("alice"))  # it looks, and there is nothing yet
     await settle()
     posting = asyncio.create_task(team.post("user", "@alice second"))  # committed together with that look
     await settle()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.teams import open_team
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
-from agent_worker.clock import TestClock
-from agent_worker.errors import Overloaded
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Overloaded
 
 AGENTS = [f"agent{n}" for n in range(50)]
 STORM = 300.0  # seconds
@@ -27,7 +27,7 @@ class Stormy:
     answered: list[tuple[float, int]] = field(default_factory=list)  #: when, and how many were inside
     _inside: int = 0
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         self._inside += 1
         try:
             began = self.clock.monotonic()

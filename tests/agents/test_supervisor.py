@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
-from agent_worker.agents.failure import restart_wait, too_many
+from agent_worker.agents import commands
+from agent_worker.agents.retries import restart_wait, too_many
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says
-from agent_worker.clock import TestClock
-from agent_worker.errors import Permanent
-from agent_worker.events import AgentChanged, Ended, Event
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Permanent
+from agent_worker.core.events import AgentChanged, Ended, Event
 from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.service.office import Office
+from agent_worker.service.service import Service
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ class Changes(list[tuple[float, str]]):
 
     def __init__(self, team: Team, agent: str) -> None:
         self._team, self._agent = team, team.id_of(agent)
-        team.engine.stage.bus.listen(self._hear)
+        team.runtime.bus.listen(self._hear)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, AgentChanged) and event.agent == self._agent:
@@ -66,7 +66,7 @@ async def test_R3_a_crashing_loop_restarts_after_1_2_4_8_16_seconds_and_then_sta
     assert row["state"] == "error"
     assert "unhashable" in row["reason"]
     assert await team.states() == ["queued"], "its work is not lost"
-    assert [sort for sort, _ in await team.attention()] == ["failure"], "a person is asked, once"
+    assert [kind for kind, _ in await team.inbox()] == ["failure"], "a person is asked, once"
 
 
 class _Unspeakable:
@@ -145,7 +145,7 @@ async def test_an_agent_in_error_goes_on_when_a_person_starts_it(team: Team) -> 
     health.recover()
     await team.elapse(100)
     assert await team.states() == ["queued"], "until a person says start"
-    await team.write(rescue.start_agent, team.id_of("alice"))
+    await team.write(commands.start_agent, team.id_of("alice"))
     await team.still()
     assert (await team.texts())[-1] == "at last"
 
@@ -164,7 +164,7 @@ async def test_an_agent_that_waits_to_be_restarted_can_be_dismissed_at_once(team
     Health(team, "alice").break_down()
     await team.post("user", "@alice go")
     await team.still()
-    await team.meanwhile(team.engine.stage.supervisor.dismiss(team.id_of("alice")), at_most=0)
+    await team.meanwhile(team.runtime.supervisor.dismiss(team.id_of("alice")), at_most=0)
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
 
 
@@ -173,14 +173,14 @@ async def test_an_agent_that_was_interrupted_can_be_dismissed_at_once(team: Team
     team.backends["alice"].then(says("x").model_copy(update={"slow": 60.0}))
     receipt = await team.dm("alice", "go")
     await team.elapse(1)
-    supervisor, gone = team.engine.stage.supervisor, []
+    supervisor, gone = team.runtime.supervisor, []
 
     def hear(event: Event) -> None:
         if isinstance(event, Ended):
             gone.append(asyncio.ensure_future(supervisor.dismiss(team.id_of("alice"))))
 
-    team.engine.stage.bus.listen(hear)
-    await team.write(rescue.cancel, receipt.id, reason="not needed", now=team.now())
+    team.runtime.bus.listen(hear)
+    await team.write(commands.cancel, receipt.id, reason="not needed", now=team.now())
     await team.meanwhile(gone[0], at_most=0)
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
 
@@ -192,7 +192,7 @@ async def test_a_new_host_goes_on_with_what_the_old_one_left(tmp_path: Path) -> 
         team.backends["alice"].then(calls("resource_create", text="kept"), slow)
         await team.dm("alice", "start")
         await team.still()
-        stopping = team.engine.stage.supervisor.stop()
+        stopping = team.runtime.supervisor.stop()
         await team.meanwhile(stopping)
     async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
         team.backends["alice"].then(says("unused"), says("unused"), says("done"))
@@ -208,7 +208,7 @@ async def test_an_agent_that_was_about_to_restart_is_not_in_error_for_ever_after
         await team.dm("alice", "hi")
         await team.still()
         assert (await team.agent("alice"))["state"] == "error"
-        await team.meanwhile(team.engine.stage.supervisor.stop())
+        await team.meanwhile(team.runtime.supervisor.stop())
     async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
         team.backends["alice"].then(says("hello"))
         await team.still()
@@ -233,7 +233,7 @@ async def test_Q3_a_message_that_crashes_the_loop_is_dead_after_three_times_and_
     caplog.set_level(logging.CRITICAL)  # what cannot be written down cannot be reported by pytest either
 
     class Nasty:
-        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
             if "poison" in turn.prompt.rpartition("asks you")[2]:
                 raise Permanent("\ud800")  # cannot be written down, so even giving up fails
             return Reply("fine")
@@ -244,7 +244,7 @@ async def test_Q3_a_message_that_crashes_the_loop_is_dead_after_three_times_and_
     await team.dm("alice", "two")
     await team.elapse(60)
     assert await team.states() == ["done", "dead", "done"]
-    assert [sort for sort, _ in await team.attention()] == ["dead"]
+    assert [kind for kind, _ in await team.inbox()] == ["dead"]
     assert (await team.rows("select attempts from instruction where id = :id", id=poison.id)) == [{"attempts": 3}]
 
 
@@ -253,12 +253,12 @@ async def test_an_agent_that_is_deleted_leaves_quietly(tmp_path: Path) -> None:
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents" / "carol.yaml").write_text("backend: mock\n")  # in no workspace
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        changes, office = Changes(team, "carol"), Office(team.engine.stage)
-        await office.project(str(tmp_path))
+        changes, service = Changes(team, "carol"), Service(team.runtime)
+        await service.project(str(tmp_path))
         team.backends["carol"].then(fails("transient"))
         await team.dm("carol", "hello")
         await team.until(bool, "select 1 from run where state = 'failed'")
-        await OPERATIONS["agent_delete"].call(office, {"name": "carol", "project": str(tmp_path)})
+        await OPERATIONS["agent_delete"].call(service, {"name": "carol", "project": str(tmp_path)})
         await team.elapse(30)
         assert not changes.crashes
-        await office.close()
+        await service.close()

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from tests.teams import open_team
-from tests.test_limits import Chatter
+from tests.work.test_limits import Chatter
 
-from agent_worker.clock import TestClock
-from agent_worker.limits import Limits
+from agent_worker.core.clock import TestClock
+from agent_worker.work.limits import WorkLimits
 
-NO_HOPS = Limits(hops_per_root=None)
+NO_HOPS = WorkLimits(hops_per_root=None)
 
 
-async def runs_of(graph: Mapping[str, Sequence[str]], root: Path, *, limits: Limits = NO_HOPS) -> int:
+async def runs_of(graph: Mapping[str, Sequence[str]], root: Path, *, limits: WorkLimits = NO_HOPS) -> int:
     """Everybody answers those the graph says, for ever; how many runs came of one request."""
     async with open_team(root, *graph, clock=TestClock()) as team:
         for name, others in graph.items():
@@ -24,7 +24,7 @@ async def runs_of(graph: Mapping[str, Sequence[str]], root: Path, *, limits: Lim
         await team.post("user", f"@{next(iter(graph))} begin")
         reason = await team.meanwhile(team.quiet())
         assert "limit reached" in reason
-        assert len([m for m in await team.messages() if m.sort == "system"]) == 1
+        assert len([m for m in await team.messages() if m.kind == "system"]) == 1
         states = await team.rows("select distinct state from instruction")
         assert {row["state"] for row in states} <= {"done", "queued", "incomplete"}
         return int((await team.rows("select count(*) as n from run"))[0]["n"])

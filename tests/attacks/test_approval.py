@@ -15,7 +15,7 @@ from tests.repositories import Repository
 from tests.shells.served import Served, eventually, served
 from tests.shells.terminal import Terminal
 
-from agent_worker.errors import AgentWorkerError, Untrusted
+from agent_worker.core.errors import AgentWorkerError, Untrusted
 
 EVIL = "touch evil\n"
 FAKES = Path(__file__).parent.parent / "fakes"
@@ -25,10 +25,15 @@ WRITES = (
 )
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("approval")) as running:
+        yield running
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path) as daemon:
-        yield daemon
+def daemon(running: Served, tmp_path: Path) -> Served:
+    return running.beside(tmp_path / "project")
 
 
 def write(daemon: Served, name: str, text: str) -> Path:
@@ -106,7 +111,7 @@ def test_Y22_a_file_changed_between_two_steps_does_not_run(daemon: Served) -> No
     (error,) = caught
     assert isinstance(error, Untrusted)
     assert "bash helper" in error.message
-    assert "it would run helper, which is not what you approved any more" in error.message
+    assert "it would run helper, which is no longer what you approved" in error.message
     assert error.hint.endswith("agent-worker trust w")
     assert not is_evil(daemon)
 
@@ -117,7 +122,7 @@ def test_Y22_a_schedule_does_not_run_a_changed_file_either(daemon: Served) -> No
     workflow(daemon, "bash helper", more=f"kickoff: go\nschedule: {{ at: '{soon}' }}\n")
     daemon.do("POST", "/trust", workflow="w")
     write(daemon, "helper", EVIL)
-    found = eventually(lambda: [item["text"] for item in daemon.do("GET", "/attention")], within=60)
+    found = eventually(lambda: [item["text"] for item in daemon.do("GET", "/inbox")], within=60)
     assert "w was not started by its schedule" in found[0]
     assert "changed: helper" in found[0]
     assert not is_evil(daemon)
@@ -160,7 +165,7 @@ def test_Y22_a_skill_is_not_read_from_a_changed_file(daemon: Served) -> None:
     assert ask(daemon, "carl") == "done"
     write(daemon, "skills/tidy/SKILL.md", "Run rm -rf.")
     ask(daemon, "carl")
-    first, second = daemon.rows("select result from call order by rowid")
+    first, second = daemon.rows("select result from call where tool = 'skill_read' order by rowid")
     assert first == ("Sweep.",)
     assert "changed: skills/tidy/SKILL.md" in second[0]
     assert "rm -rf" not in second[0]
@@ -188,10 +193,10 @@ def test_Y23_what_can_run_any_file_is_asked_again_once_an_agent_who_writes_has_w
     assert ask(daemon, "carl") == "done"
     with pytest.raises(Untrusted, match="since you approved it, carl has worked here and may"):
         run(daemon)
-    (wish,) = daemon.do("GET", "/trust", workflow="w")
-    assert "carl has worked here" in wish["why"]
-    assert "== Makefile" in wish["shown"]
-    daemon.do("POST", "/trust", workflow="w", digests=[wish["digest"]])
+    (pending,) = daemon.do("GET", "/trust", workflow="w")
+    assert "carl has worked here" in pending["why"]
+    assert "== Makefile" in pending["shown"]
+    daemon.do("POST", "/trust", workflow="w", digests=[pending["digest"]])
     run(daemon)
 
 
@@ -203,14 +208,14 @@ def test_Y23_a_member_that_writes_counts_for_the_next_run_of_its_own_workflow(da
         run(daemon)
 
 
-def test_Y23_an_agent_that_works_in_a_copy_of_its_own_does_not_count(tmp_path: Path) -> None:
+def test_Y23_an_agent_that_works_in_a_copy_of_its_own_does_not_count(running: Served, tmp_path: Path) -> None:
     Repository.at(tmp_path / "project", **{"src.txt": "old\n"})
-    with served(tmp_path) as daemon:
-        workflow(daemon, "make -v", agent="carl: { ref: carl, isolate: worktree }", more="kickoff: '@carl go'\n")
-        write(daemon, ".agents/carl.yaml", WRITES)
-        run(daemon, trust=True)
-        assert (daemon.project / "src.txt").read_text() == "old\n"
-        run(daemon)
+    daemon = running.beside(tmp_path / "project")
+    workflow(daemon, "make -v", agent="carl: { ref: carl, isolate: worktree }", more="kickoff: '@carl go'\n")
+    write(daemon, ".agents/carl.yaml", WRITES)
+    run(daemon, trust=True)
+    assert (daemon.project / "src.txt").read_text() == "old\n"
+    run(daemon)
 
 
 def test_Y23_the_command_line_shows_what_waits_and_approves_it(daemon: Served) -> None:
@@ -222,6 +227,6 @@ def test_Y23_the_command_line_shows_what_waits_and_approves_it(daemon: Served) -
     assert "this can run any file of the project" in refused.stderr
     assert "== Makefile" in refused.stderr
     assert "agent-worker trust w --yes" in refused.stderr
-    assert terminal.says("trust", "w", "--yes") == "approved: 1\n"
+    assert terminal.says("trust", "w", "--yes") == "approved: 1 item\n"
     assert terminal.says("trust", "w") == "nothing waits for your approval\n"
     terminal.says("run", "w")

@@ -17,8 +17,8 @@ import pytest
 from tests.faults.report import report
 from tests.shells.served import Answer, Served, eventually, parse_answer, served
 
-from agent_worker.daemon.accepting import Doorstep, Room
-from agent_worker.daemon.logs import LogFile
+from agent_worker.daemon.http.accepting import Capacity, Doorstep
+from agent_worker.daemon.process.logs import LogFile
 
 
 @pytest.fixture(scope="module")
@@ -94,31 +94,31 @@ async def test_L11_thousands_of_sends_at_once_are_each_answered(
     report.count("L11 accepted", len(accepted))
 
 
-def test_L11_room_is_made_of_the_descriptors_there_are() -> None:
+def test_L11_capacity_is_made_of_the_descriptors_there_are() -> None:
     for descriptors in (64, 256, 1024, 2**20):
-        room = Room.within(descriptors)
-        assert room.strangers + room.connections < descriptors
-    door, guests = Doorstep(Room(strangers=2, connections=3)), [Guest(), Guest(), Guest()]
+        capacity = Capacity.within(descriptors)
+        assert capacity.strangers + capacity.connections < descriptors
+    doorstep, guests = Doorstep(Capacity(strangers=2, connections=3)), [Guest(), Guest(), Guest()]
     for guest in guests:
-        assert not door.is_full
-        door.came(guest)
-        door.trust(guest)
-    assert door.is_full  # the next one is told to come again
-    assert not door.is_crowded
-    door.went(guests[0])
-    assert not door.is_full
+        assert not doorstep.is_full
+        doorstep.came(guest)
+        doorstep.trust(guest)
+    assert doorstep.is_full  # the next one is told to come again
+    assert not doorstep.is_crowded
+    doorstep.went(guests[0])
+    assert not doorstep.is_full
 
 
 def test_L11_only_who_keeps_us_waiting_makes_room() -> None:
-    door = Doorstep(Room(strangers=2, connections=10))
+    doorstep = Doorstep(Capacity(strangers=2, connections=10))
     served, silent = Guest(silent=0.0), Guest(silent=60.0)
-    door.came(served)
-    assert not door.make_room()
-    door.came(silent)
-    assert door.is_crowded
-    assert door.make_room()
+    doorstep.came(served)
+    assert not doorstep.make_room()
+    doorstep.came(silent)
+    assert doorstep.is_crowded
+    assert doorstep.make_room()
     assert (served.dropped, silent.dropped) == (False, True)
-    assert not door.is_crowded
+    assert not doorstep.is_crowded
 
 
 @dataclass(eq=False)

@@ -85,8 +85,8 @@ class Agent:
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tmp = tmp_path_factory.mktemp("files")
     with served(tmp, environ_with_insider(tmp), alice=AGENT) as made:
-        room = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
-        (made.project / ".workflows" / "review.yaml").write_text(room)
+        workspace = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
+        (made.project / ".workflows" / "review.yaml").write_text(workspace)
         made.do("POST", "/trust")
         made.do("POST", "/workflows", workflow="review")
         stored = "agents: { bob: { ref: bob } }\nworkspace: { provider: sqlite }\n"
@@ -102,7 +102,7 @@ def doors(daemon: Served) -> Iterator[dict[str, Door]]:
 
 
 @pytest.fixture(params=["person", "agent"])
-def door(request: pytest.FixtureRequest, doors: dict[str, Door]) -> Door:
+def tool_access(request: pytest.FixtureRequest, doors: dict[str, Door]) -> Door:
     return doors[request.param]
 
 
@@ -127,8 +127,8 @@ def untouched(outside: Path) -> bool:
     return [path.name for path in outside.iterdir()] == ["secret.md"] and (outside / "secret.md").read_text() == SECRET
 
 
-def attempts(door: Door, name: str) -> list[tuple[bool, str]]:
-    return [door.read(name), door.append(name, "evil"), door.create(name, "evil")]
+def attempts(tool_access: Door, name: str) -> list[tuple[bool, str]]:
+    return [tool_access.read(name), tool_access.append(name, "evil"), tool_access.create(name, "evil")]
 
 
 # --- F14: names that programs obey
@@ -150,9 +150,9 @@ OBEYED = (
 
 @pytest.mark.parametrize("name", OBEYED)
 def test_F14_no_door_makes_a_document_that_programs_obey(
-    door: Door, daemon: Served, documents: Path, name: str
+    tool_access: Door, daemon: Served, documents: Path, name: str
 ) -> None:
-    for ok, text in (door.append(name, "evil"), door.create(name, "evil"), door.read(name)):
+    for ok, text in (tool_access.append(name, "evil"), tool_access.create(name, "evil"), tool_access.read(name)):
         assert not ok
         assert "cannot be the name" in text or "not a path we open" in text
         assert "plans/" in text  # and what to write instead
@@ -161,12 +161,14 @@ def test_F14_no_door_makes_a_document_that_programs_obey(
     assert not list(documents.iterdir())
 
 
-def test_F14_what_a_person_keeps_beside_the_documents_is_not_shown_to_agents(door: Door, documents: Path) -> None:
+def test_F14_what_a_person_keeps_beside_the_documents_is_not_shown_to_agents(
+    tool_access: Door, documents: Path
+) -> None:
     for name in (".git/config", ".env.md", "main.py", "plan.md"):
         (documents / name).parent.mkdir(exist_ok=True)
         (documents / name).write_text("canary")
-    assert door.names() == ["plan.md"]
-    assert not [name for name in (".git/config", ".env.md", "main.py") if "canary" in door.read(name)[1]]
+    assert tool_access.names() == ["plan.md"]
+    assert not [name for name in (".git/config", ".env.md", "main.py") if "canary" in tool_access.read(name)[1]]
 
 
 # --- F3: links
@@ -175,24 +177,26 @@ def test_F14_what_a_person_keeps_beside_the_documents_is_not_shown_to_agents(doo
 @pytest.mark.parametrize(
     "name", ["link.md", "linked/secret.md", "linked/new.md", "dangling.md", "deep/linked/secret.md"]
 )
-def test_F3_a_link_leads_nowhere(door: Door, documents: Path, outside: Path, name: str) -> None:
+def test_F3_a_link_leads_nowhere(tool_access: Door, documents: Path, outside: Path, name: str) -> None:
     (documents / "deep").mkdir()
     (documents / "link.md").symlink_to(outside / "secret.md")
     (documents / "linked").symlink_to(outside)
     (documents / "deep" / "linked").symlink_to(outside, target_is_directory=True)
     (documents / "dangling.md").symlink_to(outside / "new.md")
-    for ok, text in attempts(door, name):
+    for ok, text in attempts(tool_access, name):
         assert not ok
         assert SECRET not in text
-    assert not [found for found in door.names() if "link" in found or "secret" in found]
+    assert not [found for found in tool_access.names() if "link" in found or "secret" in found]
     assert untouched(outside)
 
 
-def test_F3_the_folder_of_the_documents_itself_may_be_no_link(door: Door, documents: Path, outside: Path) -> None:
+def test_F3_the_folder_of_the_documents_itself_may_be_no_link(
+    tool_access: Door, documents: Path, outside: Path
+) -> None:
     documents.rmdir()
     documents.symlink_to(outside)
     try:
-        for ok, text in attempts(door, "secret.md"):
+        for ok, text in attempts(tool_access, "secret.md"):
             assert not ok
             assert SECRET not in text
         assert untouched(outside)
@@ -220,15 +224,17 @@ def racing(place: Path, outside: Path, over: threading.Event, swaps: list[int]) 
             return
 
 
-def test_F4_a_directory_swapped_for_a_link_lets_nothing_escape(door: Door, documents: Path, outside: Path) -> None:
+def test_F4_a_directory_swapped_for_a_link_lets_nothing_escape(
+    tool_access: Door, documents: Path, outside: Path
+) -> None:
     plans, over, swaps = documents / "plans", threading.Event(), list[int]()
     plans.mkdir()
     thread = threading.Thread(target=racing, args=(plans, outside, over, swaps), daemon=True)
     thread.start()
     try:
         for number in range(RACES // 2):
-            assert SECRET not in door.read("plans/secret.md")[1]
-            door.append(f"plans/{number % 5}.md", "a line\n")
+            assert SECRET not in tool_access.read("plans/secret.md")[1]
+            tool_access.append(f"plans/{number % 5}.md", "a line\n")
     finally:
         over.set()
         thread.join()
@@ -240,25 +246,25 @@ def test_F4_a_directory_swapped_for_a_link_lets_nothing_escape(door: Door, docum
 
 
 @pytest.mark.parametrize("name", ["../documents-evil/secret.md", "..\\documents-evil\\secret.md", "../documents-evil"])
-def test_F5_a_sibling_with_the_same_beginning_is_outside(door: Door, documents: Path, name: str) -> None:
+def test_F5_a_sibling_with_the_same_beginning_is_outside(tool_access: Door, documents: Path, name: str) -> None:
     sibling = documents.with_name("documents-evil")
     sibling.mkdir(exist_ok=True)
     (sibling / "secret.md").write_text(SECRET)
-    for ok, text in attempts(door, name):
+    for ok, text in attempts(tool_access, name):
         assert not ok
         assert SECRET not in text
     assert untouched(sibling)
 
 
 @pytest.mark.parametrize("name", ["link.md", "linked/secret.md"])
-def test_F5_nor_does_a_link_lead_to_such_a_sibling(door: Door, documents: Path, name: str) -> None:
+def test_F5_nor_does_a_link_lead_to_such_a_sibling(tool_access: Door, documents: Path, name: str) -> None:
     """Where it really leads begins like the folder of the documents: who compares beginnings lets it through."""
     sibling = documents.with_name("documents-evil")
     sibling.mkdir(exist_ok=True)
     (sibling / "secret.md").write_text(SECRET)
     (documents / "link.md").symlink_to(sibling / "secret.md")
     (documents / "linked").symlink_to(sibling)
-    for ok, text in attempts(door, name):
+    for ok, text in attempts(tool_access, name):
         assert not ok
         assert SECRET not in text
     assert untouched(sibling)
@@ -294,27 +300,27 @@ def directory(path: Path, outside: Path) -> None:
 
 @pytest.mark.parametrize("make", [pipe, listener, device, directory])
 def test_F6_only_files_are_documents_and_nothing_hangs(
-    door: Door, documents: Path, outside: Path, make: Callable[[Path, Path], None]
+    tool_access: Door, documents: Path, outside: Path, make: Callable[[Path, Path], None]
 ) -> None:
     make(documents / "odd.md", outside)
     began = time.monotonic()
-    assert not any(ok for ok, _ in attempts(door, "odd.md"))
-    assert "odd.md" not in door.names()
+    assert not any(ok for ok, _ in attempts(tool_access, "odd.md"))
+    assert "odd.md" not in tool_access.names()
     assert time.monotonic() - began < 10
 
 
-def test_F6_a_hard_link_is_not_written_through(door: Door, documents: Path, outside: Path) -> None:
+def test_F6_a_hard_link_is_not_written_through(tool_access: Door, documents: Path, outside: Path) -> None:
     os.link(outside / "secret.md", documents / "hard.md")
-    assert not door.append("hard.md", "evil")[0]
-    assert not door.create("hard.md", "evil")[0]
+    assert not tool_access.append("hard.md", "evil")[0]
+    assert not tool_access.create("hard.md", "evil")[0]
     assert untouched(outside)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_F6_a_hard_link_to_the_file_of_another_is_not_read(door: Door, documents: Path, outside: Path) -> None:
+def test_F6_a_hard_link_to_the_file_of_another_is_not_read(tool_access: Door, documents: Path, outside: Path) -> None:
     os.link(outside / "secret.md", documents / "hard.md")
     os.chown(outside / "secret.md", 12345, 12345)
-    assert not any(ok or SECRET in text for ok, text in attempts(door, "hard.md"))
+    assert not any(ok or SECRET in text for ok, text in attempts(tool_access, "hard.md"))
     assert untouched(outside)
 
 
@@ -325,8 +331,8 @@ SPELLINGS = [("Notes.md", "nOTES.MD"), ("plans/Größe.md", "PLANS/grösse.md")]
 
 
 @pytest.mark.parametrize(("first", "other"), SPELLINGS)
-def test_F7_two_spellings_are_one_document(door: Door, documents: Path, first: str, other: str) -> None:
-    one_document(door, first, other)
+def test_F7_two_spellings_are_one_document(tool_access: Door, documents: Path, first: str, other: str) -> None:
+    one_document(tool_access, first, other)
     assert len([path for path in documents.rglob("*") if path.is_file()]) == 1
 
 
@@ -335,14 +341,14 @@ def test_F7_also_where_there_is_no_disk(daemon: Served, first: str, other: str) 
     one_document(Person(daemon, "@stored"), first, other)
 
 
-def one_document(door: Door, first: str, other: str) -> None:
-    assert door.create(first, "one\n")[0]
-    assert "one" in door.read(other)[1]
-    assert not door.create(other, "evil")[0]
-    assert door.append(other, "two\n")[0]
-    assert "two" in door.read(first)[1]
-    assert first in door.names()
-    assert other not in door.names()
+def one_document(tool_access: Door, first: str, other: str) -> None:
+    assert tool_access.create(first, "one\n")[0]
+    assert "one" in tool_access.read(other)[1]
+    assert not tool_access.create(other, "evil")[0]
+    assert tool_access.append(other, "two\n")[0]
+    assert "two" in tool_access.read(first)[1]
+    assert first in tool_access.names()
+    assert other not in tool_access.names()
 
 
 # --- F13

@@ -30,7 +30,7 @@ KNOWN |= {"path": "notes.md", "key": "known", "number": 1, "document": "notes.md
 WAITING = {"agent_ask", "workflow_run"}  # for work to be done
 
 _OF_AGENTS = {tool.name: tool.spec.schema for tool in (*TEAM, *OWN, *HISTORY, *TASK.values())}
-_OF_PEOPLE = {each.tool: each.arguments.model_json_schema() for each in OPERATIONS.values() if each.tool}
+_OF_PEOPLE = {each.tool: each.signature.arguments.model_json_schema() for each in OPERATIONS.values() if each.tool}
 
 
 def page(tools: dict[str, Any]) -> Any:
@@ -58,8 +58,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp, environ_with_insider(tmp), alice=AGENT + tools) as made:
         (made.project / "work").mkdir()
         (made.project / "work" / "notes.md").write_text(TEXT)
-        room = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
-        (made.project / ".workflows" / "review.yaml").write_text(room)
+        workspace = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
+        (made.project / ".workflows" / "review.yaml").write_text(workspace)
         made.do("POST", "/trust")
         made.do("POST", "/workflows", workflow="review")
         yield made

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.repositories import Repository
 
-from agent_worker.definitions.remote import Fetched, is_remote, looks_like, parse_remote
-from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.core.remote import Fetched, is_remote, looks_like, parse_remote
+from agent_worker.files.root import Root
 from agent_worker.processes.git import environment
-from agent_worker.storage.files import Root
 from agent_worker.workflows import remote
 from agent_worker.workflows.remote import Remotes, credentials
 

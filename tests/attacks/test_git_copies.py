@@ -8,18 +8,18 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.needs import needs_sandbox
 from tests.repositories import Repository
 from tests.teams import open_team
 from tests.traps import SPRUNG_BY, Bait
 
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import SystemClock
-from agent_worker.errors import Refused
-from agent_worker.tools.task import why_bash_is_off
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.errors import Refused
 from agent_worker.workflows import walk
-from agent_worker.workflows.copies import Copy
+from agent_worker.workflows.working_copy import WorkingCopy
 
-no_sandbox = pytest.mark.skipif(why_bash_is_off(unsafe=False) is not None, reason="bash is off: no sandbox here")
+with_bash = needs_sandbox()
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def bait(tmp_path: Path) -> Bait:
     return Bait(tmp_path / "bait")
 
 
-async def prepared(project: Repository, *, place: str = ".workspace/review/main/copies") -> Copy:
-    copy = Copy("alice", project.path, project.path / place)
+async def prepared(project: Repository, *, place: str = ".workspace/review/main/copies") -> WorkingCopy:
+    copy = WorkingCopy("alice", project.path, project.path / place)
     await copy.prepare()
     return copy
 
@@ -49,7 +49,7 @@ def inner(folder: Path) -> Repository:
     return made
 
 
-@no_sandbox
+@with_bash
 async def test_G12s_a_filter_that_an_agent_hides_in_a_repository_of_its_own_does_not_run(tmp_path: Path) -> None:
     """With its own shell, as it would: a nested repository, and a file that changed without changing its length."""
     project = Repository.at(tmp_path / "project", **{"app.py": "old\n"})
@@ -65,10 +65,10 @@ async def test_G12s_a_filter_that_an_agent_hides_in_a_repository_of_its_own_does
         team.backends["alice"].then(calls("bash", command=prepare), says("done"))
         await team.post("user", "@alice go")
         await team.quiet()
-        await team.room.checkouts.settle()
+        await team.workspace.working_copies.settle()
         (row,) = await team.rows("select result from call")
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
-        await team.room.stop()
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
+        await team.workspace.stop()
     assert "fatal" not in row["result"]
     assert "alice changed 1 file in its own copy: app.py." in offer.text
     assert "sub is left out (a repository of its own)" in offer.text
@@ -125,10 +125,10 @@ async def test_G12s_who_only_makes_a_repository_is_heard_too(tmp_path: Path) -> 
         team.backends["alice"].then(says("done"))
         await team.post("user", "@alice go")
         await team.quiet()
-        await team.room.checkouts.settle()
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        await team.workspace.working_copies.settle()
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "sub is left out (a repository of its own)" in offer.text
-        await team.room.stop()
+        await team.workspace.stop()
 
 
 async def test_G12s_things_that_are_no_files_neither_hold_us_up_nor_lead_out(
@@ -181,7 +181,7 @@ async def test_G12s_a_project_without_git_is_walked_as_carefully(tmp_path: Path,
     trapped = inner(project / "sub")
     bait.set(trapped.path / ".git", SPRUNG_BY)
     (trapped.path / "inner.txt").write_text("other\n")
-    copy = Copy("alice", project, project / ".workspace/review/main/copies")
+    copy = WorkingCopy("alice", project, project / ".workspace/review/main/copies")
     await copy.prepare()
     assert sorted(path.name for path in copy.files.iterdir()) == ["app.py"]
     trapped = inner(copy.files / "sub")
@@ -258,7 +258,7 @@ async def test_G13s_a_project_that_points_at_another_repository_does_not_show_it
     folder = tmp_path / "project"
     folder.mkdir()
     pretend(how, folder, private)
-    copy = Copy("alice", folder, folder / ".workspace/review/main/copies")
+    copy = WorkingCopy("alice", folder, folder / ".workspace/review/main/copies")
     if how == "a common folder":  # nobody needs it in a folder: it is not read
         await copy.prepare()
     else:

@@ -17,11 +17,11 @@ from tests.faults.report import report
 from tests.repositories import Repository
 from tests.traps import SPRUNG_BY, Bait, plain_git, settings
 
-from agent_worker.definitions.remote import parse_remote
+from agent_worker.core.remote import parse_remote
+from agent_worker.files.root import Root
 from agent_worker.processes.git import COMMANDS
-from agent_worker.storage.files import Root
-from agent_worker.workflows.copies import Changes, Copy
 from agent_worker.workflows.remote import Remotes
+from agent_worker.workflows.working_copy import CopyChanges, WorkingCopy
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 ATTRIBUTES = "* filter=trap diff=trap merge=trap\n"
@@ -97,7 +97,7 @@ def nested(folder: Path, bait: Bait, names: tuple[str, ...]) -> None:
     (folder / "inner.txt").write_text("bbbb\n")
 
 
-async def work(copy: Copy) -> tuple[Changes, str]:
+async def work(copy: WorkingCopy) -> tuple[CopyChanges, str]:
     (copy.files / "app.py").write_text("mine\n")
     (copy.files / "new.log").write_text("ignored\n")
     (copy.files / "src/new.py").write_text("new\n")
@@ -111,8 +111,8 @@ async def fetch(project: Path, home: Path) -> None:
     assert (found.root / "lib.py").read_text() == "lib\n"
 
 
-def copy_of(project: Path) -> Copy:
-    return Copy("alice", project, project / ".workspace/review/main/copies")
+def copy_of(project: Path) -> WorkingCopy:
+    return WorkingCopy("alice", project, project / ".workspace/review/main/copies")
 
 
 @pytest.mark.parametrize("setting", SPRUNG_BY)

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 from tests.shells.served import ROUTES, Served, eventually, served
 
-from agent_worker.daemon.accepting import CROWD
-from agent_worker.daemon.client import connect
-from agent_worker.daemon.discovery import Found, make_home, signal_daemon, write_daemon
-from agent_worker.daemon.guardpost import Admin, Guardpost, Message, Receive, Send, Tokens
-from agent_worker.daemon.starting import COMMAND
-from agent_worker.daemon.wire import STRANGERS
-from agent_worker.tools.tool import Seat
+from agent_worker.client.connection import connect
+from agent_worker.client.discovery import DaemonFile, make_home, signal_daemon, write_daemon
+from agent_worker.client.start import COMMAND
+from agent_worker.daemon.http.accepting import CROWD
+from agent_worker.daemon.http.asgi import Message, Receive, Send
+from agent_worker.daemon.http.connection import STRANGERS
+from agent_worker.daemon.http.request_guard import Admin, RequestGuard, Tokens
+from agent_worker.tools.tool import RunIdentity
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +144,7 @@ def test_U7_a_hostile_listener_on_a_stale_port_learns_nothing(tmp_path: Path) ->
     home, heard = make_home(tmp_path / "home"), bytearray()
     with socket.create_server(("127.0.0.1", 0)) as hostile:
         threading.Thread(target=overhear, args=(hostile, heard), daemon=True).start()
-        stale = Found(2**22 + 1, "127.0.0.1", hostile.getsockname()[1], "x" * 43, "d_1", "then", "boot:1")
+        stale = DaemonFile(2**22 + 1, "127.0.0.1", hostile.getsockname()[1], "x" * 43, "d_1", "then", "boot:1")
         write_daemon(home, stale)
         client = connect(home=home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
         try:
@@ -169,7 +170,7 @@ def overhear(listener: socket.socket, heard: bytearray) -> None:
 # --- tokens of runs
 
 
-SEAT = Seat(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0)
+SEAT = RunIdentity(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0)
 
 
 def test_C7_a_runs_token_ends_with_the_run_and_is_not_kept() -> None:
@@ -206,7 +207,7 @@ async def test_M1_a_runs_token_opens_its_tools_and_nothing_else(
     headers |= {"content-type": "application/json"} if method in ("POST", "PUT", "PATCH") else {}
     scope: Message = {"type": "http", "http_version": "1.1", "method": method, "path": path, "query_string": b""}
     scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await Guardpost(app, tokens, "127.0.0.1", 1)(scope, receive, send)
+    await RequestGuard(app, tokens, "127.0.0.1", 1)(scope, receive, send)
     if path == "/mcp":
         assert (reached, statuses[0]) == ([SEAT], 200)
     else:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.shells.served import Served, eventually, served
 
-from agent_worker.errors import AgentWorkerError
-from agent_worker.guard.library import Library
-from agent_worker.storage.files import Root
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.files.root import Root
+from agent_worker.memory.library import Library
 
-ROOM = "agents: {{ alice: {{ ref: alice }} }}\nworkspace: {{ {place} }}\n"
+WORKSPACE = "agents: {{ alice: {{ ref: alice }} }}\nworkspace: {{ {place} }}\n"
 CAROL = """\
 backend: mock
 isolate: worktree
@@ -46,7 +46,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 def start(daemon: Served, name: str, place: str) -> str:
-    (daemon.project / ".workflows" / f"{name}.yaml").write_text(ROOM.format(place=place))
+    (daemon.project / ".workflows" / f"{name}.yaml").write_text(WORKSPACE.format(place=place))
     try:
         daemon.do("POST", "/trust")
         daemon.do("POST", "/trust", workflow=name)
@@ -68,7 +68,7 @@ def start(daemon: Served, name: str, place: str) -> str:
         ("stored", "provider: sqlite, documents: file", ".workspace/stored"),
     ],
 )
-def test_F15_a_link_on_the_way_to_a_room_leads_nowhere(
+def test_F15_a_link_on_the_way_to_a_workspace_leads_nowhere(
     daemon: Served, outside: Path, name: str, place: str, link: str
 ) -> None:
     there = daemon.project / link
@@ -89,7 +89,7 @@ def test_F15_a_link_on_the_way_to_a_room_leads_nowhere(
     assert start(daemon, name, place) == ""  # and nothing of it stays in the way
 
 
-def test_F15_the_shelf_of_old_rooms_may_be_no_link(daemon: Served, outside: Path) -> None:
+def test_F15_the_shelf_of_old_workspaces_may_be_no_link(daemon: Served, outside: Path) -> None:
     assert start(daemon, "again", "provider: file") == ""
     daemon.do("POST", "/send", to="@again", message="hello")
     channel = daemon.project / ".workspace/again/main/channel.jsonl"

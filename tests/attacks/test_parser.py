@@ -170,8 +170,8 @@ def test_D3p_odd_names_in_a_path_are_refused(daemon: Served, name: str) -> None:
 
 
 def test_D3p_a_name_cannot_be_given_twice_in_two_places(daemon: Served) -> None:
-    assert daemon.ask("POST", "/attention/x?item=y", body={"action": "drop"}).status == 400
-    assert daemon.ask("POST", "/attention/x", body={"item": "y", "action": "drop"}).status == 400
+    assert daemon.ask("POST", "/inbox/x?item=y", body={"action": "dismiss"}).status == 400
+    assert daemon.ask("POST", "/inbox/x", body={"item": "y", "action": "dismiss"}).status == 400
     assert daemon.ask("POST", "/send?to=alice", body={"to": "bob", "message": "hi"}).status == 400
 
 

@@ -6,14 +6,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from tests.needs import needs_sandbox
 from tests.shells.served import Served, eventually, served
 
 from agent_worker.definitions.project import load_project
-from agent_worker.tools.sandbox import NoSandbox, find_sandbox
 
-pytestmark = pytest.mark.skipif(
-    isinstance(find_sandbox(), NoSandbox), reason="bash needs a sandbox: scripts/test_needs.py"
-)
+pytestmark = needs_sandbox()
 
 EVIL = "limits: { usd_per_day: 9999 }"
 TRIES = f"""
@@ -50,8 +48,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (made.project / "kept/bob").mkdir(parents=True, exist_ok=True)
         (made.project / "kept/bob/notes.md").write_text("canary")
         (made.project / ".agents/alice.yaml").write_text(alice)
-        room = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
-        (made.project / ".workflows/review.yaml").write_text(room)
+        workspace = "agents: { alice: { ref: alice } }\nworkspace: { dir: room }\n"
+        (made.project / ".workflows/review.yaml").write_text(workspace)
         made.do("POST", "/trust")
         asked = made.do("POST", "/send", to="alice", message="go")
         done = f"select state from instruction where id = '{asked['id']}'"
@@ -87,7 +85,7 @@ def test_C15_no_stand_in_is_left_and_what_we_fill_is_private(daemon: Served) -> 
 
 
 def test_C15_what_could_not_be_prevented_is_put_before_the_person(daemon: Served) -> None:
-    told = [item["text"] for item in daemon.client.request("GET", daemon.query("/attention"))[1]]
+    told = [item["text"] for item in daemon.client.request("GET", daemon.query("/inbox"))[1]]
     assert [text for text in told if "sub/.envrc" in text], told
 
 

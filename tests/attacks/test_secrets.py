@@ -154,7 +154,7 @@ def test_N5_nothing_that_is_kept_or_told_holds_a_secret(used: Served, tmp_path: 
     found = [(path, leaks(path.read_bytes().decode("latin-1"))) for path in written]
     assert [(path, secrets) for path, secrets in found if secrets] == []
     assert "[redacted:secret]" in "".join(path.read_bytes().decode("latin-1") for path in written)
-    connection, events = follow(used, used.query("/events?after=0"))
+    connection, events = follow(used, used.query("/events?after=beginning"))
     with connection:
         told = json.dumps([event for event, _ in zip(events, range(20), strict=False)])
     assert leaks(told) == []

@@ -12,7 +12,7 @@ import pytest
 from tests.house import House, house
 
 from agent_worker.backends.mock import calls, says
-from agent_worker.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.tools.tool import Tool
 
@@ -53,7 +53,7 @@ def leaks(tmp: Path) -> list[str]:
 
 
 KNOWN = {"to": "@duo", "at": "@duo", "instance": "duo", "workflow": "duo", "workspace": "duo", "agent": "alice"}
-KNOWN |= {"target": "alice", "proposal": 1, "number": 1, "n": 1, "name": "alice", "type": "decision", "tier": "working"}
+KNOWN |= {"target": "alice", "proposal": 1, "number": 1, "n": 1, "name": "alice", "kind": "decision", "tier": "working"}
 KNOWN |= {
     "wakeup": "1h",
     "project": None,
@@ -86,7 +86,7 @@ async def test_N9_no_operation_writes_a_secret_down(tmp_path: Path, known: None,
         for name, operation in OPERATIONS.items():
             if name in APART or operation.method == "GET":
                 continue
-            fields = operation.arguments.model_fields
+            fields = operation.signature.arguments.model_fields
             wanted = {each: KNOWN.get(each, value_for(each, field.annotation)) for each, field in fields.items()}
             wanted = {each: value for each, value in wanted.items() if value is not None and each != "project"}
             if operation.path.startswith(("/documents", "/changes")):
@@ -99,12 +99,12 @@ async def test_N9_no_operation_writes_a_secret_down(tmp_path: Path, known: None,
                 except AgentWorkerError:
                     pass
         await here.do("send", to="@duo", message=f"@bob {WORDS}", key=WORDS)
-        await here.do("proposal_create", at="@duo", question=WORDS, type="decision", options=[WORDS, "no"])
+        await here.do("proposal_create", at="@duo", question=WORDS, kind="decision", options=[WORDS, "no"])
         await here.do("doc_write", at="@duo", name="other.md", text=WORDS)
         assert taken > 12, (tried, taken)
-        await (await here.room("duo")).quiet()
-        await here.engine.stage.mirror.flush()
-        await here.engine.stage.database.back_up(tmp_path / "copy.db")
+        await (await here.workspace("duo")).quiet()
+        await here.runtime.log_files.flush()
+        await here.runtime.database.back_up(tmp_path / "copy.db")
         assert leaks(tmp_path) == []
         rows = {n: await here.rows(f"select * from {n}") for n in ("workspace", "proposal", "message", "event")}
         assert "[redacted:" in rows["workspace"][-1]["given"]
@@ -135,8 +135,8 @@ WRITERS |= {"memory_write", "note_write", "todo_add", "team_proposal_create"}
 async def test_N9_no_tool_writes_a_secret_down(tmp_path: Path, known: None) -> None:
     async with house(tmp_path, "alice", "bob") as here:
         await team(here, "file", "file")
-        await (await here.room("duo")).quiet()
-        worker = here.engine.stage.registry.worker((await here.room("duo")).members["alice"])
+        await (await here.workspace("duo")).quiet()
+        worker = here.runtime.registry.worker((await here.workspace("duo")).members["alice"])
         assert len(worker.tools) > 15
         for tool in [tool for tool in worker.tools if tool.spec.name != "ask_user"]:  # that would wait for one
             given, needed = tool.spec.schema["properties"], tool.spec.schema.get("required", ())
@@ -144,8 +144,8 @@ async def test_N9_no_tool_writes_a_secret_down(tmp_path: Path, known: None) -> N
             here.mocks["alice"].then(calls(tool.spec.name, **arguments))
         here.mocks["alice"].then(says(WORDS))
         await here.do("send", to="@duo", message="@alice do everything")
-        await (await here.room("duo")).quiet()
-        await here.engine.stage.mirror.flush()
+        await (await here.workspace("duo")).quiet()
+        await here.runtime.log_files.flush()
         made = await here.rows("select tool, result from call where ok = 1")
         assert {row["tool"] for row in made} >= WRITERS, await here.rows("select * from call where ok = 0")
         assert leaks(tmp_path) == []

@@ -51,7 +51,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def asked(daemon: Served, operation: Operation, payload: str) -> Iterator[tuple[str, Answer]]:
     """The payload in place of each text that an operation takes, one after the other."""
-    properties: dict[str, Any] = operation.arguments.model_json_schema().get("properties", {})
+    properties: dict[str, Any] = operation.signature.arguments.model_json_schema().get("properties", {})
     texts = [name for name, about in properties.items() if "string" in str(about) and name != "project"]
     for attacked in texts:
         given = {name: payload if name == attacked else "alice" for name in texts}
@@ -104,15 +104,15 @@ def test_N7_there_is_no_field_to_sort_by_and_no_key_to_filter_on(daemon: Served)
 
 STATEMENT = re.compile(r"\s*(select|insert|update|delete|with|create|drop|alter|pragma)\s", re.IGNORECASE)
 #: Goes through all tables and columns there are, by the names in our schema.
-OF_THE_SCHEMA = {SOURCE / "storage" / "recovery.py"}
+OF_THE_SCHEMA = {SOURCE / "database" / "recovery.py"}
 #: What a statement is put together from besides constants: in each place, one of two or three words beside it.
 OUR_WORDS = {
-    ("agents/rescue.py", "column"),
-    ("service/running.py", "whose"),
-    ("service/watching.py", "table"),
-    ("workspaces/workspace.py", "chosen"),
-    ("workspaces/workspace.py", "office"),
-    ("workspaces/workspace.py", "table"),
+    ("agents/commands.py", "column"),
+    ("service/run.py", "whose"),
+    ("service/events.py", "table"),
+    ("workspaces/workspace_rows.py", "chosen"),
+    ("workspaces/workspace_rows.py", "role"),
+    ("workspaces/workspace_rows.py", "table"),
 }
 
 

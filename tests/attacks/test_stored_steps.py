@@ -14,8 +14,8 @@ from tests.teams import open_team
 from agent_worker.backends.backend import PastStep, Reply
 from agent_worker.backends.mock import says
 from agent_worker.backends.programs.sessions import Session, session_of
-from agent_worker.clock import TestClock
-from agent_worker.errors import BadInput
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import BadInput
 
 CANARY = "touched-by-a-stored-step"
 
@@ -97,12 +97,12 @@ async def test_N8_work_with_a_hostile_step_fails_with_a_reason_and_its_agent_goe
                 )
             )
             await team.write(lambda tx: tx.run("update agent set paused = ''"))
-            team.engine.stage.supervisor.wake(team.id_of("alice"))
+            team.runtime.supervisor.wake(team.id_of("alice"))
             await team.idle()
         assert set(await team.states()) == {"failed"}
         reasons = {row["reason"] for row in await team.rows("select reason from instruction")}
-        assert reasons == {"what is stored of its earlier steps cannot be read (drop it, and ask again)"}
-        assert {sort for sort, _ in await team.attention()} == {"failure"}
+        assert reasons == {"what is stored of its earlier steps cannot be read (dismiss it, and ask again)"}
+        assert {kind for kind, _ in await team.inbox()} == {"failure"}
         team.backends["alice"].then(says("all is well"))
         await team.dm("alice", "and now?")
         await team.idle()

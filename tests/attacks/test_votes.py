@@ -9,14 +9,14 @@ from tests.attacks.insider import AGENT, Insider, environ_with_insider, holding
 from tests.faults.report import LONG
 from tests.shells.served import Served, served
 
-ROOM = "agents: { alice: { ref: alice }, bob: { ref: bob } }\n"
+WORKSPACE = "agents: { alice: { ref: alice }, bob: { ref: bob } }\n"
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tmp = tmp_path_factory.mktemp("decisions")
     with served(tmp, environ_with_insider(tmp), alice=AGENT) as made:
-        (made.project / ".workflows" / "review.yaml").write_text(f"{ROOM}workspace: {{ document_owner: bob }}\n")
+        (made.project / ".workflows" / "review.yaml").write_text(f"{WORKSPACE}workspace: {{ document_owner: bob }}\n")
         made.do("POST", "/trust")
         made.do("POST", "/workflows", workflow="review")
         yield made

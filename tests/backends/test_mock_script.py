@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.hands import by_hand, hands_of
+from tests.recorders import by_hand, recorder_of
 from tests.teams import open_team
 
 from agent_worker.backends.backend import PastStep, Reply, Turn
 from agent_worker.backends.mock import MockModel, says
-from agent_worker.clock import TestClock
-from agent_worker.errors import Permanent
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Permanent
 
 
 async def test_a_script_that_says_so_begins_again_at_its_end(tmp_path: Path) -> None:
@@ -36,9 +36,9 @@ async def test_I7_steps_of_a_script_may_be_slow(tmp_path: Path) -> None:
 
 async def test_a_script_that_became_shorter_than_what_was_played_is_over(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        await team.engine.stage.supervisor.stop()
+        await team.runtime.supervisor.stop()
         await team.dm("alice", "go")
-        hands = hands_of(team, await by_hand(team))
+        sink = recorder_of(team, await by_hand(team))
         turn = Turn(run="r", system="", prompt="", past=(PastStep(Reply(text="")),) * 3)
         with pytest.raises(Permanent, match="no entry left"):
-            await MockModel(TestClock(), [says("one")]).reply(turn, (), hands)
+            await MockModel(TestClock(), [says("one")]).reply(turn, (), sink)

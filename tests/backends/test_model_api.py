@@ -16,11 +16,11 @@ from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
 
 from agent_worker.backends.backend import Finished, Outcome, PastStep, Reply, Turn, Unfinished, Usage
-from agent_worker.backends.model_api import Catalogue, ModelApi
-from agent_worker.backends.providers import Approval, Endpoint
+from agent_worker.backends.models.model_api import Catalogue, ModelApi
+from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Fenced, Overloaded, Permanent, Transient
-from agent_worker.outbound import Patience
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Fenced, Overloaded, Permanent, Transient
+from agent_worker.core.outbound import Patience
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 KEY = "sk-test-very-secret"
@@ -60,7 +60,7 @@ class Bench:
 
     server: ModelServer
     catalogue: Catalogue
-    hands: Recorder = field(default_factory=Recorder)
+    sink: Recorder = field(default_factory=Recorder)
 
     def model(self, family: str, mode: str) -> ModelApi:
         suffix = "" if family == "anthropic" else "/v1"
@@ -70,7 +70,7 @@ class Bench:
         return replace(TURN, **{"model": MODELS[family]} | changes)
 
     async def ask(self, family: str, mode: str, steps: Sequence[PastStep] = (), **changes: Any) -> Reply:
-        return await self.model(family, mode).reply(self.turn(family, **changes), steps, self.hands)
+        return await self.model(family, mode).reply(self.turn(family, **changes), steps, self.sink)
 
     async def play(self, family: str, *script: Answer | Fault | Refusal | str, **changes: Any) -> Reply:
         self.server.script(script)
@@ -104,8 +104,8 @@ async def bench() -> AsyncIterator[Bench]:
         await catalogue.close()
 
 
-async def play_out(loop: ToolLoop, turn: Turn, hands: Recorder) -> list[Outcome]:
-    return [outcome async for outcome in loop.work(turn, hands)]
+async def play_out(loop: ToolLoop, turn: Turn, sink: Recorder) -> list[Outcome]:
+    return [outcome async for outcome in loop.work(turn, sink)]
 
 
 # --- answers
@@ -114,7 +114,7 @@ async def play_out(loop: ToolLoop, turn: Turn, hands: Recorder) -> list[Outcome]
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_an_answer_is_shown_as_it_comes_and_handed_back_whole(bench: Bench, family: str) -> None:
     reply = await bench.ask(family, "ok")
-    assert reply.text == "All is well." == "".join(bench.hands.said)
+    assert reply.text == "All is well." == "".join(bench.sink.said)
     assert reply.calls == ()
     assert (reply.usage.input, reply.usage.output) == (100, 20)
 
@@ -122,8 +122,8 @@ async def test_an_answer_is_shown_as_it_comes_and_handed_back_whole(bench: Bench
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_long_text_comes_in_pieces(bench: Bench, family: str) -> None:
     reply = await bench.play(family, "one two three four five six seven")
-    assert len(bench.hands.said) > 1
-    assert "".join(bench.hands.said) == reply.text
+    assert len(bench.sink.said) > 1
+    assert "".join(bench.sink.said) == reply.text
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -145,16 +145,16 @@ async def test_several_calls_come_in_one_reply(bench: Bench, family: str) -> Non
 
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_a_tool_round_trip_ends_with_a_text(bench: Bench, family: str) -> None:
-    outcomes = await play_out(ToolLoop(bench.model(family, "tools")), bench.turn(family), bench.hands)
+    outcomes = await play_out(ToolLoop(bench.model(family, "tools")), bench.turn(family), bench.sink)
     assert [type(o) for o in outcomes] == [Unfinished, Finished]
-    assert [(s, c.tool, c.arguments) for s, c in bench.hands.calls] == [(0, "add", {"a": 1, "b": 1})]
-    assert f"result of {bench.hands.calls[0][1].id}" in json.dumps(bench.sent())
+    assert [(s, c.tool, c.arguments) for s, c in bench.sink.calls] == [(0, "add", {"a": 1, "b": 1})]
+    assert f"result of {bench.sink.calls[0][1].id}" in json.dumps(bench.sent())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_a_model_that_only_calls_tools_is_stopped_by_max_steps(bench: Bench, family: str) -> None:
     with pytest.raises(Exhausted, match="max_steps"):
-        await play_out(ToolLoop(bench.model(family, "loop")), bench.turn(family, max_steps=5), bench.hands)
+        await play_out(ToolLoop(bench.model(family, "loop")), bench.turn(family, max_steps=5), bench.sink)
     assert len(bench.server.requests) == 5
 
 
@@ -189,7 +189,7 @@ async def test_the_body_is_the_one_that_the_vendors_library_makes(bench: Bench, 
     provider = infer_provider_class(kind)(base_url=bench.server.url("ok", suffix), api_key=KEY)
     name = MODELS[family].partition("/")[2]
     await bench.catalogue.add(f"plain/{name}", infer_model(f"{kind}:{name}", provider_factory=lambda _: provider))
-    await bench.model(family, "ok").reply(bench.turn(family, model=f"plain/{name}"), past, bench.hands)
+    await bench.model(family, "ok").reply(bench.turn(family, model=f"plain/{name}"), past, bench.sink)
     assert list(ours.items()) == list(bench.sent().items())
     await provider.client.close()
 
@@ -349,7 +349,7 @@ async def test_negative_usage_is_estimated_instead(bench: Bench, family: str) ->
 async def test_the_price_of_a_known_model_is_known_and_of_another_is_not(bench: Bench) -> None:
     known = await bench.play("anthropic", "hi")
     unknown = await ModelApi(bench.catalogue, Endpoint(base_url=bench.server.url("ok"), api_key="$TEST_KEY")).reply(
-        replace(TURN, model="anthropic/claude-nobody-knows"), (), bench.hands
+        replace(TURN, model="anthropic/claude-nobody-knows"), (), bench.sink
     )
     assert known.usage.usd is not None
     assert 0 < known.usage.usd < 0.01
@@ -448,13 +448,13 @@ async def test_an_answer_may_not_take_forever(bench: Bench) -> None:
 async def test_a_server_that_is_not_there_is_a_passing_failure(bench: Bench) -> None:
     gone = Endpoint(base_url="http://127.0.0.1:9", api_key="$TEST_KEY")
     with pytest.raises(Transient):
-        await ModelApi(bench.catalogue, gone).reply(bench.turn("anthropic"), (), bench.hands)
+        await ModelApi(bench.catalogue, gone).reply(bench.turn("anthropic"), (), bench.sink)
 
 
 async def test_what_nobody_foresaw_is_a_crash(bench: Bench) -> None:
     await bench.catalogue.add("broken/model", object())
     with pytest.raises(Crashed, match="AttributeError"):
-        await ModelApi(bench.catalogue).reply(replace(TURN, model="broken/model"), (), bench.hands)
+        await ModelApi(bench.catalogue).reply(replace(TURN, model="broken/model"), (), bench.sink)
 
 
 async def test_what_the_hands_raise_passes_through_as_it_is(bench: Bench) -> None:
@@ -525,7 +525,7 @@ async def test_a_foreign_host_is_sent_only_the_key_that_was_meant_for_it(
 
 async def test_an_endpoint_without_a_key_is_sent_none(bench: Bench) -> None:
     api = ModelApi(bench.catalogue, Endpoint(name="vllm", base_url=bench.server.url("ok", "/v1")))
-    await api.reply(replace(TURN, model="qwen3"), (), bench.hands)
+    await api.reply(replace(TURN, model="qwen3"), (), bench.sink)
     assert "authorization" not in bench.server.requests[-1].headers
 
 
@@ -583,8 +583,9 @@ async def test_runs_side_by_side_keep_to_their_own_past(bench: Bench) -> None:
 
 
 def test_importing_it_does_not_import_the_model_library() -> None:
-    code = "import sys, agent_worker.backends.model_api; print([m for m in sys.modules if m.split('.')[0] in " + (
-        "('pydantic_ai', 'anthropic', 'openai', 'httpx2')])"
+    code = (
+        "import sys, agent_worker.backends.models.model_api; print([m for m in sys.modules if m.split('.')[0] in "
+        + ("('pydantic_ai', 'anthropic', 'openai', 'httpx2')])")
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -593,7 +594,7 @@ def test_importing_it_does_not_import_the_model_library() -> None:
 @pytest.mark.parametrize(("used", "unused"), [("openai", "anthropic"), ("anthropic", "openai")])
 def test_a_model_of_one_vendor_does_not_import_the_library_of_another(used: str, unused: str) -> None:
     """Each takes seconds to import, and tens of megabytes."""
-    code = f"import sys, agent_worker.backends.model_request, agent_worker.backends.model_{used}; " + (
+    code = f"import sys, agent_worker.backends.models.library, agent_worker.backends.models.{used}_model; " + (
         f"print('{used}' in sys.modules, '{unused}' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_worker.backends.providers import (
+from agent_worker.backends.models.providers import (
     AS_NAMED,
     PROVIDERS,
     Approval,
@@ -17,8 +17,8 @@ from agent_worker.backends.providers import (
     parse_model,
     route,
 )
-from agent_worker.errors import BadInput, Permanent
-from agent_worker.outbound import IPAddress, check_url
+from agent_worker.core.errors import BadInput, Permanent
+from agent_worker.core.outbound import IPAddress, check_url
 
 ENV = {"ANTHROPIC_API_KEY": "ant", "OPENAI_API_KEY": "oai", "MY_KEY": "mine"}
 
@@ -201,7 +201,7 @@ async def sent_through(answers: list[list[str]], requests: int = 1) -> list[Any]
     """What reaches the wire for a foreign endpoint whose name resolves to these, one list per request."""
     import httpx2
 
-    from agent_worker.backends.model_client import GuardedTransport
+    from agent_worker.backends.models.client import GuardedTransport
 
     wired: list[Any] = []
 
@@ -240,7 +240,7 @@ async def test_a_name_with_one_local_address_among_others_is_refused() -> None:
 async def test_a_request_for_another_host_does_not_leave() -> None:
     import httpx2
 
-    from agent_worker.backends.model_client import GuardedTransport
+    from agent_worker.backends.models.client import GuardedTransport
 
     where = go("anthropic/x")
     transport = GuardedTransport(httpx2.MockTransport(lambda r: httpx2.Response(200)), where, body=1000)
@@ -252,7 +252,7 @@ async def test_a_request_for_another_host_does_not_leave() -> None:
 async def test_a_compressed_answer_is_refused_unopened() -> None:
     import httpx2
 
-    from agent_worker.backends.model_client import GuardedTransport
+    from agent_worker.backends.models.client import GuardedTransport
 
     def bomb(request: httpx2.Request) -> httpx2.Response:
         assert request.headers["accept-encoding"] == "identity"
@@ -276,6 +276,6 @@ async def test_a_compressed_answer_is_refused_unopened() -> None:
     ],
 )
 def test_the_users_proxy_is_used_except_where_it_must_not_be(url: str, env: dict[str, str], proxy: str | None) -> None:
-    from agent_worker.backends.model_client import proxy_for
+    from agent_worker.backends.models.client import proxy_for
 
     assert proxy_for(url, env) == proxy

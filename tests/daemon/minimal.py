@@ -1,6 +1,6 @@
 """A daemon for tests: the real process, with an application that does next to nothing.
 
-Run as a program, it reads its settings from `MINIMAL` (JSON): fields of `Settings`, and what shall go wrong.
+Run as a program, it reads its settings from `MINIMAL` (JSON): fields of `DaemonSettings`, and what shall go wrong.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_worker.daemon.client import Client, find
-from agent_worker.daemon.discovery import HOME_VARIABLE, READY_VARIABLE, home_directory, read_daemon, signal_daemon
-from agent_worker.daemon.process import App, Identity, serve
-from agent_worker.daemon.settings import Settings
-from agent_worker.errors import Permanent
+from agent_worker.client.connection import Client, find
+from agent_worker.client.discovery import HOME_VARIABLE, READY_VARIABLE, home_directory, read_daemon, signal_daemon
+from agent_worker.core.errors import Permanent
+from agent_worker.daemon.http.asgi import App
+from agent_worker.daemon.process.front import Identity
+from agent_worker.daemon.process.process import serve
+from agent_worker.daemon.process.settings import DaemonSettings
 
 FILE = Path(__file__)
 COMMAND = (sys.executable, str(FILE))
@@ -176,4 +178,4 @@ async def never_ending() -> AsyncIterator[str]:
 
 if __name__ == "__main__":
     fields = {"home": home_directory(), "port": 0} | {k: v for k, v in asked().items() if k != "fault"}
-    sys.exit(serve(make_app, Settings(**fields)))
+    sys.exit(serve(make_app, DaemonSettings(**fields)))

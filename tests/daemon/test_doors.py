@@ -11,22 +11,23 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent_worker.daemon import http
-from agent_worker.daemon.entries import Entries
-from agent_worker.daemon.guardpost import LARGEST_BODY, Admin, Guardpost, Message, Receive, Send, Tokens
-from agent_worker.daemon.http import BadRequest, arguments, explained
-from agent_worker.daemon.mcp_hints import _Ear
-from agent_worker.daemon.starting import _failed_start
-from agent_worker.errors import BadInput
-from agent_worker.events import Bus, Ended, Retrying
-from agent_worker.redaction import Redactor
-from agent_worker.tools.tool import Seat
+from agent_worker.client.start import _failed_start
+from agent_worker.core.errors import BadInput
+from agent_worker.core.events import Bus, Ended, Retrying
+from agent_worker.core.redaction import Redactor
+from agent_worker.daemon.http import routes
+from agent_worker.daemon.http.asgi import Message, Receive, Send
+from agent_worker.daemon.http.request_guard import LARGEST_BODY, Admin, RequestGuard, Tokens
+from agent_worker.daemon.http.routes import BadRequest, arguments, explained
+from agent_worker.daemon.mcp.hints import _CallerBus
+from agent_worker.daemon.mcp.run_tokens import RunTokens
+from agent_worker.tools.tool import RunIdentity
 
 TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 BEARER = (b"authorization", f"Bearer {TOKEN}".encode())
 HOST = (b"host", b"127.0.0.1:1")
 JSON = (b"content-type", b"application/json")
-SEAT = Seat("a_1", "alice", "p_1", "r_1", "m_1", 0)
+SEAT = RunIdentity("a_1", "alice", "p_1", "r_1", "m_1", 0)
 
 
 async def asked(*headers: tuple[bytes, bytes], path: str = "/x", pieces: tuple[bytes, ...] = (b"",)) -> tuple[int, int]:
@@ -50,7 +51,7 @@ async def asked(*headers: tuple[bytes, bytes], path: str = "/x", pieces: tuple[b
             statuses.append(message["status"])
 
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "http_version": "1.1"}
-    guardpost = Guardpost(app, Tokens(TOKEN), "127.0.0.1", 1, {"/open": {"POST"}})
+    guardpost = RequestGuard(app, Tokens(TOKEN), "127.0.0.1", 1, {"/open": {"POST"}})
     await guardpost(scope | {"headers": list(headers)}, receive, send)
     return statuses[0], taken
 
@@ -117,14 +118,14 @@ def test_D8p_a_path_answers_to_its_one_method() -> None:
     async def answer(_: Request) -> Response:
         return Response()
 
-    assert http.route("GET", "/x", answer).methods == {"GET"}, "HEAD of a stream would never end"
+    assert routes.route("GET", "/x", answer).methods == {"GET"}, "HEAD of a stream would never end"
 
 
 def test_D8p_an_error_without_a_status_has_that_of_the_nearest_above_it() -> None:
     class Late(BadInput):
         code = "late"
 
-    assert http.status_of(Late("too late")) == http.STATUS["bad_input"]
+    assert routes.status_of(Late("too late")) == routes.STATUS["bad_input"]
 
 
 async def test_L10_who_is_refused_may_finish_sending_and_so_reads_why() -> None:
@@ -139,7 +140,7 @@ async def test_L10_who_is_refused_may_finish_sending_and_so_reads_why() -> None:
         pass
 
     scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "http_version": "1.1"}
-    await Guardpost(send, Tokens(TOKEN), "127.0.0.1", 1)(scope | {"headers": [HOST, JSON]}, receive, send)  # type: ignore[arg-type]
+    await RequestGuard(send, Tokens(TOKEN), "127.0.0.1", 1)(scope | {"headers": [HOST, JSON]}, receive, send)  # type: ignore[arg-type]
     assert len(read) == len(pieces)
 
 
@@ -157,7 +158,7 @@ async def test_W8_W13_what_leaves_has_our_headers_and_lets_no_other_page_in() ->
         told.extend(message["headers"])
 
     scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "http_version": "1.1"}
-    await Guardpost(app, Tokens(TOKEN), "127.0.0.1", 1)(scope | {"headers": [HOST, JSON, BEARER]}, receive, send)
+    await RequestGuard(app, Tokens(TOKEN), "127.0.0.1", 1)(scope | {"headers": [HOST, JSON, BEARER]}, receive, send)
     assert not [name for name, _ in told if name.lower().startswith(b"access-control-")]
     assert [value for name, value in told if name == b"cache-control"] == [b"no-store"]
     assert (b"x-mine", b"1") in told
@@ -182,13 +183,13 @@ async def _status(scope: Message) -> int:
         if message["type"] == "http.response.start":
             statuses.append(message["status"])
 
-    await Guardpost(app, Tokens(TOKEN), "127.0.0.1", 1)(scope, receive, send)
+    await RequestGuard(app, Tokens(TOKEN), "127.0.0.1", 1)(scope, receive, send)
     return statuses[0]
 
 
 def test_C7_who_listens_for_a_run_is_told_to_stop_when_that_run_ends() -> None:
     bus, told = Bus(), list[str]()
-    ear = _Ear(bus, SEAT)
+    ear = _CallerBus(bus, SEAT)
     ear.at_end = lambda: told.append("the end")
     ear.subscribe(lambda _: told.append("a hint"))
     about: dict[str, Any] = {"workspace": None, "agent": "a_1", "name": "alice", "instruction": "i_1", "state": "done"}
@@ -225,8 +226,8 @@ def test_C7_an_entry_of_a_program_ends_with_its_run(kind: type[Ended] | type[Ret
     about: dict[str, Any] = {"workspace": None, "agent": "a_1", "name": "alice", "run": "r_1"}
     ended = Ended(**about, instruction="i_1", state="done")
     event = ended if kind is Ended else Retrying(**about, reason="", wait=1.0)
-    entries = Entries(Tokens(TOKEN), "http://127.0.0.1:1/mcp")
-    entries.seat_of = lambda run: SEAT
+    entries = RunTokens(Tokens(TOKEN), "http://127.0.0.1:1/mcp")
+    entries.identity_of = lambda run: SEAT
     entry = entries.open("r_1")
     entries.hear(event)
     entries.listed("r_1")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.daemon.logs import LogFile, Scribe, _record_output
-from agent_worker.redaction import Redactor
+from agent_worker.core.redaction import Redactor
+from agent_worker.daemon.process.logs import LogFile, LogWriter, _record_output
 
 SECRET = "correct-horse-battery-staple"
 
@@ -63,7 +63,7 @@ def test_G3_a_log_that_cannot_be_rotated_stays_within_its_share(path: Path) -> N
 
 def test_G3_words_that_do_not_fit_are_logged_as_they_are(path: Path) -> None:
     file = LogFile(path, limit=2**20, keep=2)
-    scribe = Scribe(file, Redactor())
+    scribe = LogWriter(file, Redactor())
     scribe.emit(logging.LogRecord("x", logging.INFO, "x.py", 1, "%d of %d", ("one",), None))
     scribe.close()
     assert messages(path) == ["'%d of %d' with unfitting values"]

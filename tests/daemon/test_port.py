@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.daemon.port import _is_closing, listening
+from agent_worker.daemon.process.port import _is_closing, listening
 
 
 async def test_an_answer_in_two_pieces_is_not_held_back_until_the_first_is_acknowledged(tmp_path: Path) -> None:

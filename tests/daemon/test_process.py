@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from tests.daemon.minimal import COMMAND, Launched, end, running
 
-from agent_worker.daemon.client import connect, find
-from agent_worker.daemon.discovery import LOG_FILE, NONCE_HEADER, make_home, read_daemon
-from agent_worker.daemon.logs import LogFile
+from agent_worker.client.connection import connect, find
+from agent_worker.client.discovery import LOG_FILE, NONCE_HEADER, make_home, read_daemon
+from agent_worker.daemon.process.logs import LogFile
 
 
 @pytest.fixture
@@ -368,7 +368,7 @@ def test_a_token_is_new_with_every_start_and_in_no_command_line(home: Path) -> N
 
 def test_starting_imports_nothing_that_only_the_application_needs() -> None:
     code = (
-        "import sys, agent_worker.daemon.process\n"
+        "import sys, agent_worker.daemon.process.process\n"
         "heavy = {'starlette', 'pydantic', 'apsw', 'pydantic_ai', 'psutil', 'yaml', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from agent_worker.definitions.agent import AgentDefinition, Prompt, split_model
+from agent_worker.core.errors import DefinitionError
+from agent_worker.definitions.agent import AgentDefinition, PromptSettings, split_model
 from agent_worker.definitions.loading import load_agent
-from agent_worker.errors import DefinitionError
 
 MOCK = "backend: mock\n"
 FULL = """
@@ -193,7 +193,7 @@ def test_a_prompt_can_be_a_file_or_the_shorthand(tmp_path: Path) -> None:
     assert load(tmp_path, f"{MOCK}system_prompt: Just words.\n").system == "Just words."
     assert load(tmp_path, f"{MOCK}system_prompt: ../prompts/a.md\n").system == "From a file."
     agent = load(tmp_path, f"{MOCK}prompt: {{system_file: ../prompts/a.md}}\n")
-    assert agent.prompt == Prompt.model_construct(system="From a file.", system_file="../prompts/a.md")
+    assert agent.prompt == PromptSettings.model_construct(system="From a file.", system_file="../prompts/a.md")
     assert "keep one of them" in refusal(tmp_path, f"{MOCK}system_prompt: x\nprompt: {{system: y}}\n")
     assert "only for a member with `ref`" in refusal(tmp_path, f"{MOCK}prompt: {{system: y, append: z}}\n")
 

@@ -11,10 +11,10 @@ from tests.faults.report import report
 from tests.teams import open_team, write_project
 
 from agent_worker.backends.mock import says
-from agent_worker.clock import TestClock
+from agent_worker.core.clock import TestClock
 from agent_worker.definitions.project import load_project
-from agent_worker.service.office import Office
 from agent_worker.service.projects import status
+from agent_worker.service.service import Service
 
 GOOD = 20
 AGENT = "backend: mock\nprompt: { system: Be kind. }\n"
@@ -141,16 +141,16 @@ def test_I5_a_file_name_that_is_no_text_stops_nobody(root: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in TEXTS if name != "taken"])
 async def test_I5_a_running_agent_keeps_its_last_good_definition(tmp_path: Path, name: str) -> None:
     async with open_team(tmp_path / "p", "alice", "bob", clock=TestClock()) as team:
-        office = Office(team.engine.stage)
+        service = Service(team.runtime)
         root = str(tmp_path / "p")
-        await office.project(root)
+        await service.project(root)
         for agent in ("alice", "bob"):
             await team.post("user", f"@{agent} before")
         team.backends["alice"].then(says("one"), says("two"), says("three"))
         team.backends["bob"].then(says("one"), says("two"), says("three"))
         await team.idle()
         (tmp_path / "p" / ".agents" / "alice.yaml").write_bytes(TEXTS[name][0])
-        found = await status(office, root)
+        found = await status(service, root)
         assert found.project.problems
         assert ".agents/alice.yaml:" in found.project.problems[0]
         assert [agent.name for agent in found.agents] == ["alice", "bob"]
@@ -160,5 +160,5 @@ async def test_I5_a_running_agent_keeps_its_last_good_definition(tmp_path: Path,
         assert set(await team.states()) == {"done"}
         report.count("I5 broken edits under running agents")
         write_project(tmp_path / "p", ["alice", "bob"])
-        assert not (await status(office, root)).project.problems
-        await office.close()
+        assert not (await status(service, root)).project.problems
+        await service.close()

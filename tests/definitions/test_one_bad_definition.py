@@ -19,19 +19,20 @@ from typing import Any
 import pytest
 from tests.faults.report import report
 
-from agent_worker.agents.roster import Equipment, Roster
-from agent_worker.clock import SystemClock
-from agent_worker.compose import Settings, open_engine
+from agent_worker.agents.backend_factory import AgentKit
+from agent_worker.agents.loader import Loader
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.database.engine_lock import ProjectLocks, RuntimeHolder
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.errors import AgentWorkerError, BadInput
+from agent_worker.files.root import Root
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.messages import ask
-from agent_worker.service.office import Office
 from agent_worker.service.projects import status
+from agent_worker.service.service import Service
 from agent_worker.service.trust import trust_give
-from agent_worker.service.workflows import workflow_start
-from agent_worker.storage.engine_lock import Holder, ProjectLocks
-from agent_worker.storage.files import Root
+from agent_worker.service.workflows import WorkflowRequest, workflow_start
 from agent_worker.tools.python_functions import python_tool
 
 GOOD = "backend: mock\n"
@@ -98,7 +99,7 @@ def a_file(path: Path) -> None:
 
 
 HOME = ".agents/alice"
-SPEECH = '{"seq": 1, "at": "2026-01-01T00:00:00+00:00", "who": "user", "sort": "message", "text": "x", "run": null}\n'
+SPEECH = '{"seq": 1, "at": "2026-01-01T00:00:00+00:00", "who": "user", "kind": "message", "text": "x", "run": null}\n'
 
 KINDS: dict[str, Kind] = {
     # where its folder is
@@ -224,24 +225,24 @@ def fresh(root: Path) -> None:
 
 
 @asynccontextmanager
-async def opened(root: Path) -> AsyncIterator[Office]:
-    async with open_engine(Settings(), clock=SystemClock()) as engine:
-        office = Office(engine.stage)
+async def opened(root: Path) -> AsyncIterator[Service]:
+    async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
+        service = Service(runtime)
         try:
-            yield office
+            yield service
         finally:
-            await office.close()
+            await service.close()
 
 
-async def every_look(office: Office, root: Path) -> None:
+async def every_look(service: Service, root: Path) -> None:
     """Whatever can be looked at: an answer, or a sentence."""
     values: dict[str, Any] = {"project": str(root), "at": "alice", "name": "alice", "agent": "alice", "target": "alice"}
     for each in OPERATIONS.values():
         if each.method != "GET" or each.result is None:
             continue
-        fields = each.arguments.model_fields
+        fields = each.signature.arguments.model_fields
         given = {field: values.get(field, "1") for field in fields if field in values or fields[field].is_required()}
-        said = await sentence(each.call(office, given))
+        said = await sentence(each.call(service, given))
         assert "should not have happened" not in said, (each.name, said)
         assert not said or fields.keys() != {"project"}, f"{each.name} does not answer for the others: {said}"
 
@@ -255,10 +256,10 @@ async def sentence(awaited: Awaitable[Any]) -> str:
     return ""
 
 
-async def answers(office: Office, root: Path, agent: str) -> str:
+async def answers(service: Service, root: Path, agent: str) -> str:
     """How a question ends: `done`, another state, or what is said instead."""
     try:
-        answer = await ask(office, agent, "are you there?", str(root))
+        answer = await ask(service, agent, "are you there?", str(root))
     except AgentWorkerError as error:
         return error.message
     assert answer.state == "done" or answer.reason
@@ -270,28 +271,28 @@ async def answers(office: Office, root: Path, agent: str) -> str:
 async def test_I7_one_bad_definition_takes_down_nobody_else(tmp_path: Path, title: str, when: str) -> None:
     root, kind = tmp_path / "p", KINDS[title]
     fresh(root)
-    async with opened(root) as office:
+    async with opened(root) as service:
         if when != "at load":
-            assert await answers(office, root, "alice") == "done"
-            assert await answers(office, root, "bob") == "done"
+            assert await answers(service, root, "alice") == "done"
+            assert await answers(service, root, "bob") == "done"
         kind.do(root)
-        found = await status(office, str(root))
+        found = await status(service, str(root))
         told = [problem for problem in found.project.problems if "alice" in problem]
         assert told or not kind.told
         assert "should not have happened" not in str(found)
         assert {"alice", "bob"} <= {agent.name for agent in found.agents}
-        assert await answers(office, root, "bob") == "done"
-        await every_look(office, root)
-        said = await answers(office, root, "alice")
+        assert await answers(service, root, "bob") == "done"
+        await every_look(service, root)
+        said = await answers(service, root, "alice")
         if told:
             shown = next(agent for agent in found.agents if agent.name == "alice")
             assert shown.reason
             assert (shown.state == "error") == (when == "at load")
             assert (said == "done") == (when != "at load"), said
-        await office.stage.mirror.flush()  # so that nobody writes where we tidy up
+        await service.runtime.log_files.flush()  # so that nobody writes where we tidy up
         fresh(root)
-        assert await answers(office, root, "alice") == "done"
-        assert not (await status(office, str(root))).project.problems
+        assert await answers(service, root, "alice") == "done"
+        assert not (await status(service, str(root))).project.problems
     report.count(f"I7 kinds of damage {when}")
 
 
@@ -325,19 +326,19 @@ async def test_I7_one_bad_workflow_takes_down_nothing_else(tmp_path: Path, title
     (root / "taken").write_text("a file\n")
     (root / "round").symlink_to("round")
     (root / ".workflows/a.yaml").write_text(TEAM)
-    async with opened(root) as office:
+    async with opened(root) as service:
         if when != "at load":
-            await status(office, str(root))
+            await status(service, str(root))
         (root / ".workflows/a.yaml").write_text(FLOWS[title])
         with suppress(AgentWorkerError):
-            await workflow_start(office, "a", project=str(root))
-        assert (await workflow_start(office, "review", project=str(root))).name == "review"
-        assert await answers(office, root, "alice") == "done"
-        assert await answers(office, root, "bob") == "done"
-        await every_look(office, root)
+            await workflow_start(service, WorkflowRequest("a", str(root)))
+        assert (await workflow_start(service, WorkflowRequest("review", str(root)))).name == "review"
+        assert await answers(service, root, "alice") == "done"
+        assert await answers(service, root, "bob") == "done"
+        await every_look(service, root)
         if title != "the name of another":
             (root / ".workflows/a.yaml").write_text(TEAM)
-            assert not (await status(office, str(root))).project.problems
+            assert not (await status(service, str(root))).project.problems
 
 
 #: Ways to break the file of the project itself.
@@ -365,19 +366,19 @@ async def test_I7_a_bad_project_file_takes_down_no_agent(tmp_path: Path, title: 
     root = tmp_path / "p"
     fresh(root)
     (root / "moniro.yaml").write_text("name: shop\nlimits: { usd_per_day: 7 }\n")
-    async with opened(root) as office:
+    async with opened(root) as service:
         if when != "at load":
-            await status(office, str(root))
+            await status(service, str(root))
         (root / "moniro.yaml").write_text(PROJECTS[title])
-        found = await status(office, str(root))
+        found = await status(service, str(root))
         assert found.project.problems
         if when != "at load" and "not there" not in title and "folder" not in title:
             assert found.project.name == "shop"  # the last good one
-        assert await answers(office, root, "alice") == "done"
-        assert await answers(office, root, "bob") == "done"
-        await every_look(office, root)
+        assert await answers(service, root, "alice") == "done"
+        assert await answers(service, root, "bob") == "done"
+        await every_look(service, root)
         (root / "moniro.yaml").write_text("name: shop\n")
-        assert not (await status(office, str(root))).project.problems
+        assert not (await status(service, str(root))).project.problems
 
 
 async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
@@ -385,31 +386,30 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
 ) -> None:
     root = tmp_path / "p"
     fresh(root)
-    async with open_engine(Settings(), clock=SystemClock()) as engine:
-        stage = engine.stage
+    async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
 
         class Outfitter:
-            held_back = engine.backends.held_back
+            held_back = runtime.backends.held_back
 
-            def equip(self, definition: AgentDefinition, *place: Path, **how: Any) -> Equipment:
+            def make_kit(self, definition: AgentDefinition, *place: Path, **how: Any) -> AgentKit:
                 if definition.name == "alice":
                     raise ZeroDivisionError("a bug of ours")
-                return engine.backends.equip(definition, *place, **how)
+                return runtime.backends.make_kit(definition, *place, **how)
 
-        locks = ProjectLocks(Holder(reach="", database=""))
-        roster = Roster(stage.database, stage.clock, stage.registry, stage.mirror, Outfitter(), locks)
-        office = Office(replace(stage, roster=roster))
-        found = await status(office, str(root))
+        locks = ProjectLocks(RuntimeHolder(reach="", database=""))
+        loader = Loader(runtime.database, runtime.clock, runtime.registry, runtime.log_files, Outfitter(), locks)
+        service = Service(replace(runtime, loader=loader))
+        found = await status(service, str(root))
         (problem,) = found.project.problems
         assert problem.startswith(".agents/alice.yaml:")
         assert "agent-worker daemon logs" in problem
-        for told in (problem, await answers(office, root, "alice")):
+        for told in (problem, await answers(service, root, "alice")):
             number = re.search(r"this should not have happened: (e_\w+)", told)
             assert number is not None
             assert number[1] in caplog.text
         assert "ZeroDivisionError: a bug of ours" in caplog.text
-        assert await answers(office, root, "bob") == "done"
-        await office.close()
+        assert await answers(service, root, "bob") == "done"
+        await service.close()
         locks.close()
 
 
@@ -431,36 +431,36 @@ async def test_I7_mending_what_a_definition_names_is_enough(tmp_path: Path) -> N
     (root / ".agents/tool.yaml").write_text(f"{GOOD}tools: [./t.py:f]\n")
     (root / ".agents/prompt.yaml").write_text(f"{GOOD}prompt: {{ system_file: ../prompts/p.md }}\n")
     (root / ".agents/folder.yaml").write_text(f"{GOOD}context: {{ dir: taken }}\n")
-    async with opened(root) as office:
-        assert len((await status(office, str(root))).project.problems) == 3
+    async with opened(root) as service:
+        assert len((await status(service, str(root))).project.problems) == 3
         for agent in ("tool", "prompt", "folder"):
-            assert await answers(office, root, agent) != "done"
+            assert await answers(service, root, agent) != "done"
         (root / "t.py").write_text('def f(x: str) -> str:\n    """Does."""\n    return x\n')
         (root / "prompts/p.md").write_text("Be kind.\n")
         (root / "taken").unlink()
         for agent in ("tool", "prompt", "folder"):
-            assert await answers(office, root, agent) == "done"
+            assert await answers(service, root, agent) == "done"
         (root / "prompts/p.md").write_text("Be brief.\n")
-        (await status(office, str(root)))
-        (admitted,) = office.projects()
-        assert admitted.definition("prompt").system == "Be brief.\n"
+        (await status(service, str(root)))
+        (loaded,) = service.projects()
+        assert loaded.definition("prompt").system == "Be brief.\n"
 
 
 async def test_I7_what_is_wrong_is_told_until_it_is_mended_and_no_longer(tmp_path: Path) -> None:
     """Also when agents are made ready again for another reason."""
     root = tmp_path / "p"
     fresh(root)
-    async with opened(root) as office:
-        assert await answers(office, root, "alice") == "done"
+    async with opened(root) as service:
+        assert await answers(service, root, "alice") == "done"
         written("tools: [fly]")(root)
-        admitted = await office.project(str(root))
+        loaded = await service.project(str(root))
         for _ in range(3):
-            await office.equip_again(admitted)
-            assert len((await status(office, str(root))).project.problems) == 1
-            assert await answers(office, root, "alice") == "done"  # by its last good definition
+            await service.remake_kit(loaded)
+            assert len((await status(service, str(root))).project.problems) == 1
+            assert await answers(service, root, "alice") == "done"  # by its last good definition
         written("")(root)
-        await office.equip_again(await office.project(str(root)))
-        assert not (await status(office, str(root))).project.problems
+        await service.remake_kit(await service.project(str(root)))
+        assert not (await status(service, str(root))).project.problems
 
 
 async def test_I7_what_was_approved_and_cannot_be_used_says_why(tmp_path: Path) -> None:
@@ -468,10 +468,10 @@ async def test_I7_what_was_approved_and_cannot_be_used_says_why(tmp_path: Path) 
     fresh(root)
     python("import no_such_module\n")(root)
     home = Root.private(tmp_path / "home")
-    async with open_engine(Settings(trust=home), clock=SystemClock()) as engine:
-        office = Office(engine.stage)
-        assert "have not approved" in await answers(office, root, "alice")
-        await trust_give(office, str(root))
-        assert "no_such_module" in await answers(office, root, "alice")
-        assert await answers(office, root, "bob") == "done"
-        await office.close()
+    async with open_runtime(RuntimeSettings(trust=home), clock=SystemClock()) as runtime:
+        service = Service(runtime)
+        assert "have not approved" in await answers(service, root, "alice")
+        await trust_give(service, str(root))
+        assert "no_such_module" in await answers(service, root, "alice")
+        assert await answers(service, root, "bob") == "done"
+        await service.close()

@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel
 
 import agent_worker
-from agent_worker.clock import TestClock
+from agent_worker.core.clock import TestClock
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import Project, ProjectDefinition, load_project
+from agent_worker.definitions.project import ProjectDefinition, ProjectFiles, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
 
 SPELLINGS = ("{}", "./{}", "{}/", "./{}/", ".//{}", "{}//", "././{}/./", "other/../{}")
@@ -69,7 +69,7 @@ def project(root: Path, field: str = "", spelling: str = "{}") -> Path:
     return root
 
 
-def said(found: Project) -> dict[str, Any]:
+def said(found: ProjectFiles) -> dict[str, Any]:
     """Everything that the files say."""
     assert not found.problems, [str(problem) for problem in found.problems]
     agents = {name: agent.model_dump() for name, agent in found.agents.items()}

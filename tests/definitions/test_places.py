@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_worker.definitions.places import own_places
+from agent_worker.definitions.layout import own_places
 from agent_worker.definitions.project import load_project
 
 FILES = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.definitions.project import Project, find_project, load_project
+from agent_worker.core.errors import DefinitionError
+from agent_worker.definitions.project import ProjectFiles, find_project, load_project
 from agent_worker.definitions.schema import Kind, json_schema
-from agent_worker.errors import DefinitionError
 
 MOCK = "backend: mock\n"
 
@@ -30,7 +30,7 @@ def write(root: Path, name: str, text: str) -> Path:
     return path
 
 
-def told(project: Project) -> list[str]:
+def told(project: ProjectFiles) -> list[str]:
     return [str(problem) for problem in project.problems]
 
 

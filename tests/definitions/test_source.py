@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_worker.core.errors import DefinitionError, Problem
 from agent_worker.definitions.source import MAX_BYTES, parse_source, read_source
-from agent_worker.errors import DefinitionError, Problem
 
 
 def problems(text: str) -> list[Problem]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_worker.core.errors import DefinitionError
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import load_workflow
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
-from agent_worker.errors import DefinitionError
 
 AGENTS = {
     "alice": AgentDefinition(name="alice", backend="mock"),
@@ -130,7 +130,7 @@ def test_a_workspace_has_two_spellings(tmp_path: Path, key: str, owner: str) -> 
     assert (workflow.workspace.bind, workflow.workspace.document_owner) == ("data", "alice")
     assert workflow.workspace.document_store == "sqlite"
     message = refusal(tmp_path, f"{ONE}{key}: {{{owner}: carol, bind: /x}}\n")
-    assert f'{key}.{owner}: "carol" is no member' in message
+    assert f'{key}.{owner}: "carol" is not a member' in message
     assert f"{key}.bind: must be a path inside the project" in message
 
 

@@ -56,6 +56,9 @@ async def test_the_python_example_runs(project: Path) -> None:
 
 def test_the_two_commands_are_the_ones_ci_and_people_use() -> None:
     ci = (Path(__file__).parent.parent.parent / ".ci" / "run").read_text()
-    assert "pip install -q uv && uv run agent-worker demo" in README
-    assert "pip install -q uv && uv run poe test" in README
-    assert "pip install -q uv && uv run poe test" in ci
+    tests = "pip install -q uv && uv run poe test-setup && uv run poe test-all"
+    assert "pip install -q uv && uv run agent-worker demo\n" in README
+    assert README.count("poe test") == 2
+    assert f"\n{tests}\n" in README
+    assert ci.splitlines()[-3:] == ["uv run poe lint", "uv run poe types", tests]
+    assert "export AGENT_WORKER_NO_SKIPS=1" in ci

@@ -46,8 +46,8 @@ def ran(terminal: Terminal, *words: str) -> dict[str, Any]:
     return last
 
 
-def said(terminal: Terminal, room: str) -> list[str]:
-    return [json.loads(line)["text"] for line in terminal.says("peek", f"@{room}", "--json").splitlines()]
+def said(terminal: Terminal, workspace: str) -> list[str]:
+    return [json.loads(line)["text"] for line in terminal.says("peek", f"@{workspace}", "--json").splitlines()]
 
 
 def test_there_are_examples_of_the_field_and_each_has_its_line() -> None:
@@ -85,7 +85,7 @@ def test_triage__it_sorts_and_comes_again_by_itself(example: Terminal) -> None:
     assert ran(example)["documents"] == ["triage.md"]
     assert "roll back" in example.says("doc", "read", "@triage", "triage.md")
     (item,) = example.json("inbox")
-    assert item["sort"] == "mention"
+    assert item["kind"] == "mention"
     (schedule,) = example.json("schedule", "list")
     assert (schedule["target"], schedule["wakeup"], schedule["tz"]) == ("@triage", "0 8 * * 1-5", "Europe/Berlin")
     assert schedule["due_at"]

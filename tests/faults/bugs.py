@@ -20,7 +20,7 @@ BUGS = (
         "the answer and its acknowledgement are two writes",
         "Q2",
         "test_D1_accepted_messages_survive_kill_9_at[finish.after_commit-1]",
-        Edit("finish", 'inbox.close(tx, job.run, "acked")\n_end(tx, job, "done", text=text, now=now)', ""),
+        Edit("finish", 'deliveries.close(tx, job.run, "acked")\n_end(tx, job, "done", text=text, now=now)', ""),
         Edit(
             "Loop._steps",
             'failpoint("finish.after_commit")',
@@ -28,9 +28,9 @@ BUGS = (
             failpoint("finish.after_commit")
 
             def acknowledge(tx, *, now):
-                endings.hold_run(tx, job)
-                endings.inbox.close(tx, job.run, "acked")
-                endings._end(tx, job, "done", text=reply.text.strip(), now=now)
+                run_end.hold_run(tx, job)
+                run_end.deliveries.close(tx, job.run, "acked")
+                run_end._end(tx, job, "done", text=reply.text.strip(), now=now)
 
             await self._write(acknowledge)
             """,
@@ -91,7 +91,7 @@ BUGS = (
         "a tool acts without asking whether its run is over",
         "Q10",
         "test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused",
-        Edit("RunHands._perform", "hold_run(tx, self._job)", "None"),
+        Edit("RunRecorder._perform", "hold_run(tx, self._job)", "None"),
     ),
     bug(
         "an attempt is counted when its run ends",
@@ -121,7 +121,7 @@ BUGS = (
         "a team is closed without a look for queued work",
         "Q9",
         "test_Q9_nothing_that_arrives_in_the_last_moment_is_lost",
-        Edit("close_if_quiet", "_under_way(tx, room)", "False"),
+        Edit("close_if_quiet", "_under_way(tx, workspace)", "False"),
     ),
     bug(
         "a vote that is cast again is counted again",
@@ -144,14 +144,14 @@ BUGS = (
         "any name of the host is taken",
         "W1",
         "test_W1_a_rebound_name_is_refused",
-        Edit("Guardpost", "host not in hosts", "host is None"),
+        Edit("RequestGuard", "host not in hosts", "host is None"),
     ),
     bug(
         "an origin that begins like ours is ours",
         "W5",
         "test_W3_W4_W5_W6_another_origin_is_refused_with_a_valid_token",
         Edit(
-            "Guardpost",
+            "RequestGuard",
             'headers.only("origin") != f"http://{host}"',
             'not (headers.only("origin") or "").startswith(f"http://{host}")',
         ),
@@ -231,7 +231,7 @@ BUGS = (
         "text is shown as it comes, piece by piece",
         "N5",
         "test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
-        Edit("RunHands.say", "self._utter(self._saying.add(text))", "self._utter(text)"),
+        Edit("RunRecorder.say", "self._utter(self._saying.add(text))", "self._utter(text)"),
     ),
     bug(
         "the Guard answers with what is private, too",
@@ -247,7 +247,7 @@ BUGS = (
         "a skill that was read may fill core memory",
         "G10s",
         "test_G10s_a_skill_does_not_get_into_core_memory_or_the_soul",
-        Edit("_not_from_others", "if desk.outside: ...", ""),
+        Edit("_not_from_others", "if context.outside: ...", ""),
     ),
     bug(
         "the end of the audit is not looked at",
@@ -299,19 +299,19 @@ BUGS = (
         "the last try of a suspect is made beside others",
         "Q3",
         "test_Q3_a_message_that_kills_its_worker_is_dead_after_three_deaths_and_stops_nobody",
-        Edit("Loop._next", "async with self._floor.slots.all(): ...", "if True: ..."),
+        Edit("Loop._next", "async with self._loop_context.slots.all(): ...", "if True: ..."),
     ),
     bug(
         "a gate that closed while a loop waited for its place is not looked at",
         "L5",
         "test_L5_fifty_agents_on_one_key_come_through_a_storm_without_making_it_worse",
-        Edit("Loop._may_call", "not credential or self._floor.limiter.still_open(credential)", "True"),
+        Edit("Loop._may_call", "not credential or self._loop_context.limiter.still_open(credential)", "True"),
     ),
     bug(
         "work begins although the disk is full",
         "D4",
         "test_G6_below_the_limit_no_run_begins_and_all_work_is_done_when_there_is_space_again",
-        Edit("Loop._take_and_do", 'self._floor.space.look().state == "stopped"', "False"),
+        Edit("Loop._take_and_do", 'self._loop_context.space.look().state == "stopped"', "False"),
     ),
     bug(
         "a lesson from work that read from outside is believed",
@@ -319,7 +319,7 @@ BUGS = (
         "test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back",
         Edit(
             "Loop._learn",
-            "bool(hands.outside) or any(item.hop for item in job.taken)",
+            "bool(recorder.outside) or any(item.hop for item in job.taken)",
             "any(item.hop for item in job.taken)",
         ),
     ),
@@ -327,7 +327,7 @@ BUGS = (
         "a lesson from work that an agent asked for is believed",
         "A6",
         "test_A6_so_is_what_is_learned_from_work_that_another_agent_asked_for",
-        Edit("Loop._learn", "bool(hands.outside) or any(item.hop for item in job.taken)", "bool(hands.outside)"),
+        Edit("Loop._learn", "bool(recorder.outside) or any(item.hop for item in job.taken)", "bool(recorder.outside)"),
     ),
     bug(
         "what learning costs is not paid",
@@ -365,33 +365,39 @@ BUGS = (
         "N5",
         "test_N5_a_secret_that_stands_where_a_result_is_cut_is_not_shown_by_half",
         Edit(
-            "RunHands._write_down", "_capped(self._pen.redact(result.text))", "self._pen.redact(_capped(result.text))"
+            "RunRecorder._write_down",
+            "_capped(self._recording.redact(result.text))",
+            "self._recording.redact(_capped(result.text))",
         ),
     ),
     bug(
         "what is shown of a call is cut before it is redacted",
         "N5",
         "test_N5_a_secret_that_stands_where_what_is_shown_is_cut_is_not_shown_by_half",
-        Edit("RunHands._shown", "self._pen.redact(text[: 4 * SHOWN])[:SHOWN]", "self._pen.redact(text[:SHOWN])"),
+        Edit(
+            "RunRecorder._shown",
+            "self._recording.redact(text[: 4 * SHOWN])[:SHOWN]",
+            "self._recording.redact(text[:SHOWN])",
+        ),
     ),
     bug(
         "a call is shown before the words that led to it",
         "O2",
         "test_O2_what_is_said_before_a_call_is_shown_before_it",
-        Edit("RunHands._show", "self.finish_saying()", ""),
+        Edit("RunRecorder._show", "self.finish_saying()", ""),
     ),
     bug(
         "a program's own tools do not count as outside",
         "A6",
         "test_A6_what_a_programs_own_tools_read_is_from_outside",
-        Edit("RunHands.show", "self._outside = self._outside or call.tool", ""),
+        Edit("RunRecorder.show", "self._outside = self._outside or call.tool", ""),
     ),
     bug(
         "what an earlier run read from outside is forgotten",
         "A5",
         "test_A6_what_an_earlier_run_of_the_same_work_read_is_from_outside_too",
         Edit(
-            "RunHands.__init__",
+            "RunRecorder.__init__",
             'next((name for step in job.past for name in self._foreign(step.reply)), "")',
             '""',
         ),
@@ -400,56 +406,56 @@ BUGS = (
         "calls that change files are made side by side",
         "O2",
         "test_tools_that_say_so_are_used_in_the_order_asked",
-        Edit("RunHands.call", "tool is not None and tool.in_turn", "False"),
+        Edit("RunRecorder.call", "tool is not None and tool.in_turn", "False"),
     ),
     bug(
         "a broken tool ends the work",
         "I2",
         "test_a_tool_that_breaks_is_told_to_the_model_and_ends_no_work",
-        Edit("RunHands._make", 'log.exception("tool %s failed", call.tool)', "raise"),
+        Edit("RunRecorder._make", 'log.exception("tool %s failed", call.tool)', "raise"),
     ),
     bug(
         "a no with a reason is a yes",
         "B7",
         "test_anything_but_a_yes_is_a_no_and_told_with_its_reason",
-        Edit("RunHands._leave_to", "answer.text == attention.YES", "answer.text != attention.NO"),
+        Edit("RunRecorder._leave_to", "answer.text == inbox.YES", "answer.text != inbox.NO"),
     ),
     bug(
         "a call whose outcome is unknown is made again",
         "Q5",
         "test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_may_be_repeated",
-        Edit("RunHands._start", "None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)", "None"),
+        Edit("RunRecorder._start", "None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)", "None"),
     ),
     bug(
         "a call that may be repeated is not",
         "Q5",
         "test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_may_be_repeated",
-        Edit("RunHands._start", "tool.repeatable", "False"),
+        Edit("RunRecorder._start", "tool.repeatable", "False"),
     ),
     bug(
         "a stored tool acts again when its call is made again",
         "Q2",
         "test_Q2_a_stored_tool_that_is_called_again_under_the_same_id_does_nothing_more",
-        Edit("RunHands._perform", "if known := _done(tx, place): ...", ""),
+        Edit("RunRecorder._perform", "if known := _done(tx, place): ...", ""),
     ),
     bug(
         "a call waits for nobody although one before it waits for a person",
         "O2",
         "test_what_was_asked_after_a_call_that_waits_for_a_person_waits_too",
-        Edit("Turn.comes", "if turn.rests: ...", ""),
+        Edit("CallSlot.comes", "if turn.rests: ...", ""),
     ),
     bug(
         "a call that changes nothing overtakes one that does",
         "O2",
         "test_calls_that_change_nothing_are_made_side_by_side_and_the_others_in_turn",
-        Edit("Turns.take", "alone or turn.alone", "alone"),
+        Edit("CallOrder.take", "alone or turn.alone", "alone"),
     ),
     # --- how runs begin and end
     bug(
         "an agent that has posted is heard twice",
         "Q2",
         "test_a_run_that_posted_keeps_its_final_text_to_itself",
-        Edit("_answer_in_room", 'not run["posted"]', "True"),
+        Edit("_answer_in_workspace", 'not run["posted"]', "True"),
     ),
     bug(
         "what was posted before a run was pushed aside is posted again",
@@ -485,7 +491,7 @@ BUGS = (
         "an answer that was faster than the question's run is slept through",
         "Q1",
         "test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost",
-        Edit("suspend", "attention.waits_for(tx, job.lead.work)", "True"),
+        Edit("suspend", "inbox.waits_for(tx, job.lead.work)", "True"),
     ),
     bug(
         "an agent does not see that it failed",
@@ -494,7 +500,7 @@ BUGS = (
         Edit(
             "give_up",
             'threads.say(tx, job.fence.agent, job.workspace, who="system", text=reason, '
-            'sort="failure", run=job.run, now=now)',
+            'kind="failure", run=job.run, now=now)',
             "",
         ),
     ),
@@ -502,7 +508,7 @@ BUGS = (
         "runs that fail are no fruitless runs",
         "L3",
         "test_L3_runs_that_fail_are_runs_that_produce_nothing",
-        Edit("give_up", "workspace.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)", ""),
+        Edit("give_up", "workspace_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)", ""),
     ),
     bug(
         "work waits for a time that only a clock set back has put off",
@@ -691,8 +697,8 @@ BUGS = (
         Edit(
             "_fire",
             """
-            row["room"] and not tx.one(
-                "select 1 as one from workspace where id = :id and state = 'running'", id=row["room"]
+            row["instance"] and not tx.one(
+                "select 1 as one from workspace where id = :id and state = 'running'", id=row["instance"]
             )
             """,
             "False",
@@ -721,7 +727,7 @@ BUGS = (
         "a lesson is kept with its secrets",
         "N5",
         "test_N5_what_is_learned_is_kept_without_secrets",
-        Edit("learn", "pen.redact(reply.text)", "reply.text"),
+        Edit("learn", "recording.redact(reply.text)", "reply.text"),
     ),
     bug(
         "a model teaches as much as it likes",
@@ -734,37 +740,37 @@ BUGS = (
         "a start of the daemon starts agents that a person stopped",
         "Q10",
         "test_Q10_a_start_of_the_daemon_starts_nobody_whom_a_person_stopped",
-        Inside("recover", "case when state in ('running', 'error') then 'idle' else state end", "'idle'"),
+        Inside("free_from_others", "case when state in ('running', 'error') then 'idle' else state end", "'idle'"),
     ),
     bug(
         "cancelling one ends all that were answered together",
         "Q1",
         "test_what_was_answered_together_with_the_cancelled_is_not_cancelled",
-        Edit("cancel", "instructions.put_back(tx, run)", 'instructions.end(tx, run, "cancelled", now=now)'),
+        Edit("cancel", "queue.put_back(tx, run)", 'queue.end(tx, run, "cancelled", now=now)'),
     ),
     bug(
         "a person is asked about work that was cancelled",
         "Q10",
         "test_work_that_is_cancelled_asks_no_longer",
-        Edit("cancel", "attention.drop_work(tx, work.work)", ""),
+        Edit("cancel", "inbox.drop_work(tx, work.work)", ""),
     ),
     bug(
         "one of two answers wakes the work",
         "Q1",
         "test_several_approvals_of_one_step_are_all_waited_for",
-        Edit("answer", "not attention.waits_for(tx, work)", "True"),
+        Edit("answer", "not inbox.waits_for(tx, work)", "True"),
     ),
     bug(
         "the same work is continued twice",
         "Q2",
         "test_Q2_work_that_was_continued_is_not_continued_again",
-        Edit("continue_work", "instructions.goes_on(tx, row)", "False"),
+        Edit("continue_work", "queue.goes_on(tx, row)", "False"),
     ),
     bug(
         "what ended together with continued work is left behind",
         "Q1",
         "test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_on_too",
-        Edit("continue_work", "instructions.ended_with(tx, row)", "()"),
+        Edit("continue_work", "queue.ended_with(tx, row)", "()"),
     ),
     bug(
         "a new allowance leaves out the hops",
@@ -776,7 +782,7 @@ BUGS = (
         "an agent that is started again sleeps through its queue",
         "R3",
         "test_an_agent_in_error_goes_on_when_a_person_starts_it",
-        Edit("start_agent", "instructions.announce(tx, agent)", ""),
+        Edit("start_agent", "queue.announce(tx, agent)", ""),
     ),
     bug(
         "the allowance of a project stays used up for the agent that goes on",
@@ -787,8 +793,8 @@ BUGS = (
     bug(
         "a notice is said in a workspace that is closed",
         "Q10",
-        "test_Q10_in_a_room_that_is_closed_nobody_is_told_anything",
-        Edit("notice", """workspace.get(tx, room)["state"] == "running\"""", "True"),
+        "test_Q10_in_a_workspace_that_is_closed_nobody_is_told_anything",
+        Edit("notice", """workspace_rows.get(tx, workspace)["state"] == "running\"""", "True"),
     ),
     bug(
         "cancelling one run stops whatever its agent does now",
@@ -820,19 +826,21 @@ BUGS = (
         "a member sees what is another run's to answer",
         "Q2",
         "test_no_mention_is_answered_without_having_been_shown_however_many_wait",
-        Edit("_in_room", "inbox.given_to(tx, job.run)", "inbox.open_for(tx, job.fence.agent, room)"),
+        Edit(
+            "_in_workspace", "deliveries.given_to(tx, job.run)", "deliveries.open_for(tx, job.fence.agent, workspace)"
+        ),
     ),
     bug(
         "an agent reads its own words as news",
         "O1",
         "test_the_digest_tells_what_others_said_since_the_agent_last_looked",
-        Edit("_in_room", "m.seq not in mine and m.sender != brief.name", "m.seq not in mine"),
+        Edit("_in_workspace", "m.seq not in mine and m.sender != brief.name", "m.seq not in mine"),
     ),
     bug(
         "a memory that cannot be read stops the work",
         "I5",
         "test_I5_a_memory_that_cannot_be_read_is_said_in_the_prompt",
-        Edit("recollect", "(AgentWorkerError, OSError)", "()"),
+        Edit("prompt_memory", "(AgentWorkerError, OSError)", "()"),
     ),
     # --- votes
     bug(
@@ -845,7 +853,7 @@ BUGS = (
         "a role falls to somebody because nobody voted",
         "M12",
         "test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fallback",
-        Edit("_check_power", "if wish.fallback: ...", ""),
+        Edit("_check_power", "if request.fallback: ...", ""),
     ),
     bug(
         "exactly half of the votes is a majority",
@@ -891,7 +899,7 @@ BUGS = (
         "agents raise their limits without the person",
         "A7",
         "test_M20_a_limit_without_the_users_vote_is_not_asked_for",
-        Edit("_electorate", "_limits(wish) and by != PERSON and USER not in electorate", "False"),
+        Edit("_electorate", "_limits(request) and by != PERSON and USER not in electorate", "False"),
     ),
     bug(
         "limits are raised although the person did not approve",
@@ -899,7 +907,7 @@ BUGS = (
         "test_M20_agents_cannot_vote_themselves_more_money",
         Edit(
             "_set_limits",
-            "proposal.creator != USER and proposals.choices(tx, proposal.id).get(USER) != APPROVE",
+            "proposal.creator != USER and store.choices(tx, proposal.id).get(USER) != APPROVE",
             "False",
         ),
     ),
@@ -907,13 +915,13 @@ BUGS = (
         "who may name an owner is looked at when it is asked for only",
         "M13",
         "test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner",
-        Edit("_give_role", "may_name_owner(room, Voter(proposal.creator))", "True"),
+        Edit("_give_role", "may_name_owner(workspace, Voter(proposal.creator))", "True"),
     ),
     bug(
         "who is gone is given a role",
         "M12",
         "test_M12_who_is_no_member_any_more_is_given_no_role",
-        Edit("take_effect", 'winner not in workspace.seated(tx, room["id"])', "False"),
+        Edit("take_effect", 'winner not in workspace_rows.members_in(tx, workspace["id"])', "False"),
     ),
     bug(
         "advice takes effect",
@@ -967,8 +975,8 @@ BUGS = (
         "test_the_asker_is_called_on_with_the_outcome_unless_it_made_it",
         Edit(
             "_tell",
-            "asker == by.name or asker not in workspace.seated(tx, proposal.workspace)",
-            "asker not in workspace.seated(tx, proposal.workspace)",
+            "asker == by.name or asker not in workspace_rows.members_in(tx, proposal.workspace)",
+            "asker not in workspace_rows.members_in(tx, proposal.workspace)",
         ),
     ),
     bug(
@@ -1006,9 +1014,11 @@ BUGS = (
     bug(
         "something is said in a workspace that is closed",
         "Q10",
-        "test_Q10_nothing_is_said_in_a_room_that_is_closed",
+        "test_Q10_nothing_is_said_in_a_workspace_that_is_closed",
         Inside(
-            "post", "where id = :workspace and state = 'running' returning seq", "where id = :workspace returning seq"
+            "next_seq",
+            "where id = :workspace and state = 'running' returning seq",
+            "where id = :workspace returning seq",
         ),
     ),
     bug(
@@ -1034,55 +1044,56 @@ BUGS = (
         ),
     ),
     bug(
-        "a room that was stopped is still paused when it is opened again",
+        "a workspace that was stopped is still paused when it is opened again",
         "Q1",
-        "test_a_room_that_was_stopped_is_not_paused_when_it_is_opened_again",
-        Inside("open_room", "case when state = 'left' then paused else '' end", "paused"),
+        "test_a_workspace_that_was_stopped_is_not_paused_when_it_is_opened_again",
+        Inside("open_workspace", "case when state = 'left' then paused else '' end", "paused"),
     ),
     bug(
         "a pause ends with the death of its host",
         "Q10",
-        "test_Q10_a_room_whose_host_died_is_still_paused",
-        Inside("open_room", "case when state = 'left' then paused else '' end", "''"),
+        "test_Q10_a_workspace_whose_host_died_is_still_paused",
+        Inside("open_workspace", "case when state = 'left' then paused else '' end", "''"),
     ),
     bug(
         "an owner that the file no longer names stays the owner",
         "M13",
         "test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_with_its_name",
-        Inside("open_room", "when owner_named = 1 then ''", "when owner_named = 2 then ''"),
+        Inside("open_workspace", "when owner_named = 1 then ''", "when owner_named = 2 then ''"),
     ),
     bug(
         "an owner that was elected is forgotten at the next start",
         "M13",
         "test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_with_its_name",
-        Inside("open_room", "when owner_named = 1 then '' else document_owner end", "else '' end"),
+        Inside("open_workspace", "when owner_named = 1 then '' else document_owner end", "else '' end"),
     ),
     bug(
         "who was here before has seen nothing",
         "Q7",
         "test_Q7_who_was_here_before_has_seen_what_it_saw",
-        Edit("seat_members", 'agents.get(row["name"]) != row["agent"]', "True"),
+        Edit("add_members", 'agents.get(row["name"]) != row["agent"]', "True"),
     ),
     bug(
         "who is gone keeps its office",
         "M13",
-        "test_M13_who_is_gone_and_who_is_alone_holds_no_office",
-        Edit("seat_members", "_vacate(tx, workspace, alone=len(agents) == 1)", ""),
+        "test_M13_who_is_gone_and_who_is_alone_holds_no_role",
+        Edit("add_members", "_vacate(tx, workspace, alone=len(agents) == 1)", ""),
     ),
     bug(
         "who is alone is kept from writing",
         "M13",
-        "test_M13_who_is_gone_and_who_is_alone_holds_no_office",
-        Edit("seat_members", "len(agents) == 1", "False"),
+        "test_M13_who_is_gone_and_who_is_alone_holds_no_role",
+        Edit("add_members", "len(agents) == 1", "False"),
     ),
     bug(
         "what a workspace in memory has cost goes with it",
         "L4",
-        "test_L4_what_was_spent_in_a_room_that_keeps_nothing_stays_spent",
+        "test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent",
         Edit(
             "erase",
-            "_ERASE",
-            '("delete from ledger where run in (select id from run where workspace = :workspace)", *_ERASE)',
+            "keeper.forget_workspace(tx, workspace)",
+            'tx.run("delete from ledger where run in (select id from run where workspace = :w)", w=workspace)\n'
+            "keeper.forget_workspace(tx, workspace)",
         ),
     ),
     bug(
@@ -1097,7 +1108,7 @@ BUGS = (
         "test_O1_a_channel_never_counts_back",
         Inside("begin_at", "where id = :workspace and seq < :seq", "where id = :workspace"),
     ),
-    # --- routing, attention, threads, steps
+    # --- routing, inbox, threads, steps
     bug(
         "the same key is accepted twice",
         "Q4",
@@ -1164,7 +1175,7 @@ BUGS = (
     bug(
         "work of a paused workspace is taken",
         "Q10",
-        "test_Q10_work_of_a_room_that_is_paused_or_closed_is_not_taken",
+        "test_Q10_work_of_a_workspace_that_is_paused_or_closed_is_not_taken",
         Inside("HEAD", "(w.paused <> '' or w.state <> 'running')", "w.state <> 'running'"),
     ),
     bug(
@@ -1204,13 +1215,13 @@ BUGS = (
         "a log is not looked at again after a failed write",
         "D7",
         "test_D7_a_log_that_was_written_in_part_is_looked_at_again",
-        Edit("Mirror._follow", "self._written.pop(target, None)", ""),
+        Edit("LogFiles._follow", "self._written.pop(target, None)", ""),
     ),
     bug(
         "resources are not looked for again after a failed write",
         "G7",
         "test_G7_resources_that_could_not_be_looked_for_are_looked_for_again",
-        Edit("Mirror._follow", 'self._lacking.pop(target.workspace or "", None)', ""),
+        Edit("LogFiles._follow", 'self._lacking.pop(target.workspace or "", None)', ""),
     ),
     bug(
         "lines of somebody else at the end of a log hide ours",
@@ -1222,7 +1233,7 @@ BUGS = (
         "a log that is watched already is believed to be where the caller says",
         "D7",
         "test_D7_a_log_that_is_watched_already_knows_better_how_far_it_goes",
-        Edit("Mirror.watch", "written is not None and target not in self._places", "written is not None"),
+        Edit("LogFiles.watch", "written is not None and target not in self._places", "written is not None"),
     ),
     # --- what an agent owns
     bug(
@@ -1383,9 +1394,9 @@ BUGS = (
         ),
     ),
     bug(
-        "money of an agent's day pauses one room only",
+        "money of an agent's day pauses one workspace only",
         "L4",
-        "test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_room",
+        "test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspace",
         Edit("pause_at", 'stop.pauses == "place" and work.workspace', "work.workspace"),
     ),
     # --- the Guard
@@ -1449,15 +1460,15 @@ BUGS = (
         "test_A11_talk_of_a_workspace_is_found_only_where_that_workspace_is_named",
         Edit(
             "Library.search",
-            "Place(rooms, named, self._meaning_of(rooms))",
-            "Place(rooms, None, self._meaning_of(rooms))",
+            "SearchScope(workspaces, named, self._meaning_of(workspaces))",
+            "SearchScope(workspaces, None, self._meaning_of(workspaces))",
         ),
     ),
     bug(
         "talk of a workspace gets into the agent's folder",
         "I4",
         "test_I4_talk_of_a_workspace_leaves_nothing_in_the_folder_of_the_agent",
-        Edit("Library._open_rooms", "Index()", "Index(self._place())"),
+        Edit("Library._open_workspaces", "Index()", "Index(self._place())"),
     ),
     bug(
         "a query that names two authors is about the first",
@@ -1494,7 +1505,7 @@ BUGS = (
         "who logs something that does not fit is thrown out",
         "G3",
         "test_G3_words_that_do_not_fit_are_logged_as_they_are",
-        Edit("Scribe.emit", 'message = f"{record.msg!r} with unfitting values"', "raise"),
+        Edit("LogWriter.emit", 'message = f"{record.msg!r} with unfitting values"', "raise"),
     ),
     bug(
         "what is printed without a line end fills memory",
@@ -1532,7 +1543,7 @@ BUGS = (
         "test_S3_a_process_that_got_the_number_is_never_signalled",
         Edit(
             "_agrees",
-            "read_holder(home) == Holder(found.pid, found.born, found.instance) and is_running(found)",
+            "read_holder(home) == DaemonHolder(found.pid, found.born, found.instance) and is_running(found)",
             "is_running(found)",
         ),
     ),
@@ -1609,13 +1620,13 @@ BUGS = (
         "the token of a run opens more than its tools",
         "M1",
         "test_M1_M10_the_token_of_a_run_opens_nothing_else",
-        Edit("Guardpost._judge", 'isinstance(caller, Seat) and scope["path"] not in AGENT_PATHS', "False"),
+        Edit("RequestGuard._judge", 'isinstance(caller, RunIdentity) and scope["path"] not in AGENT_PATHS', "False"),
     ),
     bug(
         "an entry of a program outlives its run",
         "C7",
         "test_C7_an_entry_of_a_program_ends_with_its_run",
-        Edit("Entries.hear", "isinstance(event, Ended | Retrying)", "False"),
+        Edit("RunTokens.hear", "isinstance(event, Ended | Retrying)", "False"),
     ),
     bug(
         "a name in the query overrules the same in the body",
@@ -1639,7 +1650,7 @@ BUGS = (
         "a path that is less written out is tried first",
         "D8p",
         "test_what_is_written_out_is_tried_before_what_is_an_argument",
-        Edit("Door.routes", "_vagueness(each.path)", "[-n for n in _vagueness(each.path)]"),
+        Edit("Routes.routes", "_vagueness(each.path)", "[-n for n in _vagueness(each.path)]"),
     ),
     bug(
         "a reader that does not read keeps the daemon from ending",
@@ -1669,15 +1680,16 @@ BUGS = (
         "a hint tells of somebody else's inbox",
         "A11",
         "test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_while_it_works",
-        Edit("_concerns", "(event.agent, event.workspace) == (seat.agent, seat.workspace)", "True"),
+        Edit("_concerns", "(event.agent, event.workspace) == (identity.agent, identity.workspace)", "True"),
     ),
     bug(
         "who listens goes on after its run",
         "C7",
         "test_C7_who_listens_for_a_run_is_told_to_stop_when_that_run_ends",
         Edit(
-            "_Ear._ends",
-            "isinstance(self._caller, Seat) and isinstance(event, Ended | Retrying) and event.run == self._caller.run",
+            "_CallerBus._ends",
+            "isinstance(self._caller, RunIdentity)"
+            " and isinstance(event, Ended | Retrying) and event.run == self._caller.run",
             "False",
         ),
     ),
@@ -1720,28 +1732,28 @@ BUGS = (
         Inside("reopen", "state in ('failed', 'dead')", "state in ('acked', 'failed', 'dead')"),
     ),
     bug(
-        "work that nobody will take keeps a room going",
+        "work that nobody will take keeps a workspace going",
         "Q9",
-        "test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_room_going",
+        "test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_workspace_going",
         Inside("HELD", "a.paused <> '' or a.state = 'stopped'", "a.state = 'stopped'"),
     ),
     bug(
         "one request leads to any number of proposals",
         "M12",
         "test_M12_one_request_leads_to_so_many_proposals_and_no_more",
-        Edit("_within_bounds", "root and proposals.made_for(tx, root) >= PER_ROOT", "False"),
+        Edit("_within_bounds", "root and store.made_for(tx, root) >= PER_ROOT", "False"),
     ),
     bug(
         "any number of proposals are open at once",
         "M12",
         "test_M12_proposals_are_capped",
-        Edit("_within_bounds", "len(proposals.open_in(tx, room)) >= OPEN_AT_ONCE", "False"),
+        Edit("_within_bounds", "len(store.open_in(tx, workspace)) >= OPEN_AT_ONCE", "False"),
     ),
     bug(
         "a person who has voted must still say that it may stand",
         "M12",
         "test_a_person_who_votes_lets_the_outcome_stand",
-        Edit("cast", "proposal = proposals.consent(tx, proposal.id)", ""),
+        Edit("cast", "proposal = store.consent(tx, proposal.id)", ""),
     ),
     bug(
         "a path answers to HEAD too",
@@ -1787,7 +1799,7 @@ BUGS = (
         "a token travels in an address",
         "W10",
         "test_W10_a_token_in_an_address_is_refused",
-        Edit("Guardpost._check_form", "any(name.lower() in _SECRET_NAMES for name, _ in names)", "False"),
+        Edit("RequestGuard._check_form", "any(name.lower() in _SECRET_NAMES for name, _ in names)", "False"),
     ),
     bug(
         "a start that failed is explained by what was logged long ago",
@@ -1799,7 +1811,7 @@ BUGS = (
         "a code opens the page twice",
         "C5",
         "test_a_code_that_was_shown_means_nothing_any_more",
-        Edit("Codes.redeem", "self._until.pop(_digest(code), None)", "self._until.get(_digest(code))"),
+        Edit("LoginCodes.redeem", "self._until.pop(_digest(code), None)", "self._until.get(_digest(code))"),
     ),
     bug(
         "what is appended twice is there twice",

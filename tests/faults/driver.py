@@ -150,7 +150,7 @@ class Scene:
         return self.home / "project"
 
     @property
-    def room(self) -> Path:
+    def workspace(self) -> Path:
         return self.project / ".workspace" / "review" / "main"
 
     @contextmanager

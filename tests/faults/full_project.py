@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_worker.clock import SystemClock
-from agent_worker.compose import Settings, open_engine
-from agent_worker.daemon.http import status_of
-from agent_worker.errors import AgentWorkerError
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.daemon.http.routes import status_of
 from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.service.office import Office
+from agent_worker.service.service import Service
 
 LONG = "words " * 2000  # more than a page that is still free here and there could take
 
@@ -87,9 +87,9 @@ class Disk:
             self._filler.unlink()
 
 
-async def attempt(office: Office, root: Path, name: str) -> dict[str, Any]:
+async def attempt(service: Service, root: Path, name: str) -> dict[str, Any]:
     try:
-        await OPERATIONS[name].call(office, {"project": str(root), **WRITES[name]})
+        await OPERATIONS[name].call(service, {"project": str(root), **WRITES[name]})
     except AgentWorkerError as error:
         return {"status": status_of(error), "said": error.message, "hint": error.hint}
     except Exception as error:
@@ -97,10 +97,10 @@ async def attempt(office: Office, root: Path, name: str) -> dict[str, Any]:
     return {"status": 200, "said": ""}
 
 
-async def tools(office: Office, root: Path) -> list[str]:
+async def tools(service: Service, root: Path) -> list[str]:
     """What the tools of an agent answered."""
-    await OPERATIONS["ask"].call(office, {"project": str(root), "agent": "worker", "message": "go"})
-    rows = await office.stage.database.read(
+    await OPERATIONS["ask"].call(service, {"project": str(root), "agent": "worker", "message": "go"})
+    rows = await service.read(
         lambda tx: tx.all("select c.result from call c order by c.rowid desc limit :n", n=len(TOOLS))
     )
     return [row["result"] for row in rows]
@@ -109,20 +109,20 @@ async def tools(office: Office, root: Path) -> list[str]:
 async def play(root: Path, how: str) -> dict[str, Any]:
     prepare(root)
     disk = Disk(root, how)
-    async with open_engine(Settings(), clock=SystemClock()) as engine:
-        office = Office(engine.stage)
-        await OPERATIONS["workflow_start"].call(office, {"project": str(root), "workflow": "review"})
-        await engine.stage.mirror.flush()
+    async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
+        service = Service(runtime)
+        await OPERATIONS["workflow_start"].call(service, {"project": str(root), "workflow": "review"})
+        await runtime.log_files.flush()
         disk.trouble()
         before = contents(root)
-        during = {name: await attempt(office, root, name) for name in WRITES}
-        said = await tools(office, root)
-        await engine.stage.mirror.flush()
+        during = {name: await attempt(service, root, name) for name in WRITES}
+        said = await tools(service, root)
+        await runtime.log_files.flush()
         changed = {path: text for path, text in contents(root).items() if text != before.get(path, "")}
         disk.mended()
-        after = {name: await attempt(office, root, name) for name in WRITES}
-        said_after = await tools(office, root)
-        await office.close()
+        after = {name: await attempt(service, root, name) for name in WRITES}
+        said_after = await tools(service, root)
+        await service.close()
     left = [name for name in os.listdir(root / ".agents/alice/memory") if name.startswith(".")]
     return {"during": during, "tools": said, "changed": changed, "after": after, "later": said_after, "left": left}
 

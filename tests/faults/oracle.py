@@ -64,14 +64,14 @@ def check_ends(scene: Scene) -> None:
 
 def check_once(scene: Scene) -> None:
     """Q2: our effects once. Every text that a puppet produces is one of a kind."""
-    _no_twins(scene, "select workspace, sender, text from message where sort = 'message'")
-    _no_twins(scene, "select agent, context, who, text from talk where sort = 'message'")
+    _no_twins(scene, "select workspace, sender, text from message where kind = 'message'")
+    _no_twins(scene, "select agent, context, who, text from talk where kind = 'message'")
     _no_twins(scene, "select message, agent from instruction where message is not null and id = work")
     _no_twins(scene, "select message, agent from delivery")
     _no_twins(scene, "select instruction from run where state = 'done'")
     _no_twins(scene, "select r.instruction, l.step from ledger l join run r on r.id = l.run")
     _no_twins(scene, "select key from document where key <> ''")
-    _no_twins(scene, "select ref, sort from attention")
+    _no_twins(scene, "select ref, kind from inbox_item")
     # A mention, its delivery and its instruction are one.
     assert not rows(
         scene,
@@ -105,7 +105,7 @@ def check_documents(scene: Scene) -> None:
                           where e.workspace = d.workspace and e.name = d.name)""",
     )
     for document in last:
-        assert (scene.room / "documents" / document["name"]).read_text() == document["text"]
+        assert (scene.workspace / "documents" / document["name"]).read_text() == document["text"]
     marks = Counter(re.findall(r"<(.*?)>", "".join(d["text"] for d in last)))
     made = Counter(
         re.findall(r"<(.*?)>", json.loads(r["arguments"])["text"])[0]
@@ -122,16 +122,16 @@ def check_documents(scene: Scene) -> None:
 
 def check_logs(scene: Scene) -> None:
     """Files that people read hold what the tables hold, in order, each line once."""
-    rooms = rows(scene, "select * from workspace where state <> 'archived' and provider = 'file'")
-    for room in rooms:
-        kept = rows(scene, "select * from message where workspace = :w order by seq", w=room["id"])
+    workspaces = rows(scene, "select * from workspace where state <> 'archived' and provider = 'file'")
+    for workspace in workspaces:
+        kept = rows(scene, "select * from message where workspace = :w order by seq", w=workspace["id"])
         wanted = [[m["seq"], m["id"], m["sender"], m["text"]] for m in kept]
-        assert records(scene.room / "channel.jsonl", "seq", "id", "sender", "text") == wanted
-        for member in rows(scene, "select * from member where workspace = :w", w=room["id"]):
-            path = scene.room / "history" / f"{member['name']}.jsonl"
-            assert records(path, "seq", "who", "text") == talk(scene, member["agent"], room["id"])
-        for resource in rows(scene, "select * from resource where workspace = :w", w=room["id"]):
-            assert (scene.room / "resources" / resource["id"]).read_text() == resource["text"]
+        assert records(scene.workspace / "channel.jsonl", "seq", "id", "sender", "text") == wanted
+        for member in rows(scene, "select * from member where workspace = :w", w=workspace["id"]):
+            path = scene.workspace / "history" / f"{member['name']}.jsonl"
+            assert records(path, "seq", "who", "text") == talk(scene, member["agent"], workspace["id"])
+        for resource in rows(scene, "select * from resource where workspace = :w", w=workspace["id"]):
+            assert (scene.workspace / "resources" / resource["id"]).read_text() == resource["text"]
     for agent in rows(scene, "select * from agent where home = ''"):
         folder = scene.project / ".agents" / agent["name"] / "conversations"
         found = [line for path in sorted(folder.glob("*.jsonl")) for line in records(path, "seq", "who", "text")]

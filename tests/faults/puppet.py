@@ -22,8 +22,8 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
-from agent_worker.tools.tool import Call, Desk, tool
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
+from agent_worker.tools.tool import Call, ToolContext, tool
 
 _WORK = re.compile(r"work:([\w.]+)(?: (?:(hops|steps|team):(\d+)|(poison|hold|again)))?")
 _PROPOSAL = re.compile(r"team_vote\(proposal=(\d+)")
@@ -41,16 +41,16 @@ def log_line(path: Path, line: str) -> None:
 
 
 @tool
-async def outside(desk: Desk, mark: str) -> str:
+async def outside(context: ToolContext, mark: str) -> str:
     """Have an effect that no transaction covers."""
-    log_line(desk.cwd / "outside.log", mark)
+    log_line(context.cwd / "outside.log", mark)
     return f"did {mark}"
 
 
 @tool(repeatable=True)
-async def outside_again(desk: Desk, mark: str) -> str:
+async def outside_again(context: ToolContext, mark: str) -> str:
     """The same, and harmless when it happens twice."""
-    log_line(desk.cwd / "outside.log", mark)
+    log_line(context.cwd / "outside.log", mark)
     return f"did {mark}"
 
 
@@ -66,11 +66,11 @@ class Puppet:
         self._journal = journal
         self._gate = gate
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         asked = turn.prompt.rpartition("asks you «")[2]
         self._note_told(turn.run, steps)
-        if ballot := _PROPOSAL.search(asked):
-            return self._vote(int(ballot.group(1)), len(steps))
+        if draft := _PROPOSAL.search(asked):
+            return self._vote(int(draft.group(1)), len(steps))
         found = _WORK.search(asked)
         if found is None:
             return Reply(text=f"{self._name} heard {zlib.crc32(asked.encode()):x}", usage=_COST)

@@ -30,7 +30,7 @@ def test_D5_an_error_nobody_thought_of_is_answered_and_closes_the_door(nursery: 
 
 
 async def test_G7_a_damaged_resource_is_an_error_for_the_one_who_reads_it_and_stops_nobody(team: Team) -> None:
-    kept = await team.write(resources.store, team.room.id, "the truth")
+    kept = await team.write(resources.store, team.workspace.id, "the truth")
     await team.write(lambda tx: tx.run("update resource set text = 'a lie' where id = :id", id=kept.id))
     team.backends["alice"].then(calls("resource_read", id=kept.id), says("it is damaged"))
     await team.post("user", "@alice read it")
@@ -42,7 +42,7 @@ async def test_G7_a_damaged_resource_is_an_error_for_the_one_who_reads_it_and_st
 
 
 async def test_D5_a_listener_that_breaks_keeps_nobody_from_the_answer_of_a_commit(team: Team) -> None:
-    unlisten = team.engine.stage.bus.listen(lambda event: 1 / 0)
+    unlisten = team.runtime.bus.listen(lambda event: 1 / 0)
     receipts = [await team.post("user", "hello"), await team.post("user", "still there?")]
     unlisten()
     assert [m.id for m in await team.messages()] == [r.id for r in receipts]

@@ -14,11 +14,11 @@ from typing import Any
 import apsw
 import pytest
 
-from agent_worker.errors import BadInput, Refused
-from agent_worker.failpoints import VARIABLE
-from agent_worker.storage.migrations import migrate
-from agent_worker.storage.restore import look_into, put_back
-from agent_worker.storage.sqlite import connect
+from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.failpoints import VARIABLE
+from agent_worker.database.migrations import migrate
+from agent_worker.database.restore import look_into, put_back
+from agent_worker.database.sqlite import connect
 from tests.faults import oracle
 from tests.faults.driver import Books, Life, Nursery, Scene
 from tests.faults.report import LONG, SEED, report
@@ -79,7 +79,7 @@ def go_on_elsewhere(scene: Scene, path: Path, home: Path) -> None:
     put_back(path, home / "state.db", stamp=STAMP)
     with closing(connect(str(home / "state.db"), write=True)) as moved:
         moved.execute("update project set root = ?", (str(other.project),))
-        moved.execute("update workspace set directory = ?", (str(other.room),))
+        moved.execute("update workspace set directory = ?", (str(other.workspace),))
         known = dict(moved.execute("select key, ref from accepted"))
     books = Books(home / "books.txt")
     books.sent = {key: what for key, what in scene.books.sent.items() if key in known}
@@ -165,9 +165,9 @@ def make_it_foreign(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (cut, "damaged|no backup"),
-        (zero_a_page, "damaged|no backup"),
-        (lambda path: path.write_bytes(b"a letter to my mother" * 300), "no backup"),
+        (cut, "damaged|not a backup"),
+        (zero_a_page, "damaged|not a backup"),
+        (lambda path: path.write_bytes(b"a letter to my mother" * 300), "not a backup"),
         (lambda path: path.write_bytes(b""), "not one of ours"),
         (add_a_trigger, "does not have the tables"),
         (make_it_newer, "schema version 99"),
@@ -193,8 +193,8 @@ def test_D9_killed_in_the_middle_the_database_is_the_old_one_and_no_half_backup_
     script = """
 import apsw, sys
 from pathlib import Path
-from agent_worker.storage.backup import copy
-from agent_worker.storage.restore import put_back
+from agent_worker.database.backup import copy
+from agent_worker.database.restore import put_back
 database, backup = map(Path, sys.argv[1:])
 copy(apsw.Connection(str(database)), database.with_name("made.db"))
 put_back(backup, database, stamp="s")

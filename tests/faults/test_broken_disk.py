@@ -10,10 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agent_worker.errors import StorageFault
-from agent_worker.events import Bus, Posted
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.core.errors import StorageFault
+from agent_worker.core.events import Bus, Posted
+from agent_worker.database.database import Transaction
+from agent_worker.database.sqlite import SqliteDatabase
 from tests.faults.broken_disk import NAME, BrokenDisk, Plan
 from tests.faults.report import LONG, SEED, report
 

@@ -19,11 +19,11 @@ from typing import Any
 import apsw
 import pytest
 
-from agent_worker.errors import StorageFault
-from agent_worker.events import Bus
-from agent_worker.storage.recovery import look_at, recover
-from agent_worker.storage.restore import look_into
-from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.core.errors import StorageFault
+from agent_worker.core.events import Bus
+from agent_worker.database.recovery import look_at, recover
+from agent_worker.database.restore import look_into
+from agent_worker.database.sqlite import SqliteDatabase
 from tests.faults import oracle
 from tests.faults.driver import Books, Nursery, Scene
 from tests.faults.report import LONG, SEED, report
@@ -263,8 +263,8 @@ def said(message: Row) -> Row:
 
 def filed(victim: Victim) -> set[Row]:
     """The messages that stand in the channel's file."""
-    (room,) = victim.whole["workspace"].values()
-    return {(room[0], seq) for (seq,) in oracle.records(victim.scene.room / "channel.jsonl", "seq")}
+    (workspace,) = victim.whole["workspace"].values()
+    return {(workspace[0], seq) for (seq,) in oracle.records(victim.scene.workspace / "channel.jsonl", "seq")}
 
 
 @pytest.mark.parametrize("trial", range(10 if LONG else 2))

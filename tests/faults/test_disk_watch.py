@@ -15,15 +15,15 @@ import pytest
 
 from agent_worker.backends.mock import says
 from agent_worker.backends.programs.program import owner_of
-from agent_worker.clock import SystemClock, TestClock
-from agent_worker.errors import BadInput
-from agent_worker.service.keeping import LOOK, DiskWatch
-from agent_worker.service.office import Office
+from agent_worker.core.clock import SystemClock, TestClock
+from agent_worker.core.disk_space import STOP, WARN, Space
+from agent_worker.core.errors import BadInput
+from agent_worker.files.root import Root
+from agent_worker.files.scratch import abandoned, scratch
+from agent_worker.service.backups import LOOK, DiskWatch
+from agent_worker.service.cleanup import Leftover, leftovers, leftovers_remove
 from agent_worker.service.projects import status
-from agent_worker.service.tidying import Leftover, leftovers, leftovers_remove
-from agent_worker.storage.files import Root
-from agent_worker.storage.scratch import abandoned, scratch
-from agent_worker.storage.space import STOP, WARN, Space
+from agent_worker.service.service import Service
 from tests.faults.report import LONG, SEED, report
 from tests.teams import Team, open_team, write_project
 
@@ -67,40 +67,40 @@ async def runs(team: Team) -> int:
 
 
 @asynccontextmanager
-async def watched(tmp_path: Path, disk: Disk) -> AsyncIterator[tuple[Team, Office]]:
+async def watched(tmp_path: Path, disk: Disk) -> AsyncIterator[tuple[Team, Service]]:
     async with open_team(tmp_path / "p", "alice", clock=TestClock(), space=disk.space) as team:
-        office = Office(team.engine.stage)
-        await office.project(str(tmp_path / "p"))
-        DiskWatch(office)
+        service = Service(team.runtime)
+        await service.project(str(tmp_path / "p"))
+        DiskWatch(service)
         await team.still()
-        yield team, office
-        await office.close()
+        yield team, service
+        await service.close()
 
 
 async def test_G6_the_person_is_warned_once_and_the_warning_goes_by_itself(tmp_path: Path) -> None:
     disk = Disk()
-    async with watched(tmp_path, disk) as (team, office):
-        assert await team.attention() == []
+    async with watched(tmp_path, disk) as (team, service):
+        assert await team.inbox() == []
         disk.free = 999 * MB
         await team.elapse(3 * LOOK)
-        ((sort, text),) = await team.attention()
-        assert (sort, text[:40]) == ("space", "only 999 MB are free on the disk; below ")
+        ((kind, text),) = await team.inbox()
+        assert (kind, text[:40]) == ("space", "only 999 MB are free on the disk; below ")
         disk.free = 199 * MB
         await team.elapse(3 * LOOK)
-        ((_, text),) = await team.attention()
+        ((_, text),) = await team.inbox()
         assert text == (
             "only 199 MB are free on the disk: no new run begins below 200 MB. What can go: agent-worker gc --dry-run"
         )
-        assert (await status(office, str(tmp_path / "p"))).disk.state == "stopped"
+        assert (await status(service, str(tmp_path / "p"))).disk.state == "stopped"
         disk.free = 1000 * MB
         await team.elapse(LOOK)
-        assert await team.attention() == []
-        assert (await status(office, str(tmp_path / "p"))).disk.state == "enough"
+        assert await team.inbox() == []
+        assert (await status(service, str(tmp_path / "p"))).disk.state == "enough"
 
 
 def test_G6_both_limits_are_settings(tmp_path: Path) -> None:
-    room = Space.of(tmp_path, {WARN: "1.5 TB", STOP: "10gb"})
-    assert (room.warn, room.stop) == (1_500_000 * MB, 10_000 * MB)
+    workspace = Space.of(tmp_path, {WARN: "1.5 TB", STOP: "10gb"})
+    assert (workspace.warn, workspace.stop) == (1_500_000 * MB, 10_000 * MB)
     assert Space.of(tmp_path, {WARN: "0", STOP: "0"}).look().state == "enough"
     assert Space.of(tmp_path, {STOP: "9000 TB"}).look().state == "stopped"
     assert (Space.of(tmp_path, {}).warn, Space.of(tmp_path, {}).stop) == (1000 * MB, 200 * MB)
@@ -119,7 +119,7 @@ def left_by_a_killed_one(tmp: Path) -> Path:
     """A folder of a run whose process died in the middle of it."""
     script = """
 import os
-from agent_worker.storage.scratch import scratch
+from agent_worker.files.scratch import scratch
 with scratch("run") as folder:
     print(folder, flush=True)
     os.kill(os.getpid(), 9)
@@ -176,8 +176,8 @@ async def test_G6_gc_lists_what_can_go_and_removes_that_and_nothing_else(tempora
     goes = [left_by_a_killed_one(temporary), old(made(home / "daemon.log.3"))]
     goes += [old(made(home / "state.db.damaged-1")), old(made(home / "backups" / "7.db.unfinished"))]
     async with open_team(project, "alice", clock=SystemClock(), trust=Root.private(home)) as team:
-        office = Office(team.engine.stage)
-        await office.project(str(project))
+        service = Service(team.runtime)
+        await service.project(str(project))
         (project / ".agents" / "bob.yaml").unlink()
         goes += [made(sessions["bob"]).parents[2], made(sessions["zoe"]).parents[2]]
         stays += [made(sessions["carol"])]
@@ -192,15 +192,15 @@ async def test_G6_gc_lists_what_can_go_and_removes_that_and_nothing_else(tempora
         )
         goes += [old(made(sessions["alice"].with_name("old.jsonl"))), old(made(home / "backups" / "0.db"))]
         os.utime(goes[-1], (OLD - 10, OLD - 10))
-        listed = await leftovers(office)
+        listed = await leftovers(service)
         assert {Path(each.path) for each in listed} == set(goes)
         assert all(each.bytes >= 100 for each in listed if "killed" not in each.what)
         assert all(path.exists() for path in (*goes, *stays)), "listing removes nothing"
-        assert sorted(await leftovers_remove(office), key=by_path) == sorted(listed, key=by_path)
+        assert sorted(await leftovers_remove(service), key=by_path) == sorted(listed, key=by_path)
         assert not any(path.exists() for path in goes)
         assert all(path.exists() for path in stays)
-        assert await leftovers(office) == []
-        await office.close()
+        assert await leftovers(service) == []
+        await service.close()
 
 
 def by_path(leftover: Leftover) -> str:

@@ -32,7 +32,7 @@ def test_D8_an_edit_made_while_the_process_was_dead_stands_and_does_not_keep_it_
     nursery: Nursery, tmp_path: Path
 ) -> None:
     scene = Scene(nursery, tmp_path, ("alice",))
-    document = scene.room / "documents" / "notes.md"
+    document = scene.workspace / "documents" / "notes.md"
     scene.intend("first", "@review", "@alice work:first")
     scene.settle()
     with scene.life(failpoints="document.before_file=kill") as life:
@@ -45,7 +45,7 @@ def test_D8_an_edit_made_while_the_process_was_dead_stands_and_does_not_keep_it_
     assert document.read_text().startswith("a person wrote this\n")
     kept = [p.read_text() for p in document.parent.glob("notes.md.conflict-*")]
     assert kept == ["<first.alice>\n<second.alice>\n"]
-    assert [r["sort"] for r in rows(scene, "select sort from attention")] == ["conflict"]
+    assert [r["kind"] for r in rows(scene, "select kind from inbox_item")] == ["conflict"]
 
 
 def test_D7_a_new_instance_in_an_old_directory_has_its_own_log(nursery: Nursery, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 import agent_worker
-from agent_worker.clock import TestClock
-from agent_worker.errors import NotRunning
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import NotRunning
 from tests.faults.report import report
 from tests.teams import write_project
 
@@ -163,7 +163,7 @@ def test_R11_whoever_still_waits_when_it_closes_is_told(project: Path) -> None:
 
             tasks += [asyncio.create_task(each) for each in (opened.ask("bob", "work"), team.quiet(), heard())]
             async for event in opened.events():
-                if event.kind == "started":
+                if event.event == "started":
                     raise ZeroDivisionError
 
     asked, quiet, heard = asyncio.run(whole(waiting()))
@@ -177,7 +177,7 @@ async def busy(project: Path, begun: asyncio.Event) -> None:
     async with agent_worker.open_project(project, clock=TestClock()) as opened:
         asking = asyncio.create_task(opened.ask("bob", "work"))
         async for event in opened.events():
-            if event.kind == "started":
+            if event.event == "started":
                 begun.set()
                 break
         await asking

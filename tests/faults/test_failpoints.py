@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import agent_worker
-from agent_worker.failpoints import VARIABLE
-from agent_worker.storage.migrations import versions
+from agent_worker.core.failpoints import VARIABLE
+from agent_worker.database.migrations import versions
 from tests.faults.driver import Killed, Life, Nursery, Scene, wait_for
 from tests.faults.oracle import check, rows
 from tests.faults.report import LONG, report

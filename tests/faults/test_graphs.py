@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.clock import TestClock
-from agent_worker.limits import Limits
+from agent_worker.core.clock import TestClock
+from agent_worker.work.limits import WorkLimits
 from tests.faults.report import LONG, SEED, report
 from tests.teams import open_team
-from tests.test_limits import Chatter
+from tests.work.test_limits import Chatter
 
 GRAPHS = 200 if LONG else 20
 LARGEST = 50
@@ -42,11 +42,11 @@ async def test_L2_a_team_of_any_shape_stays_within_the_limits(tmp_path: Path, nu
             reason = await team.meanwhile(team.quiet())
             assert "limit reached" in reason
             messages = await team.messages()
-            assert len([m for m in messages if m.sort == "system"]) == 1, "one notice"
-            assert max(m.hop for m in messages) <= (Limits().hops_per_root or 0)
+            assert len([m for m in messages if m.kind == "system"]) == 1, "one notice"
+            assert max(m.hop for m in messages) <= (WorkLimits().hops_per_root or 0)
             (runs,) = await team.rows("select count(*) as n from run")
-            assert runs["n"] <= (Limits().runs_per_root or 0)
+            assert runs["n"] <= (WorkLimits().runs_per_root or 0)
             states = {row["state"] for row in await team.rows("select distinct state from instruction")}
             assert states <= {"done", "queued", "incomplete"}, "nothing was dropped"
-            assert [sort for sort, _ in await team.attention()] == ["limit"]
+            assert [kind for kind, _ in await team.inbox()] == ["limit"]
     report.counts["L2 graphs"] += 1

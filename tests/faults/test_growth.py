@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agent_worker.events import Bus
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.sqlite import WAL_KEPT, SqliteDatabase
+from agent_worker.core.events import Bus
+from agent_worker.database.database import Transaction
+from agent_worker.database.sqlite import WAL_KEPT, SqliteDatabase
 from tests.faults.report import LONG, report
 from tests.shells.served import Served, eventually, served
 
@@ -56,7 +56,7 @@ def test_G5_streams_that_are_not_read_hold_no_look_at_the_database(tmp_path: Pat
         daemon.do("POST", "/workflows", workflow="review")
         for _ in range(20):
             stuck = opened.enter_context(daemon.connect(receive_buffer=4096))
-            stuck.sendall(daemon.head("GET", "/events?after=0") + b"\r\n")
+            stuck.sendall(daemon.head("GET", "/events?after=beginning") + b"\r\n")
         longest = 0
         for number in range(3000 if LONG else 150):
             daemon.do("POST", "/send", to="@review", message=f"{number} {'x' * 200_000}")

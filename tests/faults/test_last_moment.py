@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
-from agent_worker.clock import SystemClock
-from agent_worker.decisions import deciding
-from agent_worker.decisions.wish import PERSON, Wish
-from agent_worker.errors import NotRunning
-from agent_worker.limits import Limits
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.errors import NotRunning
+from agent_worker.proposals import lifecycle
+from agent_worker.proposals.request import PERSON, ProposalRequest
 from agent_worker.tools.tool import Call
-from agent_worker.workflows import instance as workflows
-from agent_worker.workspaces import workspace
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
+from agent_worker.workspaces import workspace_rows
 from tests.faults.report import LONG, SEED, report
 from tests.teams import Team, open_team
 
 TRIES = 334 if LONG else 40  # of each kind
 MOMENT = 0.002
-NO_LIMITS = Limits(None, None, None, None, None, None)
+NO_LIMITS = WorkLimits(None, None, None, None, None, None)
 
 LEFT = """
 select (select count(*) from instruction where state in ('queued', 'running', 'waiting'))
@@ -38,7 +38,7 @@ class Quick:
     def __init__(self, wait: Callable[[], float] = lambda: 0.0, text: str = "") -> None:
         self._wait, self._text = wait, text
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         if "[PROPOSAL" in turn.prompt and not steps:
             return Reply(calls=(Call("c1", "team_vote", {"proposal": 1, "choice": "yes"}),))
         await asyncio.sleep(self._wait())
@@ -50,8 +50,8 @@ async def message(team: Team) -> None:
 
 
 async def proposal(team: Team) -> None:
-    room = await team.read(workspace.get, team.room.id)
-    await team.write(deciding.propose, room, Wish("shall we?"), by=PERSON, now=team.now())
+    workspace = await team.read(workspace_rows.get, team.workspace.id)
+    await team.write(lifecycle.propose, workspace, ProposalRequest("shall we?"), by=PERSON, now=team.now())
 
 
 async def child(team: Team) -> None:
@@ -71,9 +71,9 @@ async def test_Q9_what_begins_in_the_last_moment_is_done_before_a_run_ends(tmp_p
 
 
 async def _again(team: Team, chance: random.Random) -> Team:
-    if (await team.read(workspace.get, team.room.id))["state"] != "running":
-        definition = team.admitted.project.workflows["review"]
-        team.room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(definition))
+    if (await team.read(workspace_rows.get, team.workspace.id))["state"] != "running":
+        definition = team.loaded.project.workflows["review"]
+        team.workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(definition))
     team.employ("alice", Quick(lambda: chance.random() * 2 * MOMENT, "@bob yours"), limits=NO_LIMITS)
     team.employ("bob", Quick(), limits=NO_LIMITS)
     return team
@@ -83,7 +83,7 @@ async def _one_try(team: Team, begin: Any, chance: random.Random) -> bool:
     """True if it began in time. Then nothing of it is left when the run has ended."""
     if begin is child:
         await begin(team)
-    ending = asyncio.create_task(team.room.run())
+    ending = asyncio.create_task(team.workspace.run())
     try:
         if begin is not child:
             await asyncio.sleep(chance.random() * 3 * MOMENT)

@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agent_worker.errors import StorageFault
-from agent_worker.events import Bus
-from agent_worker.storage.migrations import migrate, versions
-from agent_worker.storage.sqlite import SqliteDatabase, connect
+from agent_worker.core.errors import StorageFault
+from agent_worker.core.events import Bus
+from agent_worker.database.migrations import migrate, versions
+from agent_worker.database.sqlite import SqliteDatabase, connect
 from tests.faults.driver import Killed, Nursery
 from tests.faults.report import report
 from tests.faults.worker import Order, upgraded

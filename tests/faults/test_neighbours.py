@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_worker.compose import Settings
+from agent_worker.compose import RuntimeSettings
 from tests.faults.report import LONG, report
 from tests.shells.served import Served, eventually, served
 
@@ -70,7 +70,7 @@ def hang(daemon: Served, count: int) -> None:
     """So many have a program that says nothing; those that run are stopped by a signal."""
     for number in range(count):
         daemon.do("POST", "/send", to=f"hanging{number}", message="hang")
-    assert eventually(lambda: len(_programs(daemon)) == min(count, Settings().programs_at_once), within=40)
+    assert eventually(lambda: len(_programs(daemon)) == min(count, RuntimeSettings().programs_at_once), within=40)
     for process in _programs(daemon):
         os.kill(process.pid, signal.SIGSTOP)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.events import Bus
-from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.core.events import Bus
+from agent_worker.database.sqlite import SqliteDatabase
 from tests.faults.power_cut import NAME, Disk
 from tests.faults.report import LONG, SEED, report
 from tests.faults.test_broken_disk import CHANGES, change, stored

@@ -100,11 +100,11 @@ def test_Q3_a_message_that_kills_its_worker_is_dead_after_three_deaths_and_stops
     assert len([line for line in lines(tmp_path / "asked.log") if line == "poison poison"]) <= 4
     with scene.life() as life:
         life.until("ready")
-        life.ask(attention=True)
-        listed = life.until("attention")["attention"]
-    assert [sort for sort, _ in listed] == ["dead"]
+        life.ask(inbox=True)
+        listed = life.until("inbox")["inbox"]
+    assert [kind for kind, _ in listed] == ["dead"]
     assert "work:poison" in listed[0][1]
-    assert "was given up" in rows(scene, "select text from message where sort = 'system'")[0]["text"]
+    assert "was given up" in rows(scene, "select text from message where kind = 'system'")[0]["text"]
     report.count("Q3 deaths by poison", scene.deaths)
 
 
@@ -137,7 +137,7 @@ def test_Q3_what_is_dead_can_be_tried_again_by_hand(nursery: Nursery, tmp_path: 
         life.until("retried")
     scene.settle()
     assert [r["state"] for r in rows(scene, "select state from instruction order by ord")] == ["dead", "done"]
-    assert not rows(scene, "select * from attention where state = 'open'")
+    assert not rows(scene, "select * from inbox_item where state = 'open'")
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -184,7 +184,7 @@ def test_Q7_restarts_do_not_replay_the_past(nursery: Nursery, tmp_path: Path) ->
 
 
 def _past(scene: Scene) -> list[object]:
-    tables = ("message", "instruction", "delivery", "run", "step", "call", "ledger", "talk", "attention")
+    tables = ("message", "instruction", "delivery", "run", "step", "call", "ledger", "talk", "inbox_item")
     return [lines(scene.home / "asked.log"), *(rows(scene, f"select * from {t} order by 1, 2, 3") for t in tables)]
 
 

@@ -18,10 +18,10 @@ import apsw
 import psutil
 import pytest
 
-from agent_worker.compose import Settings
-from agent_worker.daemon.client import Client, connect
-from agent_worker.daemon.discovery import is_running, signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import is_running, signal_daemon
+from agent_worker.client.start import COMMAND
+from agent_worker.compose import RuntimeSettings
 from tests.faults.report import LONG, report
 from tests.shells.served import eventually
 from tests.teams import write_project
@@ -29,7 +29,7 @@ from tests.teams import write_project
 QUEUED = 10_000
 HISTORY = 1_000 if LONG else 20  # MB
 AGENTS = [f"agent{n}" for n in range(20)]
-AT_ONCE = Settings().runs_at_once
+AT_ONCE = RuntimeSettings().runs_at_once
 LONG_WORK = "script:\n- { say: at last, slow: 1h }\n"
 SECOND = 1_000_000  # microseconds
 
@@ -97,7 +97,7 @@ def put_work_and_history(place: Place) -> None:
     place.rows("update agent set ordered = ordered + ?", each)
     place.rows(
         """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
-           insert into message(workspace, seq, id, sender, sort, text, mentions, root, hop, at)
+           insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
            select w.id, w.seq + n, 'm_' || n, 'user', 'message', hex(zeroblob(2000)), '[]', 'm_' || n, 0, n
              from workspace w join n""",
         HISTORY * 250,

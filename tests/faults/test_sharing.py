@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import SystemClock
-from agent_worker.events import Event
-from agent_worker.limits import Limits
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.events import Event
 from agent_worker.tools.tool import Call
-from agent_worker.workflows import instance as workflows
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
 from tests.faults.report import LONG, SEED, report
 from tests.teams import Team, open_team
 
 OPERATIONS = 10_000 if LONG else 1_000
 AT_ONCE = 25  # calls in one run
-NO_LIMITS = Limits(None, None, None, None, None, None)
+NO_LIMITS = WorkLimits(None, None, None, None, None, None)
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Restless:
     def __init__(self, place: Place, chance: random.Random) -> None:
         self._place, self._chance = place, chance
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         place = self._place
         place.shown += [turn.system, turn.prompt]
         for step in steps:
@@ -92,16 +92,16 @@ class Restless:
 async def test_I1_no_word_of_one_instance_is_seen_in_the_other(tmp_path: Path) -> None:
     with report.seeded("I1", SEED) as chance:
         async with open_team(tmp_path, "alice", clock=SystemClock(), tag="a") as team:
-            definition = team.admitted.project.workflows["review"]
-            stage = team.engine.stage
-            room = await workflows.start(stage, team.admitted, workflows.Start(definition, tag="b"))
+            definition = team.loaded.project.workflows["review"]
+            runtime = team.runtime
+            workspace = await workflows.start(runtime, team.loaded, workflows.Start(definition, tag="b"))
             known: list[str] = []
-            places = (Place("a", team, known), Place("b", replace(team, room=room), known))
+            places = (Place("a", team, known), Place("b", replace(team, workspace=workspace), known))
             for place in places:
                 _listen(place)
-                worker = stage.registry.worker(team.id_of("alice"), place.team.room.id)
+                worker = runtime.registry.worker(team.id_of("alice"), place.team.workspace.id)
                 busy = replace(worker, backend=ToolLoop(Restless(place, chance)), limits=NO_LIMITS)
-                stage.registry.add(busy, workspace=place.team.room.id)
+                runtime.registry.add(busy, workspace=place.team.workspace.id)
             for _ in range(OPERATIONS // AT_ONCE):
                 place = chance.choice(places)
                 await place.team.post("user", f"@alice go on {place.canary}")
@@ -112,10 +112,10 @@ async def test_I1_no_word_of_one_instance_is_seen_in_the_other(tmp_path: Path) -
 
 def _listen(place: Place) -> None:
     def hear(event: Event) -> None:
-        if event.workspace == place.team.room.id:
+        if event.workspace == place.team.workspace.id:
             place.shown.append(json.dumps(event.as_record()))
 
-    place.team.engine.stage.bus.listen(hear)
+    place.team.runtime.bus.listen(hear)
 
 
 async def _check(places: tuple[Place, Place]) -> None:
@@ -123,6 +123,6 @@ async def _check(places: tuple[Place, Place]) -> None:
         everything = "\n".join(place.shown)
         assert f"canary-{place.name}-" in everything
         assert f"canary-{other.name}-" not in everything
-        stored = await place.team.rows("select text from message where workspace = :id", id=place.team.room.id)
+        stored = await place.team.rows("select text from message where workspace = :id", id=place.team.workspace.id)
         assert f"canary-{other.name}-" not in json.dumps([dict(row) for row in stored])
     assert any("what alice learned" in text for place in places for text in place.shown), "her memory is her own"

@@ -11,12 +11,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agent_worker.errors import StorageFault
-from agent_worker.events import Bus
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.recovery import look_at, recover
-from agent_worker.storage.restore import put_back, saved_copy
-from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.core.errors import StorageFault
+from agent_worker.core.events import Bus
+from agent_worker.database.database import Transaction
+from agent_worker.database.recovery import look_at, recover
+from agent_worker.database.restore import put_back, saved_copy
+from agent_worker.database.sqlite import SqliteDatabase
 from tests.faults.driver import wait_for
 
 STAMP = "20260101T000000"

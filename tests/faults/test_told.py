@@ -79,7 +79,7 @@ def happened(scene: Scene, told: dict[str, Any]) -> bool:
     given = told["arguments"]
     match told["tool"]:
         case "team_doc_append":
-            document = scene.room / "documents" / given["name"]
+            document = scene.workspace / "documents" / given["name"]
             return document.exists() and document.read_text().count(given["text"].strip()) == 1
         case "memory_write":
             return remembered(scene, told["agent"]).get(given["key"]) == given["value"]
@@ -116,10 +116,10 @@ def told_differently(told: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 def check_once_each(scene: Scene) -> None:
     """Nothing doubled: lines, decisions in the minutes, votes."""
-    log = scene.room / "documents" / "log.md"
+    log = scene.workspace / "documents" / "log.md"
     lines = Counter(log.read_text().splitlines() if log.exists() else ())
     assert all(count == 1 for count in lines.values()), lines
-    minutes = scene.room / "documents" / "decisions.md"
+    minutes = scene.workspace / "documents" / "decisions.md"
     headings = re.findall(r"^## \d+\. (.*)$", minutes.read_text() if minutes.exists() else "", re.MULTILINE)
     asked = {row["question"] for row in rows(scene, "select question from proposal where state <> 'open'")}
     assert sorted(headings) == sorted(asked)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.events import Bus
-from agent_worker.mirror import CONVERSATIONS, Mirror, Target
-from agent_worker.storage.files import Root
-from agent_worker.storage.sqlite import SqliteDatabase
+from agent_worker.core.events import Bus
+from agent_worker.database.sqlite import SqliteDatabase
+from agent_worker.files.root import Root
 from agent_worker.workspaces import resources
+from agent_worker.workspaces.log_files import CONVERSATIONS, LogFiles, Target
 from tests.faults.driver import Nursery, Scene
 from tests.faults.oracle import check
 from tests.faults.report import report
@@ -30,7 +30,7 @@ def scene(nursery: Nursery, tmp_path: Path) -> Scene:
 
 def logs(scene: Scene) -> list[Path]:
     conversations = sorted((scene.project / ".agents" / "alice" / CONVERSATIONS).glob("*.jsonl"))
-    return [scene.room / "channel.jsonl", scene.room / "history" / "alice.jsonl", conversations[-1]]
+    return [scene.workspace / "channel.jsonl", scene.workspace / "history" / "alice.jsonl", conversations[-1]]
 
 
 def last_record_of(path: Path) -> int:
@@ -40,13 +40,13 @@ def last_record_of(path: Path) -> int:
 
 async def catch_up(scene: Scene, database: SqliteDatabase, bus: Bus) -> None:
     """What a start does for the files."""
-    room = (await database.read(lambda tx: tx.all("select id from workspace")))[0]["id"]
+    workspace = (await database.read(lambda tx: tx.all("select id from workspace")))[0]["id"]
     alice = (await database.read(lambda tx: tx.all("select id from agent where name = 'alice'")))[0]["id"]
-    mirror = Mirror(database, bus)
-    mirror.watch(Target(room, None), Root(scene.room), "channel.jsonl")
-    mirror.watch(Target(room, alice), Root(scene.room), "history/alice.jsonl")
-    mirror.watch(Target(None, alice), Root(scene.project / ".agents" / "alice"), CONVERSATIONS)
-    await mirror.close()
+    log_files = LogFiles(database, bus)
+    log_files.watch(Target(workspace, None), Root(scene.workspace), "channel.jsonl")
+    log_files.watch(Target(workspace, alice), Root(scene.workspace), "history/alice.jsonl")
+    log_files.watch(Target(None, alice), Root(scene.project / ".agents" / "alice"), CONVERSATIONS)
+    await log_files.close()
 
 
 async def test_D7_a_log_cut_at_any_byte_of_its_last_record_is_whole_again_after_a_start(scene: Scene) -> None:
@@ -79,18 +79,18 @@ def test_D7_a_log_that_was_deleted_is_written_again(scene: Scene) -> None:
     check(scene)
 
 
-async def test_D7_a_resource_has_its_file_in_every_room_and_is_not_written_again(tmp_path: Path) -> None:
+async def test_D7_a_resource_has_its_file_in_every_workspace_and_is_not_written_again(tmp_path: Path) -> None:
     bus = Bus()
     database = await SqliteDatabase.open(tmp_path / "state.db", bus)
-    for room in ("one", "two"):
-        kept = await database.write(resources.store, room, "the same text")
+    for workspace in ("one", "two"):
+        kept = await database.write(resources.store, workspace, "the same text")
     seen = set()
     for _ in range(2):
-        mirror = Mirror(database, bus)
-        for room in ("one", "two"):
-            mirror.watch(Target(room, None), Root(tmp_path / room), "channel.jsonl")
-        await mirror.close()
-        files = [tmp_path / room / "resources" / kept.id for room in ("one", "two")]
+        log_files = LogFiles(database, bus)
+        for workspace in ("one", "two"):
+            log_files.watch(Target(workspace, None), Root(tmp_path / workspace), "channel.jsonl")
+        await log_files.close()
+        files = [tmp_path / workspace / "resources" / kept.id for workspace in ("one", "two")]
         assert [path.read_text() for path in files] == ["the same text"] * 2
         seen.add(tuple(path.stat().st_ino for path in files))
     assert len(seen) == 1

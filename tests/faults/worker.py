@@ -23,19 +23,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_worker import attention, failpoints
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.tool_loop import ToolLoop
-from agent_worker.clock import micros
-from agent_worker.compose import Engine, Settings, open_engine
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core import failpoints
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.events import Event
+from agent_worker.database.database import Transaction
+from agent_worker.database.migrations import migrate, versions
+from agent_worker.database.sqlite import connect
 from agent_worker.definitions.project import load_project
-from agent_worker.errors import AgentWorkerError
-from agent_worker.events import Event
 from agent_worker.service.messages import deliver
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.migrations import migrate, versions
-from agent_worker.storage.sqlite import connect
-from agent_worker.workflows import instance as workflows
+from agent_worker.work import inbox
+from agent_worker.workflows import start as workflows
+from agent_worker.workflows.runtime import Runtime
 from tests.faults.puppet import Puppet, outside, outside_again
 
 OPEN = """select 1 from instruction i left join workspace w on w.id = i.workspace
@@ -74,49 +75,49 @@ class Life:
         home = Path(self.order.home)
         if self.order.gate_open:
             self.gate.set()
-        async with open_engine(Settings(database=home / "state.db", quiet_moment=0.01)) as engine:
-            engine.stage.bus.listen(self._hear)
-            admitted = await engine.stage.roster.admit(load_project(home / "project"))
-            self._animate(engine, home)
-            await engine.stage.supervisor.wake_all()
-            wanted = workflows.Start(admitted.project.workflows["review"])
-            room = await workflows.start(engine.stage, admitted, wanted)
-            self.report(ready=room.id)
+        async with open_runtime(RuntimeSettings(database=home / "state.db", quiet_moment=0.01)) as runtime:
+            runtime.bus.listen(self._hear)
+            loaded = await runtime.loader.load(load_project(home / "project"))
+            self._animate(runtime, home)
+            await runtime.supervisor.wake_all()
+            wanted = workflows.Start(loaded.project.workflows["review"])
+            workspace = await workflows.start(runtime, loaded, wanted)
+            self.report(ready=workspace.id)
             while line := await requests.readline():
                 match json.loads(line):
                     case {"send": {"key": key, "to": to, "text": text}}:
-                        self._spawn(self._send(deliver(engine.stage, admitted, to, text, key=key), key))
+                        self._spawn(self._send(deliver(runtime, loaded, to, text, key=key), key))
                     case {"quiet": _}:
-                        self._spawn(self._quiet(engine))
+                        self._spawn(self._quiet(runtime))
                     case {"open": _}:
                         self.gate.set()
-                    case {"attention": _}:
-                        items = await engine.stage.database.read(attention.open_items, admitted.id)
-                        self.report(attention=[[i["sort"], i["text"]] for i in items])
+                    case {"inbox": _}:
+                        items = await runtime.database.read(inbox.open_items, loaded.id)
+                        self.report(inbox=[[i["kind"], i["text"]] for i in items])
                     case {"keys": _}:
-                        known = await engine.stage.database.read(_keys)
+                        known = await runtime.database.read(_keys)
                         self.report(keys=known)
                     case {"backup": path}:
-                        self._spawn(self._back_up(engine, path))
+                        self._spawn(self._back_up(runtime, path))
                     case {"retry": id}:
-                        now = micros(engine.stage.clock.now())
-                        self.report(retried=await engine.stage.database.write(rescue.continue_work, id, now=now))
+                        now = runtime.clock.micros()
+                        self.report(retried=await runtime.database.write(commands.continue_work, id, now=now))
                     case {"end": _}:
-                        self.report(summary=(await room.stop()).outcome)
+                        self.report(summary=(await workspace.stop()).outcome)
                     case {"stop": _}:
                         # Whoever is held comes to the end of its step, as a real model would.
                         asyncio.get_running_loop().call_later(0.05, self.gate.set)
                         break
 
-    def _animate(self, engine: Engine, home: Path) -> None:
-        registry = engine.stage.registry
+    def _animate(self, runtime: Runtime, home: Path) -> None:
+        registry = runtime.registry
         for worker in registry.workers():
             model = Puppet(worker.name, self.order.members, journal=home / "asked.log", gate=self.gate)
             tools = (*worker.tools, replace(outside, personal=True), replace(outside_again, personal=True))
             registry.add(replace(worker, backend=ToolLoop(model), tools=tools, cwd=home))
 
     def _hear(self, event: Event) -> None:
-        self.report(event=event.kind)
+        self.report(event=event.event)
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)
@@ -131,21 +132,21 @@ class Life:
         else:
             self.report(accepted=key, id=receipt.id)
 
-    async def _back_up(self, engine: Engine, path: str) -> None:
-        await engine.stage.database.back_up(Path(path), {"trust.json": b"{}"})
+    async def _back_up(self, runtime: Runtime, path: str) -> None:
+        await runtime.database.back_up(Path(path), {"trust.json": b"{}"})
         self.report(backed_up=path)
 
-    async def _quiet(self, engine: Engine) -> None:
+    async def _quiet(self, runtime: Runtime) -> None:
         """Nothing left to do, in rooms and in personal conversations."""
         stirred = asyncio.Event()
-        unlisten = engine.stage.bus.listen(lambda _: stirred.set())
+        unlisten = runtime.bus.listen(lambda _: stirred.set())
         try:
             while True:
                 stirred.clear()
-                if not await engine.stage.database.read(_is_open):
+                if not await runtime.database.read(_is_open):
                     break
                 await stirred.wait()
-            await engine.stage.mirror.flush()
+            await runtime.log_files.flush()
         finally:
             unlisten()
         self.report(quiet=True)
@@ -210,15 +211,15 @@ def migrate_until_killed(path: Path, at: int) -> None:
     migrate(connection, path, upgraded())
 
 
-def nursery(door: socket.socket) -> None:
+def nursery(tool_access: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies; whoever holds the other end sees it close
     while True:
-        request, descriptors, _, _ = socket.recv_fds(door, 16, 1)
+        request, descriptors, _, _ = socket.recv_fds(tool_access, 16, 1)
         if not request:
             return
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            door.close()
+            tool_access.close()
             try:
                 asyncio.run(_lead(descriptors[0], os.dup(descriptors[0])))
             finally:

@@ -20,15 +20,15 @@ from agent_worker.backends.programs.claude import ClaudeStream
 from agent_worker.backends.programs.codex import CodexStream
 from agent_worker.backends.programs.cursor import CursorStream
 from agent_worker.backends.programs.runner import event_in
-from agent_worker.backends.programs.signals import Calling, Over, Returned, Said
+from agent_worker.backends.programs.signals import Calling, Over, ProgramReturned, Said
 from agent_worker.cli.output import clean
+from agent_worker.core.errors import BadInput, DefinitionError
+from agent_worker.core.mentions import find_mentions
+from agent_worker.core.remote import parse_remote
 from agent_worker.definitions.loading import agent_of
-from agent_worker.definitions.remote import parse_remote
 from agent_worker.definitions.source import parse_source
-from agent_worker.errors import BadInput, DefinitionError
-from agent_worker.mentions import find_mentions
-from agent_worker.storage.files import Root
-from agent_worker.storage.jsonl import append_records, read_all, read_last
+from agent_worker.files.jsonl import append_records, read_all, read_last
+from agent_worker.files.root import Root
 from agent_worker.trust.reach import reach_of_shell
 from agent_worker.workflows.interpolation import interpolate_marked, shell_command
 
@@ -115,7 +115,7 @@ def stream_parsers(data: bytes) -> None:
         for event in events:
             for signal in parser.read(event):
                 match signal:
-                    case Said(text) | Returned(_, text) | Calling(_, _, text) | Over(text):
+                    case Said(text) | ProgramReturned(_, text) | Calling(_, _, text) | Over(text):
                         assert isinstance(text, str)
                     case _:
                         assert repr(signal)

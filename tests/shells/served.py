@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ import apsw
 import psutil
 from tests.teams import write_project
 
-from agent_worker.daemon.client import Client, connect
-from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import LOG_FILE, signal_daemon
+from agent_worker.client.start import COMMAND
 from agent_worker.daemon.web.site import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 
 QUIET = "@alice hello\n"  # a kickoff
+WORKFLOW = "workspace: { provider: sqlite }\n"
 
 #: Every door there is, and one that is none, with something for each argument in the path.
 ROUTES = sorted(
@@ -60,6 +61,13 @@ class Served:
     @property
     def here(self) -> str:
         return f"127.0.0.1:{self.client.found.port}"
+
+    def beside(self, project: Path) -> Served:
+        """The same daemon with another project, for a test that is not alone but should not notice."""
+        write_project(project, ["alice", "bob"], workflow=WORKFLOW)
+        made = replace(self, project=project)
+        made.client.request("GET", made.query("/status"))
+        return made
 
     @property
     def process(self) -> psutil.Process:
@@ -184,7 +192,7 @@ def served(
 ) -> Iterator[Served]:
     """`environ` is what the daemon knows beyond our own environment, `command` what it is started with."""
     project = tmp / "project"
-    write_project(project, ["alice", "bob"], workflow="workspace: { provider: sqlite }\n", extra=files)
+    write_project(project, ["alice", "bob"], workflow=WORKFLOW, extra=files)
     given = [f"{name}={value}" for name, value in (environ or {}).items()]
     started = ("env", "AGENT_WORKER_PORT=0", *given, *command, *COMMAND)
     client = connect(home=tmp / "home", command=started, patience=40)

@@ -206,9 +206,9 @@ def test_an_approval_and_a_question_wait_in_the_inbox(terminal: Terminal) -> Non
     wait_until(lambda: "I will bring it" in terminal.says("peek", "gus"))
 
 
-def wait_for_item(terminal: Terminal, sort: str) -> dict[str, Any]:
+def wait_for_item(terminal: Terminal, kind: str) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
-    wait_until(lambda: found.extend(i for i in terminal.json("inbox") if i["sort"] == sort) or found)
+    wait_until(lambda: found.extend(i for i in terminal.json("inbox") if i["kind"] == kind) or found)
     return found[0]
 
 
@@ -218,11 +218,11 @@ def wait_until(holds: Any) -> None:
     assert eventually(holds, within=20)
 
 
-def test_a_failure_can_be_tried_again_or_dropped_from_the_inbox(terminal: Terminal) -> None:
+def test_a_failure_can_be_retried_or_dismissed_from_the_inbox(terminal: Terminal) -> None:
     terminal.run("run", "failing")
     item = wait_for_item(terminal, "failure")
-    assert item["answers"] == ["retry", "drop"]
-    assert terminal.says("inbox", "drop", item["id"]).strip() == "done"
+    assert item["answers"] == ["retry", "dismiss"]
+    assert terminal.says("inbox", "dismiss", item["id"]).strip() == "done"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_failure_can_be_tried_again_or_dropped_from_the_inbox(terminal: Termin
         (("schedule", "set", "alice", "1s"), "10s"),
         (("explain", "r_x"), "there is no run"),
         (("doc", "read", "@review", "../../etc/passwd"), "../"),
-        (("inbox", "approve", "t_x"), "nothing open waits"),
+        (("inbox", "approve", "t_x"), "nothing is waiting"),
         (("ask", "@review", "hi"), "agent-worker send @review"),
         (("export", "@nothing"), "is not running"),
     ],

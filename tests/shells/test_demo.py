@@ -30,7 +30,7 @@ def test_the_demo_shows_a_team_at_work_and_says_where_everything_is(tmp_path: Pa
     assert "user @ada Please lead the review" in done.stdout
     assert "@ben is the new loop" in done.stdout
     assert "↻" in done.stdout  # a failure that is retried
-    assert "done: 8 messages by ada (3 runs), ben (2 runs), cleo (3 runs); 0 tokens, 0.00 USD" in done.stdout
+    assert "done: 8 messages; ada (3 runs), ben (2 runs), cleo (3 runs); 0 tokens, 0.00 USD" in done.stdout
     assert "[PROPOSAL] 1: How do we make totals() fast again?" in done.stdout
     assert "decided: How do we make totals() fast again? → build the index once" in done.stdout
     files = [line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith(("the ", "a memory"))]

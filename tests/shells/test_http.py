@@ -16,9 +16,9 @@ from starlette.responses import Response
 from tests.faults import report
 from tests.shells.served import Served, served
 
-from agent_worker import errors
-from agent_worker.daemon.http import STATUS, explained, status_of
-from agent_worker.daemon.openapi import describe
+from agent_worker.core import errors
+from agent_worker.daemon.http.openapi import describe
+from agent_worker.daemon.http.routes import STATUS, explained, status_of
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.trust.store import Untrusted
 
@@ -78,7 +78,7 @@ def test_what_is_written_out_is_tried_before_what_is_an_argument(daemon: Served)
         ("POST", "/agents/alice/explode", {}, 422, "bad_input", "action"),
         ("GET", "/agents/carol?project=PROJECT", None, 404, "not_found", "carol"),
         ("GET", "/runs/r_1", None, 404, "not_found", "no run"),
-        ("GET", "/events?after=-1", None, 422, "bad_input", "negative"),
+        ("GET", "/events?after=-1", None, 422, "bad_input", "no id of an event"),
         ("GET", "/events?after=x", None, 422, "bad_input", "after"),
         ("GET", "/nowhere", None, 404, "not_found", "no GET /nowhere"),
         ("DELETE", "/projects", None, 405, "bad_method", "no DELETE /projects"),
@@ -144,7 +144,7 @@ def test_the_page_lists_every_operation_with_its_arguments(daemon: Served) -> No
         names = {each["name"] for each in described.get("parameters", ())}
         if body := described.get("requestBody"):
             names |= set(body["content"]["application/json"]["schema"]["properties"])
-        assert names == set(operation.arguments.model_fields), operation.name
+        assert names == set(operation.signature.arguments.model_fields), operation.name
         assert described["summary"]
     assert "text/event-stream" in listed["run"]["responses"]["200"]["content"]
 
@@ -152,7 +152,7 @@ def test_the_page_lists_every_operation_with_its_arguments(daemon: Served) -> No
 def test_the_tools_of_the_persons_own_ai_have_the_names_of_the_specification() -> None:
     assert {operation.tool for operation in OPERATIONS.values() if operation.tool} == {
         *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status"),
-        *("channel_read", "channel_send", "attention_list", "attention_answer"),
+        *("channel_read", "channel_send", "inbox_list", "inbox_answer"),
     }
 
 
@@ -245,8 +245,8 @@ def test_an_edit_that_would_break_the_file_is_refused(
 
 def test_what_an_edit_adds_is_approved_and_what_was_there_is_not(daemon: Served, alice_file: Path) -> None:
     daemon.do("PATCH", "/agents/ann", changes={"tools": ["bash"], "mcp_servers": {"x": {"command": ["true"]}}})
-    (wish,) = daemon.client.request("GET", daemon.query("/trust"))[1]
-    assert "GITHUB_TOKEN" in wish["what"]
+    (pending,) = daemon.client.request("GET", daemon.query("/trust"))[1]
+    assert "GITHUB_TOKEN" in pending["what"]
 
 
 def test_an_agent_of_the_project_file_is_edited_and_deleted_there(daemon: Served) -> None:

@@ -10,16 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.needs import NPM, needs
 from tests.shells.served import Served, served
 
-INSPECTOR = Path(__file__).parents[2] / ".tools/node_modules/@modelcontextprotocol/inspector-cli/build/index.js"
+INSPECTOR = NPM / "@modelcontextprotocol/inspector-cli/build/index.js"
 BRIDGE = [str(Path(sys.executable).parent / "agent-worker"), "mcp"]
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None or not INSPECTOR.exists(),
-    reason="the MCP Inspector is not here: python scripts/test_needs.py installs it where there is npm",
-)
+pytestmark = needs("the MCP Inspector, from npm", there=shutil.which("node") is not None and INSPECTOR.exists())
 
 
 def inspect(daemon: Served, *arguments: str) -> Any:

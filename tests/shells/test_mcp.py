@@ -24,17 +24,17 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.teams import Team, open_team
 
-from agent_worker.agents import rescue
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.agents import commands
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import says
-from agent_worker.clock import SystemClock
-from agent_worker.daemon.app import Lazy
-from agent_worker.daemon.entries import Entries
-from agent_worker.daemon.guardpost import Guardpost, Tokens
-from agent_worker.daemon.mcp import make
-from agent_worker.errors import Fenced
-from agent_worker.service.office import Office
-from agent_worker.tools.tool import Desk, Seat, tool
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.errors import Fenced
+from agent_worker.daemon.http.app import LazyApp
+from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
+from agent_worker.daemon.mcp.run_tokens import RunTokens
+from agent_worker.daemon.mcp.server import make
+from agent_worker.service.service import Service
+from agent_worker.tools.tool import RunIdentity, ToolContext, tool
 
 ADMIN = "a-token-of-the-person-that-is-long-enough-to-be-one"
 ERAS = ["auto", "legacy"]
@@ -44,7 +44,7 @@ ERAS = ["auto", "legacy"]
 class Door:
     team: Team
     tokens: Tokens
-    entries: Entries
+    entries: RunTokens
     port: int
     models: dict[str, Waiting] = field(default_factory=dict)  #: of those at work
 
@@ -67,19 +67,19 @@ class Door:
 @pytest.fixture
 async def door(tmp_path: Path) -> AsyncIterator[Door]:
     async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=0.02) as team:
-        office = Office(team.engine.stage)
-        await office.project(str(tmp_path))
+        service = Service(team.runtime)
+        await service.project(str(tmp_path))
         tokens = Tokens(ADMIN)
-        unlisten = team.engine.stage.bus.listen(tokens.hear)
-        entries = Entries(tokens, "")
-        entries.seat_of = team.engine.stage.supervisor.seat
-        mcp = Lazy(lambda: make(office, entries, patience=1.0))
+        unlisten = team.runtime.bus.listen(tokens.hear)
+        entries = RunTokens(tokens, "")
+        entries.identity_of = team.runtime.supervisor.identity
+        mcp = LazyApp(lambda: make(service, entries, patience=1.0))
         app = Starlette(routes=[Route("/mcp", mcp, methods=["POST"]), Route("/shutdown", mcp, methods=["POST"])])
         config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         listening = config.bind_socket()
         port = listening.getsockname()[1]
-        config.app = Guardpost(app, tokens, "127.0.0.1", port)
+        config.app = RequestGuard(app, tokens, "127.0.0.1", port)
         serving = asyncio.create_task(server.serve([listening]))
         try:
             yield Door(team, tokens, entries, port)
@@ -88,7 +88,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
             await serving
             await mcp.close()
             unlisten()
-            await office.close()
+            await service.close()
 
 
 def text_of(result: object) -> str:
@@ -97,12 +97,12 @@ def text_of(result: object) -> str:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_persons_ai_talks_with_agents_in_both_eras(door: Door, era: str) -> None:
-    root = str(door.team.admitted.project.root)
+    root = str(door.team.loaded.project.root)
     async with door.client(ADMIN, mode=era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {
             *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status"),
-            *("channel_read", "channel_send", "attention_list", "attention_answer"),
+            *("channel_read", "channel_send", "inbox_list", "inbox_answer"),
         }
         assert tools["agents_list"].annotations.read_only_hint  # type: ignore[union-attr]
         asked = await client.call_tool("agent_ask", {"project": root, "agent": "alice", "message": "hello"})
@@ -119,7 +119,7 @@ class Waiting:
     def __init__(self) -> None:
         self.end = asyncio.Event()
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         await self.end.wait()
         return Reply(text="")
 
@@ -128,21 +128,21 @@ class Waiting:
 async def at_work(door: Door, name: str = "alice") -> AsyncIterator[str]:
     """The token of a run that is under way, as a coding program would have it."""
     model = door.models[name] = Waiting()
-    worker = door.team.engine.stage.registry.worker(door.team.admitted.agents[name], door.team.room.id)
+    worker = door.team.runtime.registry.worker(door.team.loaded.agents[name], door.team.workspace.id)
     worker.backend._model = model  # type: ignore[attr-defined]
     receipt = await door.team.post("user", f"@{name} work")
     (run,) = await door.team.until(bool, "select * from run where state = 'running' and agent = :a", a=worker.agent)
-    seat = Seat(
+    identity = RunIdentity(
         agent=worker.agent,
         name=name,
-        project=door.team.admitted.id,
+        project=door.team.loaded.id,
         run=run["id"],
         root=receipt.id,
         hop=0,
-        workspace=door.team.room.id,
+        workspace=door.team.workspace.id,
     )
     try:
-        yield door.tokens.issue(seat)
+        yield door.tokens.issue(identity)
     finally:
         model.end.set()
         await door.team.quiet()
@@ -200,13 +200,13 @@ async def test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_ag
     gate, made = asyncio.Event(), []
 
     @tool(personal=True)
-    async def slowly(desk: Desk) -> str:
+    async def slowly(context: ToolContext) -> str:
         """Takes its time."""
-        made.append(desk.key)
+        made.append(context.key)
         await gate.wait()
         return "at last"
 
-    worker = door.team.engine.stage.registry.worker(door.team.admitted.agents["alice"], door.team.room.id)
+    worker = door.team.runtime.registry.worker(door.team.loaded.agents["alice"], door.team.workspace.id)
     door.team.employ("alice", tools=(*worker.tools, slowly))
     async with at_work(door) as token, door.client(token) as client:
         assert "Call it again" in text_of(await client.call_tool("slowly", {}))
@@ -226,11 +226,11 @@ async def test_a_question_to_the_person_lays_the_run_aside(door: Door) -> None:
         step, call = entry.unanswered
         assert (step, call.tool, call.arguments) == (0, "ask_user", {"question": "Which one?"})
         # Whoever goes on with the work makes this very call again, and gets the answer.
-        (item,) = await door.team.rows("select id from attention where sort = 'question'")
-        await door.team.write(rescue.answer, item["id"], "the blue one", now=door.team.now())
-        hands = door.team.engine.stage.supervisor.hands(run)
-        assert hands is not None
-        assert (await hands.call(step, call)).text == "the blue one"
+        (item,) = await door.team.rows("select id from inbox_item where kind = 'question'")
+        await door.team.write(commands.answer, item["id"], "the blue one", now=door.team.now())
+        recorder = door.team.runtime.supervisor.recorder(run)
+        assert recorder is not None
+        assert (await recorder.call(step, call)).text == "the blue one"
 
 
 async def test_M1_M10_the_token_of_a_run_opens_nothing_else(door: Door) -> None:
@@ -270,9 +270,9 @@ async def test_M7_the_token_of_a_run_ends_with_the_run(door: Door) -> None:
 
 async def test_M16_a_tool_that_is_not_listed_cannot_be_called(door: Door) -> None:
     async with at_work(door) as token, door.client(token) as client:
-        refused = await client.call_tool("attention_list", {})
+        refused = await client.call_tool("inbox_list", {})
         assert refused.is_error
-        assert "there is no tool 'attention_list'" in text_of(refused)
+        assert "there is no tool 'inbox_list'" in text_of(refused)
     async with door.client(ADMIN) as client:
         refused = await client.call_tool("channel_peek", {})
         assert refused.is_error
@@ -290,7 +290,7 @@ async def test_the_persons_ai_is_told_that_something_waits_and_not_what(door: Do
         async with client.listen(resource_subscriptions=[place.uri]) as hints:
             door.team.backends["bob"].then(says("@user the build is red"))
             await door.team.post("user", "@bob look")
-            assert await anext(aiter(hints)) == ResourceUpdated(uri="agent-worker://attention")
+            assert await anext(aiter(hints)) == ResourceUpdated(uri="agent-worker://inbox")
         (read,) = (await client.read_resource(place.uri)).contents
         assert "the build is red" in read.text  # type: ignore[union-attr]
 
@@ -300,7 +300,7 @@ async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_whil
     async with at_work(door) as token, door.client(token) as client:
         (place,) = (await client.list_resources()).resources
         heard = []
-        async with client.listen(resource_subscriptions=[place.uri, "agent-worker://attention"]) as hints:
+        async with client.listen(resource_subscriptions=[place.uri, "agent-worker://inbox/bob"]) as hints:
             await door.team.post("user", "@bob not for alice")
             await door.team.post("user", "@alice and another thing")
             heard.append(await anext(aiter(hints)))
@@ -314,8 +314,8 @@ async def test_an_agent_at_work_is_told_of_mentions_of_itself_only_and_only_whil
 
 async def test_a_place_that_is_not_the_callers_cannot_be_read(door: Door) -> None:
     async with at_work(door) as token, door.client(token) as client:
-        with pytest.raises(MCPError, match="there is no agent-worker://attention here"):
-            await client.read_resource("agent-worker://attention")
+        with pytest.raises(MCPError, match="there is no agent-worker://inbox/bob here"):
+            await client.read_resource("agent-worker://inbox/bob")
 
 
 @pytest.mark.parametrize("body", [{}, {"jsonrpc": "1.0"}, {"jsonrpc": "2.0", "id": 1, "method": "x" * 10_000}])
@@ -374,7 +374,7 @@ async def test_hints_come_through_the_bridge_while_calls_go_on(tmp_path: Path) -
         bridge = StdioServerParameters(
             command=sys.executable, args=["-m", "agent_worker.cli", "mcp"], env=env, cwd=daemon.project
         )
-        uri = "agent-worker://attention"
+        uri = "agent-worker://inbox"
         async with Client(stdio_client(bridge)) as client, client.listen(resource_subscriptions=[uri]) as hints:
             ran = await client.call_tool("workflow_run", {"workflow": "review", "message": "@alice go"})
             assert not ran.is_error, text_of(ran)

@@ -14,9 +14,9 @@ from tests.teams import write_project
 
 import agent_worker
 from agent_worker import InUse
-from agent_worker.daemon.client import connect
-from agent_worker.daemon.discovery import signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.client.connection import connect
+from agent_worker.client.discovery import signal_daemon
+from agent_worker.client.start import COMMAND
 
 FILES = "workspace: { provider: file }\n"
 

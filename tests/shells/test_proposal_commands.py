@@ -56,10 +56,10 @@ def test_a_person_asks_votes_and_sees_what_was_decided(terminal: Terminal) -> No
 
 
 def test_what_waits_for_a_vote_is_in_the_inbox_and_answered_from_there(terminal: Terminal) -> None:
-    made = create(terminal, "Release?", "--type", "approval", "--veto", "--voter", "bob")
+    made = create(terminal, "Release?", "--kind", "approval", "--veto", "--voter", "bob")
     voted(terminal, made["number"], "bob")
     (item,) = terminal.json("inbox")
-    assert (item["sort"], item["answers"]) == ("veto", ["approve", "deny"])
+    assert (item["kind"], item["answers"]) == ("veto", ["approve", "deny"])
     assert "Release?" in item["text"]
     assert "is vetoed" in terminal.says("inbox", "deny", item["id"], "the tests are red")
     shown = show(terminal, made["number"])
@@ -80,7 +80,7 @@ def test_an_agents_question_to_the_person_is_answered_with_an_option(terminal: T
     )
     terminal.says("start", "tea")
     (item,) = eventually(lambda: terminal.json("inbox"))
-    assert (item["sort"], item["workspace"]) == ("vote", "tea")
+    assert (item["kind"], item["workspace"]) == ("vote", "tea")
     assert terminal.run("inbox", "answer", item["id"], "water").returncode == 2
     assert terminal.says("inbox", "answer", item["id"], "coffee") == "done; proposal 1 is resolved\n"
     assert eventually(lambda: "I will bring it" in terminal.says("peek", "@tea"))
@@ -139,7 +139,7 @@ def test_a_person_writes_the_documents_of_an_owner(terminal: Terminal) -> None:
         "/proposals",
         at="@review",
         question="Who?",
-        type="election",
+        kind="election",
         role="document_owner",
         voters=["user"],
         vote="bob",

@@ -17,9 +17,9 @@ from tests.repositories import Repository
 from tests.shells.served import Served, eventually, served
 from tests.shells.terminal import Terminal
 
-from agent_worker.daemon.client import connect
-from agent_worker.daemon.discovery import signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.client.connection import connect
+from agent_worker.client.discovery import signal_daemon
+from agent_worker.client.start import COMMAND
 
 FLOW = """
 agents:

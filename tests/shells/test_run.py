@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.shells.served import Answer, Served, eventually, frames, kinds, served
 
-from agent_worker.daemon.client import connect
-from agent_worker.daemon.starting import COMMAND
-from agent_worker.errors import Permanent
+from agent_worker.client.connection import connect
+from agent_worker.client.start import COMMAND
+from agent_worker.core.errors import Permanent
 
 SLOW = "backend: mock\nscript: [" + "{ say: at last, slow: 30s }, " * 5 + "]\n"
 
@@ -37,8 +37,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def run(daemon: Served, **wish: Any) -> list[dict[str, Any]]:
-    events = daemon.client.stream("POST", "/run", {"project": str(daemon.project)} | wish)
+def run(daemon: Served, **wanted: Any) -> list[dict[str, Any]]:
+    events = daemon.client.stream("POST", "/run", {"project": str(daemon.project)} | wanted)
     return [json.loads(event.data) for event in events]
 
 
@@ -112,7 +112,7 @@ def test_agents_defined_in_the_request_work_together_and_leave_nothing(daemon: S
 
 
 @pytest.mark.parametrize(
-    ("wish", "status"),
+    ("wanted", "status"),
     [
         ({}, 422),
         ({"agent": "alice"}, 422),
@@ -133,20 +133,20 @@ def test_agents_defined_in_the_request_work_together_and_leave_nothing(daemon: S
         ({"agents": {"x": None}, "message": "hi"}, 422),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_refused_before_anything_happens(
-    daemon: Served, wish: dict[str, Any], status: int
+def test_a_request_that_cannot_be_granted_is_refused_before_anything_happens(
+    daemon: Served, wanted: dict[str, Any], status: int
 ) -> None:
     before = daemon.state()
     for path in ("/run", "/serve"):
-        answer: Answer = daemon.ask("POST", path, body=wish | {"project": str(daemon.project)})
+        answer: Answer = daemon.ask("POST", path, body=wanted | {"project": str(daemon.project)})
         assert answer.status == status, answer
     assert daemon.state() == before
 
 
-def begin(daemon: Served, **wish: Any) -> Any:
+def begin(daemon: Served, **wanted: Any) -> Any:
     """Asked for, and seen to have begun."""
     connection = daemon.connect()
-    body = json.dumps({"project": str(daemon.project)} | wish).encode()
+    body = json.dumps({"project": str(daemon.project)} | wanted).encode()
     connection.sendall(daemon.head("POST", "/run", f"Content-Length: {len(body)}") + b"\r\n" + body)
     events = frames(connection)
     while next(events)["event"] != "started":
@@ -189,9 +189,9 @@ def test_a_question_to_the_person_is_shown_to_whoever_waits(daemon: Served) -> N
     body = json.dumps({"agent": "asker", "message": "choose", "project": str(daemon.project)}).encode()
     connection.sendall(daemon.head("POST", "/run", f"Content-Length: {len(body)}") + b"\r\n" + body)
     events = frames(connection)
-    item = next(json.loads(event["data"]) for event in events if event["event"] == "attention")
+    item = next(json.loads(event["data"]) for event in events if event["event"] == "inbox")
     assert "Which one?" in item["text"]
-    daemon.client.request("POST", f"/attention/{item['id']}", {"action": "answer", "text": "the red one"})
+    daemon.client.request("POST", f"/inbox/{item['id']}", {"action": "answer", "text": "the red one"})
     with connection:
         assert json.loads(list(events)[-1]["data"])["text"] == "thanks"
 

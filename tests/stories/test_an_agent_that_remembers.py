@@ -11,8 +11,8 @@ from tests.fakes.model_server import ModelServer
 from tests.models import prompt_in, results_in, sdk
 from tests.teams import open_team
 
-from agent_worker.backends.providers import Approval
-from agent_worker.clock import TestClock
+from agent_worker.backends.models.providers import Approval
+from agent_worker.core.clock import TestClock
 
 MONDAY = "We never deploy on fridays. Please remember that."
 RELEASE = "@alice when do we release version 2?"

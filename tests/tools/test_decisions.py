@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import TestClock
+from agent_worker.core.clock import TestClock
+from agent_worker.proposals import store
 from agent_worker.tools.tool import Result
-from agent_worker.workspaces import proposals
 from tests.teams import Team, open_team
 from tests.tools.test_team_tools import Caller
 
@@ -27,9 +27,9 @@ class Once(Caller):
 
     run = ""
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         self.run = self.run or turn.run
-        return await super().reply(turn, steps, hands) if turn.run == self.run else Reply("")
+        return await super().reply(turn, steps, recorder) if turn.run == self.run else Reply("")
 
 
 async def results(team: Team, *calls: tuple[str, dict[str, object]]) -> list[Result]:
@@ -48,22 +48,22 @@ async def test_a_team_without_scripts_votes_and_the_asker_goes_on_with_the_outco
     )
     await team.post("user", "@alice decide on an index")
     await team.still()
-    assert [(m.sender, m.sort, m.text.splitlines()[0]) for m in await team.messages()] == [
+    assert [(m.sender, m.kind, m.text.splitlines()[0]) for m in await team.messages()] == [
         ("user", "message", "@alice decide on an index"),
         ("alice", "proposal", "[PROPOSAL] 1: Which index?"),
         ("system", "decision", "[RESOLVED] 1: Which index?"),
         ("alice", "message", "then we build a tree"),
     ]
-    (it,) = await team.read(proposals.of_room, team.room.id)
+    (it,) = await team.read(store.of_workspace, team.workspace.id)
     assert it.outcome == "tree"
-    assert await team.read(proposals.choices, it.id) == {"alice": "hash", "bob": "tree", "carol": "tree"}
+    assert await team.read(store.choices, it.id) == {"alice": "hash", "bob": "tree", "carol": "tree"}
 
 
 async def test_a_mock_votes_on_every_proposal_it_was_called_on_for(team: Team) -> None:
     made = ("team_proposal_create", {"question": "One?", "voters": ["bob"]})
     more = ("team_proposal_create", {"question": "Two?", "voters": ["bob"], "options": ['say "hi"', "b"]})
     await results(team, made, more)
-    assert [p.outcome for p in await team.read(proposals.of_room, team.room.id)] == ["yes", 'say "hi"']
+    assert [p.outcome for p in await team.read(store.of_workspace, team.workspace.id)] == ["yes", 'say "hi"']
 
 
 async def test_proposals_count_on_the_request_they_came_of(team: Team) -> None:
@@ -98,10 +98,10 @@ async def test_voting_says_what_came_of_it(team: Team) -> None:
     ("name", "arguments", "sentence"),
     [
         ("team_vote", {"proposal": 9, "choice": "a"}, "there is no proposal 9 here (proposals: 1)"),
-        ("team_vote", {"proposal": 1, "choice": "c"}, "'c' is no option (options: a, b)"),
+        ("team_vote", {"proposal": 1, "choice": "c"}, "'c' is not an option (options: a, b)"),
         ("team_vote", {"proposal": 1, "choice": "a", "voter": "bob"}, "there is no argument voter"),
         ("team_proposal_create", {"question": "x", "creator": "user"}, "there is no argument creator"),
-        ("team_proposal_create", {"question": "x", "type": "coup"}, "type: Input should be"),
+        ("team_proposal_create", {"question": "x", "kind": "coup"}, "kind: input should be"),
         ("team_proposal_cancel", {"proposal": 7}, "there is no proposal 7 here"),
     ],
 )
@@ -121,10 +121,10 @@ async def test_one_takes_back_what_one_asked(team: Team) -> None:
     )
     assert cancelled.text == "Proposal 1 is cancelled."
     assert status.text == "No proposal is open."
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
-async def test_members_show_their_offices(team: Team) -> None:
+async def test_members_show_their_services(team: Team) -> None:
     await team.write(lambda tx: tx.run("update workspace set coordinator = 'bob', document_owner = 'alice'"))
     (shown,) = await results(team, ("team_members", {}))
     assert shown.text.splitlines() == [

@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import SystemClock, TestClock
-from agent_worker.errors import AgentWorkerError, Permanent, Refused, Transient
-from agent_worker.tools.mcp_server import SHOWN, Program, Remote, Server, Times
+from agent_worker.core.clock import SystemClock, TestClock
+from agent_worker.core.errors import AgentWorkerError, Permanent, Refused, Transient
+from agent_worker.tools.mcp_server import SHOWN, McpProgram, McpRemote, Server, Times
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.tool import Tool
 from tests.fakes.mcp_library_server import TEXT, Served
@@ -49,8 +49,8 @@ async def make(tool: Tool, **arguments: object) -> str:
     return str(await tool.function(None, **tool.check(arguments)))
 
 
-def by_hand(cwd: Path, *words: str, env: tuple[str, ...] = ()) -> Program:
-    return Program((*BY_HAND, *words), cwd, env)
+def by_hand(cwd: Path, *words: str, env: tuple[str, ...] = ()) -> McpProgram:
+    return McpProgram((*BY_HAND, *words), cwd, env)
 
 
 def quoted(command: tuple[str, ...]) -> str:
@@ -97,7 +97,7 @@ async def test_two_agents_share_one_connection_and_no_token_of_ours_goes_out(
 
 async def test_a_tool_reads_as_its_server_wrote_it() -> None:
     async with Served(json_response=False) as served, pool() as servers:
-        tools = await servers.tools({"my-docs": Remote(served.url)})
+        tools = await servers.tools({"my-docs": McpRemote(served.url)})
         assert [tool.name for tool in tools] == [f"my-docs_{n}" for n in ("echo", "refuse", "raise", "much", "picture")]
         assert (tools[0].spec.description, tools[0].spec.schema) == ("Say it again.", TEXT)
         assert [tool.repeatable for tool in tools] == [True, False, False, False, False]
@@ -109,7 +109,7 @@ async def test_a_tool_reads_as_its_server_wrote_it() -> None:
 async def test_a_server_that_was_started_again_is_found_again_though_it_forgot_the_session() -> None:
     async with pool() as servers:
         async with Served(era="2025") as served:
-            echo = (await tools_of(servers, Remote(served.url)))["echo"]
+            echo = (await tools_of(servers, McpRemote(served.url)))["echo"]
             assert await make(echo, text="1") == "echo: 1"
         with pytest.raises(Refused, match="docs: ConnectError"):
             await make(echo, text="2")
@@ -118,7 +118,7 @@ async def test_a_server_that_was_started_again_is_found_again_though_it_forgot_t
                 await make(echo, text="3")
             assert await make(echo, text="4") == "echo: 4"
         async with Served(era="2025", port=served.port):
-            assert await tools_of(servers, Remote(served.url))
+            assert await tools_of(servers, McpRemote(served.url))
 
 
 async def test_a_run_whose_server_is_away_is_tried_again(tmp_path: Path) -> None:
@@ -139,11 +139,11 @@ async def test_a_run_whose_server_is_away_is_tried_again(tmp_path: Path) -> None
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "0.0.0.0", "2852039166", "0xA9FEA9FE"])
 async def test_N1_no_server_is_looked_for_where_clouds_keep_their_secrets(host: str) -> None:
     async with pool() as servers:
-        with pytest.raises(Permanent, match=r"MCP server docs .* (no address of a server|a number)"):
-            await servers.tools({"docs": Remote(f"http://{host}/latest")})
+        with pytest.raises(Permanent, match=r"MCP server docs .* (not the address of a server|a number)"):
+            await servers.tools({"docs": McpRemote(f"http://{host}/latest")})
 
 
-async def answering(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> tuple[asyncio.Server, Remote]:
+async def answering(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> tuple[asyncio.Server, McpRemote]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         try:
@@ -154,7 +154,7 @@ async def answering(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    return server, Remote(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+    return server, McpRemote(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
 
 
 async def endless(writer: asyncio.StreamWriter) -> None:
@@ -289,7 +289,7 @@ async def test_a_program_that_does_not_serve_is_named_and_gone(
 ) -> None:
     async with pool(Times(connect=limit)) as servers:
         with pytest.raises(error, match=f"MCP server docs .* cannot be used: .*{why}"):
-            await servers.tools({"docs": Program(program, tmp_path)})
+            await servers.tools({"docs": McpProgram(program, tmp_path)})
 
 
 async def test_R4_nothing_of_a_program_is_left_when_the_pool_closes(tmp_path: Path) -> None:
@@ -323,13 +323,13 @@ async def test_a_server_nobody_uses_is_closed_and_comes_back_when_needed(tmp_pat
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from agent_worker.clock import SystemClock
-from agent_worker.tools.mcp_server import Program
+from agent_worker.core.clock import SystemClock
+from agent_worker.tools.mcp_server import McpProgram
 from agent_worker.tools.mcp_servers import McpPool
 
 async def main():
     where = Path(sys.argv[1])
-    tools = await McpPool(SystemClock()).tools({"docs": Program(tuple(sys.argv[2:]), where)})
+    tools = await McpPool(SystemClock()).tools({"docs": McpProgram(tuple(sys.argv[2:]), where)})
     (where / "ready").touch()
     await asyncio.Event().wait()
 

@@ -8,14 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from agent_worker.clock import TestClock
-from agent_worker.errors import AgentWorkerError, BadInput, Refused
-from agent_worker.storage.database import Database
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.database.database import Database
 from agent_worker.tools import python_functions
 from agent_worker.tools.python_functions import SHOWN, python_tool
-from agent_worker.tools.tool import Desk, Seat, Tool
+from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 
-DESK = Desk(Seat(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0), cast(Database, None), TestClock())
+CONTEXT = ToolContext(
+    RunIdentity(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0), cast(Database, None), TestClock()
+)
 SOURCE = '''
 from __future__ import annotations
 import dataclasses, sys, threading, time
@@ -73,7 +75,7 @@ def unknown(x: NoSuchType) -> str:
 def silent(x: str) -> str:
     return x
 
-def ours(desk: str) -> str:
+def ours(tool_context: str) -> str:
     """A name that is taken."""
 
 not_a_function = 3
@@ -92,7 +94,7 @@ def named(root: Path, function: str) -> Tool:
 
 
 async def use(tool: Tool, **arguments: Any) -> str:
-    answer = await tool.function(DESK, **tool.check(arguments))
+    answer = await tool.function(CONTEXT, **tool.check(arguments))
     assert isinstance(answer, str)
     return answer
 
@@ -159,7 +161,7 @@ async def test_answers_are_text_and_bounded(root: Path) -> None:
         ("variadic", r"\*words"),
         ("unknown", "types cannot be understood: NameError"),
         ("silent", "no docstring"),
-        ("ours", "desk is a name of ours"),
+        ("ours", "tool_context is a name of ours"),
         ("missing", "no function missing"),
         ("not_a_function", "no function not_a_function"),
         ("Issue", "no function Issue"),

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import TestClock
-from agent_worker.guard import library
-from agent_worker.workflows import instance as workflows
+from agent_worker.core.clock import TestClock
+from agent_worker.memory import library
+from agent_worker.workflows import start as workflows
+from tests.needs import missing
 from tests.teams import Team, open_team
 
 
@@ -25,7 +26,7 @@ def extra(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "words":
             patch.setitem(sys.modules, "wordllama", None)  # as where it is not installed
         else:
-            pytest.importorskip("wordllama", reason="the extra `semantic` is not installed")
+            pytest.importorskip("wordllama", reason=missing("the extra `semantic`"))
         yield request.param
     library.embedding.cache_clear()
 
@@ -33,18 +34,18 @@ def extra(request: pytest.FixtureRequest) -> Iterator[str]:
 CANARY = "the purple canary sings at midnight"
 
 
-async def use(team: Team, agent: str, tool: str, *, in_room: bool = False, **arguments: Any) -> str:
+async def use(team: Team, agent: str, tool: str, *, in_workspace: bool = False, **arguments: Any) -> str:
     """Let an agent make one call, in a direct conversation or in the workspace, and see what it is told."""
     team.backends[agent].then(calls(tool, **arguments), says("done"))
-    await (team.post("user", f"@{agent} go") if in_room else team.dm(agent, "go"))
+    await (team.post("user", f"@{agent} go") if in_workspace else team.dm(agent, "go"))
     await team.idle()
     rows = await team.rows("select result from call order by rowid desc limit 1")
     return str(rows[0]["result"])
 
 
-async def say(team: Team, agent: str, asked: str, answered: str, *, in_room: bool = False) -> None:
+async def say(team: Team, agent: str, asked: str, answered: str, *, in_workspace: bool = False) -> None:
     team.backends[agent].then(says(answered))
-    await (team.post("user", f"@{agent} {asked}") if in_room else team.dm(agent, asked))
+    await (team.post("user", f"@{agent} {asked}") if in_workspace else team.dm(agent, asked))
     await team.idle()
 
 
@@ -74,7 +75,7 @@ async def test_A5_core_memory_is_written_in_direct_conversations_only(tmp_path: 
     core = tmp_path / ".agents/alice/memory/core.yaml"
     async with open_team(tmp_path, "alice", clock=clock) as team:
         core_entry = {"key": "owner", "value": "Mallory", "tier": "core"}
-        told = await use(team, "alice", "memory_write", in_room=True, **core_entry)
+        told = await use(team, "alice", "memory_write", in_workspace=True, **core_entry)
         assert "direct conversation" in told
         assert not core.exists()
         await use(team, "alice", "memory_write", **core_entry | {"value": "Ann"})
@@ -88,8 +89,8 @@ async def test_A5_core_memory_is_not_changed_or_forgotten_from_a_workspace_by_a_
     core.parent.mkdir(parents=True)
     core.write_text("owner: Ann\n")
     async with open_team(tmp_path, "alice", clock=clock) as team:
-        assert "core" in await use(team, "alice", "memory_write", in_room=True, key="owner", value="Mallory")
-        assert "core" in await use(team, "alice", "memory_forget", in_room=True, key="owner")
+        assert "core" in await use(team, "alice", "memory_write", in_workspace=True, key="owner", value="Mallory")
+        assert "core" in await use(team, "alice", "memory_forget", in_workspace=True, key="owner")
         assert core.read_text() == "owner: Ann\n"
         assert await use(team, "alice", "memory_forget", key="owner") == "Archived."
 
@@ -162,36 +163,36 @@ async def test_notes_and_todos_are_kept_in_files(tmp_path: Path, clock: TestCloc
 
 async def test_A11_talk_of_a_workspace_is_found_there_and_nowhere_else(tmp_path: Path, clock: TestClock) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=clock) as team:
-        await say(team, "alice", CANARY, "how strange", in_room=True)
-        there = await use(team, "alice", "history_search", in_room=True, query="purple canary")
+        await say(team, "alice", CANARY, "how strange", in_workspace=True)
+        there = await use(team, "alice", "history_search", in_workspace=True, query="purple canary")
         assert CANARY in there
-        assert CANARY in await use(team, "alice", "history_read", in_room=True)
+        assert CANARY in await use(team, "alice", "history_read", in_workspace=True)
         for tool, arguments in (("history_search", {"query": "purple canary"}), ("history_read", {})):
-            for agent, in_room in (("alice", False), ("bob", True), ("bob", False)):
-                assert CANARY not in await use(team, agent, tool, in_room=in_room, **arguments)
-        assert CANARY not in await use(team, "alice", "memory_recall", in_room=True, query="purple canary")
+            for agent, in_workspace in (("alice", False), ("bob", True), ("bob", False)):
+                assert CANARY not in await use(team, agent, tool, in_workspace=in_workspace, **arguments)
+        assert CANARY not in await use(team, "alice", "memory_recall", in_workspace=True, query="purple canary")
 
 
 async def test_A11_another_workspace_of_the_same_workflow_finds_nothing(tmp_path: Path, clock: TestClock) -> None:
     async with open_team(tmp_path, "alice", clock=clock) as team:
-        await say(team, "alice", CANARY, "how strange", in_room=True)
-        await use(team, "alice", "history_search", in_room=True, query="canary")  # now it is in the index
-        workflow = team.admitted.project.workflows["review"]
-        team.room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(workflow, tag="other"))
-        assert CANARY not in await use(team, "alice", "history_search", in_room=True, query="purple canary")
-        assert CANARY not in await use(team, "alice", "history_read", in_room=True)
+        await say(team, "alice", CANARY, "how strange", in_workspace=True)
+        await use(team, "alice", "history_search", in_workspace=True, query="canary")  # now it is in the index
+        workflow = team.loaded.project.workflows["review"]
+        team.workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(workflow, tag="other"))
+        assert CANARY not in await use(team, "alice", "history_search", in_workspace=True, query="purple canary")
+        assert CANARY not in await use(team, "alice", "history_read", in_workspace=True)
 
 
 async def test_A11_a_workspace_that_ended_is_not_found_by_the_next_of_its_name(
     tmp_path: Path, clock: TestClock
 ) -> None:
     async with open_team(tmp_path, "alice", clock=clock) as team:
-        await say(team, "alice", CANARY, "how strange", in_room=True)
-        await use(team, "alice", "history_search", in_room=True, query="canary")
-        await team.room.stop()
-        workflow = team.admitted.project.workflows["review"]
-        team.room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(workflow))
-        assert CANARY not in await use(team, "alice", "history_search", in_room=True, query="purple canary")
+        await say(team, "alice", CANARY, "how strange", in_workspace=True)
+        await use(team, "alice", "history_search", in_workspace=True, query="canary")
+        await team.workspace.stop()
+        workflow = team.loaded.project.workflows["review"]
+        team.workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(workflow))
+        assert CANARY not in await use(team, "alice", "history_search", in_workspace=True, query="purple canary")
 
 
 async def test_I4_a_workspace_that_keeps_nothing_leaves_nothing_in_the_agents_folder(
@@ -200,9 +201,9 @@ async def test_I4_a_workspace_that_keeps_nothing_leaves_nothing_in_the_agents_fo
     memory = "workspace: { provider: memory }\n"
     async with open_team(tmp_path, "alice", clock=clock, workflow=memory) as team:
         await use(team, "alice", "todo_add", text="so that there is a folder")
-        await say(team, "alice", CANARY, "how strange", in_room=True)
-        assert CANARY in await use(team, "alice", "history_search", in_room=True, query="purple canary")
-        await team.room.stop()
+        await say(team, "alice", CANARY, "how strange", in_workspace=True)
+        assert CANARY in await use(team, "alice", "history_search", in_workspace=True, query="purple canary")
+        await team.workspace.stop()
     for file in (tmp_path / ".agents").rglob("*"):
         assert file.is_dir() or CANARY.encode() not in file.read_bytes(), file
 
@@ -211,7 +212,9 @@ async def test_direct_conversations_are_found_from_everywhere(tmp_path: Path, cl
     async with open_team(tmp_path, "alice", clock=clock) as team:
         await say(team, "alice", "my cat is called Tibbles", "a fine name")
         assert "Tibbles" in await use(team, "alice", "history_search", query="what is the cat called")
-        assert "Tibbles" in await use(team, "alice", "history_search", in_room=True, query="what is the cat called")
+        assert "Tibbles" in await use(
+            team, "alice", "history_search", in_workspace=True, query="what is the cat called"
+        )
 
 
 @pytest.mark.parametrize("damage", ["nothing", "deleted", "garbage"])
@@ -221,15 +224,15 @@ async def test_history_is_found_after_a_restart_whatever_became_of_the_index(
     database = tmp_path / "state.db"
     async with open_team(tmp_path, "alice", clock=clock, database=database) as team:
         await say(team, "alice", "my cat is called Tibbles", "a fine name")
-        await say(team, "alice", CANARY, "how strange", in_room=True)
-        before = [await use(team, "alice", "history_search", in_room=True, query=q) for q in ("cat", "canary")]
+        await say(team, "alice", CANARY, "how strange", in_workspace=True)
+        before = [await use(team, "alice", "history_search", in_workspace=True, query=q) for q in ("cat", "canary")]
     index = tmp_path / ".agents/alice/.index"
     if damage == "deleted":
         shutil.rmtree(index)
     elif damage == "garbage":
         (index / "recall.db").write_bytes(b"this is no database" * 1000)
     async with open_team(tmp_path, "alice", clock=clock, database=database) as team:
-        after = [await use(team, "alice", "history_search", in_room=True, query=q) for q in ("cat", "canary")]
+        after = [await use(team, "alice", "history_search", in_workspace=True, query=q) for q in ("cat", "canary")]
     assert "Tibbles" in before[0]
     assert CANARY in before[1]
     assert after == before
@@ -250,7 +253,7 @@ async def test_A11_history_is_read_page_by_page_with_a_cap(tmp_path: Path, clock
 async def test_what_is_older_than_what_a_new_database_took_over_is_pointed_to(tmp_path: Path, clock: TestClock) -> None:
     folder = tmp_path / ".agents/alice/conversations"
     folder.mkdir(parents=True)
-    line = '{{"seq": {n}, "at": "2026-01-01T10:00:00+00:00", "who": "user", "sort": "message", "text": "line {n}"}}\n'
+    line = '{{"seq": {n}, "at": "2026-01-01T10:00:00+00:00", "who": "user", "kind": "message", "text": "line {n}"}}\n'
     (folder / "2026-01-01.jsonl").write_text("".join(line.format(n=n) for n in range(1, 1501)))
     async with open_team(tmp_path, "alice", clock=clock) as team:
         assert "1500. user: line 1500" in await use(team, "alice", "history_read", count=1)

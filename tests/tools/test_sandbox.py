@@ -11,21 +11,20 @@ from typing import Any
 
 import pytest
 
-from agent_worker.control_files import CONTROL_NAMES, GROUPS, OURS, is_stand_in
-from agent_worker.definitions.places import OwnPlaces
+from agent_worker.core.control_files import CONTROL_NAMES, GROUPS, OURS, is_stand_in
+from agent_worker.core.errors import Refused
+from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.definitions.project import find_project, load_project
-from agent_worker.errors import Refused
+from agent_worker.files.paths import is_control
+from agent_worker.files.root import Root
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
-from agent_worker.storage.files import Root
-from agent_worker.storage.paths import is_control
 from agent_worker.tools import sandbox as module
 from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
+from tests.needs import needs_sandbox
 
 FOUND = find_sandbox()
-needs_sandbox = pytest.mark.skipif(
-    isinstance(FOUND, NoSandbox), reason=FOUND.reason if isinstance(FOUND, NoSandbox) else ""
-)
+needs_bash = needs_sandbox()
 GIT_CONTROL = ("hooks/pre-commit", "config", "config.worktree", "commondir", "modules/x", "worktrees/x")
 
 Run = Callable[..., Awaitable[str]]
@@ -71,7 +70,7 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-@needs_sandbox
+@needs_bash
 async def test_the_working_directory_can_be_written_and_the_system_not(run: Run, project: Path) -> None:
     said = await run("echo kept > file; touch /etc/x /usr/x /x 2>&1; echo private > /tmp/x; cat /tmp/x")
     assert (project / "file").read_text() == "kept\n"
@@ -80,7 +79,7 @@ async def test_the_working_directory_can_be_written_and_the_system_not(run: Run,
     assert await run("ls /tmp/x 2>/dev/null; echo $TMPDIR") == "/tmp\n"
 
 
-@needs_sandbox
+@needs_bash
 @pytest.mark.parametrize("name", [".ssh/id", ".aws/credentials", ".config/gcloud/key", ".netrc", ".agent-worker/db"])
 async def test_B11_credentials_are_not_there(run: Run, home: Path, name: str) -> None:
     secret = home / name
@@ -89,7 +88,7 @@ async def test_B11_credentials_are_not_there(run: Run, home: Path, name: str) ->
     assert "canary" not in await run(f"cat {secret}; cat ~/{name}")
 
 
-@needs_sandbox
+@needs_bash
 @pytest.mark.parametrize("name", [".ssh/id", ".netrc", ".config/gcloud/key", ".agent-worker/db"])
 async def test_B11_credentials_are_hidden_also_when_the_home_directory_is_the_cwd(
     run: Run, home: Path, name: str
@@ -102,7 +101,7 @@ async def test_B11_credentials_are_hidden_also_when_the_home_directory_is_the_cw
     assert secret.read_text() == "canary"
 
 
-@needs_sandbox
+@needs_bash
 async def test_B11_the_state_directory_is_hidden_wherever_it_is(
     run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,13 +112,13 @@ async def test_B11_the_state_directory_is_hidden_wherever_it_is(
     assert "canary" not in await run("cat state/daemon.json")
 
 
-@needs_sandbox
+@needs_bash
 async def test_B11_what_is_hidden_is_hidden_also_among_the_system(run: Run) -> None:
     assert await run("ls /etc/ssl") != ""
     assert await run("ls /etc/ssl", hidden=(Path("/etc/ssl"),)) == ""
 
 
-@needs_sandbox
+@needs_bash
 async def test_B11_other_projects_and_other_agents_are_not_there(run: Run, home: Path, project: Path) -> None:
     (home / "other").mkdir()
     (home / "other" / "code").write_text("canary")
@@ -131,7 +130,7 @@ async def test_B11_other_projects_and_other_agents_are_not_there(run: Run, home:
     assert "test_sandbox" not in said
 
 
-@needs_sandbox
+@needs_bash
 async def test_B11_neither_the_daemon_nor_the_world_can_be_reached_without_network(run: Run, listening: int) -> None:
     connect = f"bash -c 'echo > /dev/tcp/127.0.0.1/{listening}' && echo reached"
     assert "reached" not in await run(connect)
@@ -139,26 +138,26 @@ async def test_B11_neither_the_daemon_nor_the_world_can_be_reached_without_netwo
     assert (await run("cat /proc/net/dev | grep -v lo:")).count(":") == 0  # no card, so no name server either
 
 
-@needs_sandbox
+@needs_bash
 async def test_B11_processes_outside_cannot_be_seen(run: Run) -> None:
     assert os.getpid() not in map(int, (await run("cd /proc; echo [0-9]*")).split())
 
 
-@needs_sandbox
+@needs_bash
 async def test_no_capability_is_left_even_to_root(run: Run) -> None:
     said = await run("grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; cat /etc/shadow")
     assert said.split()[:6] == ["CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"]
     assert "root:" not in said
 
 
-@needs_sandbox
+@needs_bash
 @pytest.mark.parametrize("name", CONTROL_NAMES)
 async def test_C14_C15_F12_a_control_file_cannot_be_made(run: Run, project: Path, name: str) -> None:
     await run(f"echo evil > {name}; chmod 777 {name}; mkdir {name}/x; rm -rf {name}; mv {name} y; mkdir {name}/z")
     assert names_in(project) == set()
 
 
-@needs_sandbox
+@needs_bash
 @pytest.mark.parametrize(
     "name",
     [
@@ -176,7 +175,7 @@ async def test_C14_C15_F12_a_control_file_cannot_be_changed(run: Run, project: P
     assert said.endswith("good")
 
 
-@needs_sandbox
+@needs_bash
 @pytest.mark.parametrize("name", GIT_CONTROL)
 async def test_C14_F12_what_makes_git_run_something_cannot_be_made(run: Run, project: Path, name: str) -> None:
     (project / ".git").mkdir()
@@ -187,13 +186,13 @@ async def test_C14_F12_what_makes_git_run_something_cannot_be_made(run: Run, pro
     assert not (project / "away").exists()
 
 
-@needs_sandbox
+@needs_bash
 async def test_C14_a_repository_cannot_appear_where_there_is_none(run: Run, project: Path) -> None:
     await run("git init .; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit")
     assert not (project / ".git").exists()
 
 
-@needs_sandbox
+@needs_bash
 async def test_C15_git_looks_everywhere_and_commits_only_in_an_agents_own_copy(run: Run, project: Path) -> None:
     await run_command("git init -q .", cwd=project, env=safe_environment(), timeout=20)
     identity = "git -c user.name=a -c user.email=a@b"
@@ -204,14 +203,14 @@ async def test_C15_git_looks_everywhere_and_commits_only_in_an_agents_own_copy(r
     assert names_in(project) == {".git", "a"}
 
 
-@needs_sandbox
+@needs_bash
 async def test_C14_shell_profiles_are_protected_where_a_shell_would_read_them(run: Run, home: Path) -> None:
     await run("echo evil > .bashrc; echo evil > .zshenv; rm -rf .bashrc; echo evil > .bashrc", cwd=home)
     assert not (home / ".bashrc").exists()
     assert not (home / ".zshenv").exists()
 
 
-@needs_sandbox
+@needs_bash
 async def test_C14_two_commands_at_once_protect_the_same_place(run: Run, project: Path) -> None:
     wait = "until test -e go; do :; done"
     first = asyncio.create_task(run("touch begun; " + wait))
@@ -225,7 +224,7 @@ async def test_C14_two_commands_at_once_protect_the_same_place(run: Run, project
     assert names_in(project) == {"begun", "go"}
 
 
-@needs_sandbox
+@needs_bash
 async def test_C14_what_a_crash_left_behind_protects_and_is_tidied_away(run: Run, project: Path) -> None:
     for name in (".mcp.json", ".git"):
         (project / name).mkdir()
@@ -234,27 +233,27 @@ async def test_C14_what_a_crash_left_behind_protects_and_is_tidied_away(run: Run
     assert names_in(project) == set()
 
 
-@needs_sandbox
+@needs_bash
 async def test_a_users_own_empty_directory_stays(run: Run, project: Path) -> None:
     (project / ".vscode").mkdir()
     await run("true")
     assert (project / ".vscode").is_dir()
 
 
-@needs_sandbox
+@needs_bash
 def test_C14_a_control_file_that_is_a_link_cannot_be_protected_so_nothing_runs(sandbox: Sandbox, project: Path) -> None:
     (project / ".claude").symlink_to(project)
     with pytest.raises(Refused, match=r"\.claude is a link"), sandbox.around(["true"], cwd=project):
         pass
 
 
-@needs_sandbox
+@needs_bash
 def test_the_whole_disk_is_no_working_directory(sandbox: Sandbox) -> None:
     with pytest.raises(Refused, match="cannot work in /"), sandbox.around(["true"], cwd=Path("/")):
         pass
 
 
-@needs_sandbox
+@needs_bash
 async def test_B10_a_process_that_left_session_and_environment_ends_with_the_sandbox(run: Run, project: Path) -> None:
     escape = "(env -i setsid sh -c 'while :; do echo x >> alive; done' >/dev/null 2>&1 &)"
     await run(f"{escape}; until test -s alive; do :; done")
@@ -263,7 +262,7 @@ async def test_B10_a_process_that_left_session_and_environment_ends_with_the_san
     assert (project / "alive").stat().st_size == size
 
 
-@needs_sandbox
+@needs_bash
 async def test_C15_what_the_definitions_name_as_ours_is_read_only_wherever_it_is(run: Run, project: Path) -> None:
     for name in ("defs/alice.yaml", "prompts/deep/alice.md", "room/channel.jsonl"):
         (project / name).parent.mkdir(parents=True)
@@ -284,7 +283,7 @@ async def test_C15_what_the_definitions_name_as_ours_is_read_only_wherever_it_is
     assert (project / "later/rooms").stat().st_mode & 0o777 == 0o700
 
 
-@needs_sandbox
+@needs_bash
 async def test_C15_the_daemon_writes_into_its_folders_while_a_command_runs(run: Run, project: Path) -> None:
     wait = "touch begun; until grep -q said room/w/channel.jsonl; do :; done; echo evil >> room/w/channel.jsonl"
     running = asyncio.create_task(run(f"{wait}; cat room/w/channel.jsonl", places=OwnPlaces((project / "room",))))
@@ -296,7 +295,7 @@ async def test_C15_the_daemon_writes_into_its_folders_while_a_command_runs(run: 
     assert (project / "room/w/channel.jsonl").read_text() == "said\n"
 
 
-@needs_sandbox
+@needs_bash
 async def test_C15_stand_ins_are_no_project_and_no_settings(run: Run, project: Path) -> None:
     sub = project / "sub"
     sub.mkdir()
@@ -315,7 +314,7 @@ async def test_C15_stand_ins_are_no_project_and_no_settings(run: Run, project: P
     assert names_in(sub) == {"begun", "go"}
 
 
-@needs_sandbox
+@needs_bash
 async def test_C15_a_folder_of_ours_that_a_crash_left_as_a_stand_in_is_a_folder_again(run: Run, project: Path) -> None:
     (project / ".workspace").mkdir()
     (project / ".workspace").chmod(0o555)
@@ -323,14 +322,14 @@ async def test_C15_a_folder_of_ours_that_a_crash_left_as_a_stand_in_is_a_folder_
     assert (project / ".workspace").stat().st_mode & 0o777 == 0o700
 
 
-@needs_sandbox
+@needs_bash
 def test_C15_no_command_runs_in_a_folder_of_ours(sandbox: Sandbox, project: Path) -> None:
     places = OwnPlaces((project,))
     with pytest.raises(Refused, match="holds the files"), sandbox.around(["true"], cwd=project, places=places):
         pass
 
 
-@needs_sandbox
+@needs_bash
 async def test_C15_control_files_deeper_down_are_read_only_and_new_ones_are_noticed(run: Run, project: Path) -> None:
     for name in ("a/.envrc", "a/b/moniro.yaml", "a/.vscode/tasks.json", "lib/.git/config"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -374,7 +373,7 @@ BYPASSES = [
 ]
 
 
-@needs_sandbox
+@needs_bash
 @pytest.mark.parametrize("bypass", BYPASSES)
 async def test_B12_what_fools_a_filter_does_not_fool_the_sandbox(run: Run, home: Path, bypass: str) -> None:
     secret = home / ".ssh" / "secret"

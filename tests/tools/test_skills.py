@@ -8,13 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from agent_worker.clock import TestClock
-from agent_worker.errors import AgentWorkerError, NotFound
-from agent_worker.storage.database import Database
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import AgentWorkerError, NotFound
+from agent_worker.database.database import Database
 from agent_worker.tools.skills import FILE_CAP, SKILLS, find_skills, revealed, skill_tools
-from agent_worker.tools.tool import Desk, Seat
+from agent_worker.tools.tool import RunIdentity, ToolContext
 
-DESK = Desk(Seat(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0), cast(Database, None), TestClock())
+CONTEXT = ToolContext(
+    RunIdentity(agent="a1", name="alice", project="p1", run="r1", root="i1", hop=0), cast(Database, None), TestClock()
+)
 
 
 def skill(directory: Path, name: str, front: str = "description: Helps.", body: str = "Do it.") -> Path:
@@ -26,7 +28,7 @@ def skill(directory: Path, name: str, front: str = "description: Helps.", body: 
 
 async def use(which: int, *directories: Path, **arguments: Any) -> str:
     tool = skill_tools(directories)[which]
-    answer = await tool.function(DESK, **tool.check(arguments))
+    answer = await tool.function(CONTEXT, **tool.check(arguments))
     assert isinstance(answer, str)
     return answer
 

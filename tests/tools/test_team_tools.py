@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn
-from agent_worker.clock import TestClock
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
+from agent_worker.core.clock import TestClock
 from agent_worker.tools.tool import Call, Result
 from tests.teams import Team, open_team
 
@@ -20,7 +20,7 @@ class Caller:
         self.calls, self.results = calls, list[Result]()
         self.tools: set[str] = set()
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply:
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
         self.tools = {spec.name for spec in turn.tools}
         self.results = [result for step in steps for result in step.results.values()]
         if len(steps) < len(self.calls):
@@ -154,9 +154,9 @@ async def test_F8_what_is_no_resource_id_is_told_to_the_model(team: Team, id: st
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({}, "channel_send: text is missing (it takes: text)"),
-        ({"text": "x", "to": "bob"}, "channel_send: there is no argument to (it takes: text)"),
-        ({"text": 7}, "channel_send: text: Input should be a valid string (it takes: text)"),
+        ({}, "text is missing (channel_send takes: text)"),
+        ({"text": "x", "to": "bob"}, "there is no argument to (channel_send takes: text)"),
+        ({"text": 7}, "text: input should be a valid string (channel_send takes: text)"),
         ({"text": ""}, "an empty message was not sent"),
     ],
 )

@@ -11,13 +11,13 @@ from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 from tests.teams import open_team
 
-from agent_worker.clock import TestClock
-from agent_worker.definitions.project import Project, load_project
-from agent_worker.limits import Limits
-from agent_worker.storage.files import Root
+from agent_worker.core.clock import TestClock
+from agent_worker.definitions.project import ProjectFiles, load_project
+from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance, Written, allowances_of, settled
 from agent_worker.trust.powers import powers_of
 from agent_worker.trust.store import TrustStore
+from agent_worker.work.limits import WorkLimits
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def store(tmp_path: Path, root: Path) -> TrustStore:
     return TrustStore(Root.private(tmp_path / "home"), root, clock=TestClock())
 
 
-def read(root: Path, store: TrustStore) -> tuple[Project, dict[tuple[str, str], float]]:
+def read(root: Path, store: TrustStore) -> tuple[ProjectFiles, dict[tuple[str, str], float]]:
     """As it is done whenever files change."""
     project = load_project(root)
     assert not project.problems, project.problems
@@ -132,15 +132,15 @@ async def test_Y24_the_lower_limit_holds_for_those_who_work(tmp_path: Path) -> N
     home = Root.private(tmp_path / "home")
     extra = {"alice": "limits: { usd_per_day: off }\n"}
     async with open_team(tmp_path / "p", "alice", clock=TestClock(), workflow=flow, extra=extra, trust=home) as team:
-        registry = team.engine.stage.registry
-        assert registry.worker(team.id_of("alice"), team.room.id).limits == Limits()
-        assert registry.worker(team.id_of("alice")).limits == Limits()
+        registry = team.runtime.registry
+        assert registry.worker(team.id_of("alice"), team.workspace.id).limits == WorkLimits()
+        assert registry.worker(team.id_of("alice")).limits == WorkLimits()
 
 
 async def test_a_program_that_embeds_the_engine_gets_the_limits_it_wrote(tmp_path: Path) -> None:
     flow = "workspace: { provider: sqlite }\nlimits: { turns: off, usd: 500 }\n"
     async with open_team(tmp_path / "p", "alice", clock=TestClock(), workflow=flow) as team:
-        limits = team.engine.stage.registry.worker(team.id_of("alice"), team.room.id).limits
+        limits = team.runtime.registry.worker(team.id_of("alice"), team.workspace.id).limits
         assert (limits.runs_per_root, limits.usd_per_root) == (None, 500)
 
 
@@ -163,7 +163,7 @@ def test_Y24_a_project_file_that_appears_raises_nothing_until_it_is_approved(dae
     file.write_text("name: p\nlimits: { usd_per_day: 9999 }\n")
     assert allowed(daemon, "project") == (50, "9,999 USD a day, once you approve it")
     terminal = Terminal(daemon)
-    assert "a file says 9,999 USD a day, once you approve it: agent-worker trust" in terminal.says("status")
+    assert "a file says 9,999 USD a day, once you approve it (agent-worker trust)" in terminal.says("status")
     assert "until then 50 USD a day" in terminal.says("validate")
     assert "approved: 1" in terminal.says("trust", "--yes")
     assert allowed(daemon, "project") == (9999, "")

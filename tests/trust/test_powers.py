@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_worker.core.errors import Refused
 from agent_worker.definitions.project import load_project
-from agent_worker.errors import Refused
 from agent_worker.trust.contents import FILES
 from agent_worker.trust.powers import Power, powers_of, powers_of_agent
-from agent_worker.trust.shown import difference, in_ascii, one_line, revealed
+from agent_worker.trust.preview import difference, in_ascii, one_line, revealed
 
 AGENT = "model: anthropic/claude-sonnet-4-5\nprompt: {system: You review.}\n"
 TOOL = 'def find_issue(text: str) -> str:\n    """Find it."""\n    return text\n'

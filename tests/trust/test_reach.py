@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.clock import TestClock
+from agent_worker.core.clock import TestClock
 from agent_worker.definitions.project import load_project
-from agent_worker.storage.files import Root
+from agent_worker.files.root import Root
 from agent_worker.trust.powers import ANY_FILE, Power, powers_of
 from agent_worker.trust.reach import Reach, reach_of_program, reach_of_shell
 from agent_worker.trust.store import NotApproved, TrustStore

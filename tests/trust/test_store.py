@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.clock import TestClock
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import DefinitionError, Refused
 from agent_worker.definitions.project import load_project
-from agent_worker.errors import DefinitionError, Refused
-from agent_worker.storage.files import Root
+from agent_worker.files.root import Root
 from agent_worker.trust.powers import Power, powers_of
 from agent_worker.trust.store import KEPT, NotApproved, TrustStore
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from tests.needs import needs
 from tests.shells.served import Served
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or ""
 SWITCHES = (
@@ -30,9 +27,7 @@ SWITCHES = (
 PICTURES = Path(__file__).parent.parent.parent / ".pictures"  #: kept, to be looked at; not in git
 WIDTHS = (1440, 820, 390)
 
-needs_chromium = pytest.mark.skipif(
-    not CHROMIUM and "CI" not in os.environ, reason="chromium is not installed: python scripts/test_needs.py"
-)
+needs_chromium = needs("chromium", there=bool(CHROMIUM))
 
 
 @contextmanager
@@ -65,8 +60,8 @@ class Visit:
         wait(self.page, "() => document.getElementById('main').dataset.place === location.hash")
         return self.page
 
-    def room(self, name: str = "review", **more: str) -> str:
-        return self.place(f"room/{name}", **more)
+    def workspace(self, name: str = "review", **more: str) -> str:
+        return self.place(f"workspace/{name}", **more)
 
     def place(self, kind: str, **more: str) -> str:
         return f"#/{kind}?{urlencode({'in': str(self.daemon.project), **more}, safe='/')}"
@@ -107,7 +102,7 @@ def start(daemon: Served, tag: str = "main", workflow: str = "review") -> dict[s
     return made
 
 
-def room_of_one(daemon: Served, workflow: str, agent: str, *entries: Any) -> None:
+def workspace_of_one(daemon: Served, workflow: str, agent: str, *entries: Any) -> None:
     """A workflow of its own, running, with one mock agent that plays this."""
     text = (
         f"agents: {{ {agent}: {{ backend: mock, {script(*entries).strip()} }} }}\nworkspace: {{ provider: sqlite }}\n"

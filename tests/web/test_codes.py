@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from agent_worker.clock import TestClock
-from agent_worker.daemon.guardpost import Admin, Tokens
-from agent_worker.daemon.web.login import SECONDS, Codes
+from agent_worker.core.clock import TestClock
+from agent_worker.daemon.http.request_guard import Admin, Tokens
+from agent_worker.daemon.web.login import SECONDS, LoginCodes
 
 
 async def test_C5_a_code_lives_for_a_minute() -> None:
     clock = TestClock()
     tokens = Tokens("admin")
-    codes = Codes(tokens, clock)
+    codes = LoginCodes(tokens, clock)
     late, soon = codes.make(), codes.make()
     await clock.advance(SECONDS - 1)
     token = codes.redeem(soon)
@@ -21,14 +21,14 @@ async def test_C5_a_code_lives_for_a_minute() -> None:
 
 
 def test_a_code_that_was_shown_means_nothing_any_more() -> None:
-    codes = Codes(Tokens("admin"), TestClock())
+    codes = LoginCodes(Tokens("admin"), TestClock())
     code = codes.make()
     assert codes.redeem(code) is not None
     assert codes.redeem(code) is None
 
 
 def test_codes_that_nobody_takes_do_not_pile_up() -> None:
-    codes = Codes(Tokens("admin"), TestClock())
+    codes = LoginCodes(Tokens("admin"), TestClock())
     made = [codes.make() for _ in range(100)]
     assert codes.redeem(made[0]) is None
     assert codes.redeem(made[-1]) is not None

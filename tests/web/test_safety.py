@@ -120,9 +120,9 @@ def test_X1_X3_X4_no_script_runs_no_request_leaves_and_nothing_is_clobbered(gues
     daemon.do("PUT", "/agents/bob/memory", key="<img src=x onerror=window.pwned=1>", value=EVIL)
     daemon.do("POST", "/agents/bob/todos", text=EVIL)
     daemon.do("POST", "/proposals", at="@review", question=EVIL, options=[PIECES[5], "no"], voters=["user"])
-    assert eventually(lambda: len(daemon.ask("GET", daemon.query("/attention")).json) >= 2)
+    assert eventually(lambda: len(daemon.ask("GET", daemon.query("/inbox")).json) >= 2)
     run = daemon.ask("GET", daemon.query("/runs?agent=alice")).json[-1]["id"]
-    page = guest.open(guest.room())
+    page = guest.open(guest.workspace())
     seen = 0
     while page.evaluate("document.querySelector('.rows > li').dataset.seq") != "1":  # all of the channel
         first = page.evaluate("document.querySelector('.rows > li').dataset.seq")
@@ -132,15 +132,15 @@ def test_X1_X3_X4_no_script_runs_no_request_leaves_and_nothing_is_clobbered(gues
         clean(guest)
     assert seen
     for place in (
-        guest.room(tab="team"),
-        guest.room(tab="decisions"),
-        guest.room(tab="map"),
+        guest.workspace(tab="team"),
+        guest.workspace(tab="decisions"),
+        guest.workspace(tab="map"),
         guest.place("doc/review", name="evil.md"),
         guest.place("doc/review", name="evil.html"),
         guest.place("agent/bob"),
         guest.place(f"run/{run}"),
         guest.place("run/<img src=x onerror=window.pwned=1>"),
-        "#/attention",
+        "#/inbox",
         "#/home",
     ):
         guest.go(place)

@@ -18,19 +18,19 @@ from tests.faults.report import report
 from tests.teams import open_team
 
 from agent_worker.backends.mock import says
-from agent_worker.clock import SystemClock
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.mentions import find_mentions
+from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.web import agents as agent_pages
 from agent_worker.daemon.web import documents as document_pages
-from agent_worker.daemon.web import rooms, runs
-from agent_worker.daemon.web.attention import attention_view
-from agent_worker.daemon.web.proposals import motions
+from agent_worker.daemon.web import runs, workspaces
+from agent_worker.daemon.web.inbox import inbox_view
+from agent_worker.daemon.web.proposals import proposal_views
 from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, prepared, prose
-from agent_worker.daemon.web.rendering import FEW, LIGHT, Job, Rendering, end_rendering, is_light
-from agent_worker.mentions import find_mentions
-from agent_worker.redaction import Redactor
-from agent_worker.service import documents, personal
+from agent_worker.daemon.web.rendering import FEW, LIGHT, Rendering, RenderJob, end_rendering, is_light
+from agent_worker.service import documents, memory
 from agent_worker.service.documents import COMPARED, LONGEST_CHANGE, _difference
-from agent_worker.service.office import Office
+from agent_worker.service.service import Service
 
 #: Ways to keep a parser busy, each for a number of characters.
 PATTERNS: dict[str, Callable[[int], str]] = {
@@ -94,7 +94,7 @@ def test_X9_what_is_drawn_at_once_is_small_and_plain(title: str) -> None:
 def drawn() -> Any:
     """All of them, by the process that draws: text → what came of it."""
     drawing = Rendering()
-    jobs = [Job("prose", make(20_000)) for make in PATTERNS.values()]
+    jobs = [RenderJob("prose", make(20_000)) for make in PATTERNS.values()]
     drawing.make(jobs)
     drawing.close()
     return {title: (job, drawing.look(job)) for title, job in zip(PATTERNS, jobs, strict=True)}
@@ -112,7 +112,7 @@ def test_X9_whatever_it_is_given_the_process_that_draws_comes_to_an_end(drawn: A
 async def test_X9_a_text_is_drawn_once_however_often_it_is_looked_at(tmp_path: Path) -> None:
     counted = tmp_path / "asked"
     drawing = Rendering(fake(f"open({str(counted)!r}, 'a').write('x')"))
-    job = Job("prose", "[" * 9000)
+    job = RenderJob("prose", "[" * 9000)
     await asyncio.gather(*(drawing.prepare([job], within=60) for _ in range(10)))
     await drawing.prepare([job], within=60)
     assert drawing.look(job) == "<p>drawn</p>"
@@ -123,7 +123,7 @@ async def test_X9_a_text_is_drawn_once_however_often_it_is_looked_at(tmp_path: P
 async def test_X9_one_that_cannot_be_drawn_is_not_tried_again(tmp_path: Path) -> None:
     counted = tmp_path / "asked"
     drawing = Rendering(fake(f"open({str(counted)!r}, 'a').write('x'); os._exit(9)"))
-    job = Job("prose", "[" * 9000)
+    job = RenderJob("prose", "[" * 9000)
     for _ in range(5):
         await drawing.prepare([job], within=60)
     assert drawing.look(job) is None
@@ -134,7 +134,7 @@ async def test_X9_one_that_cannot_be_drawn_is_not_tried_again(tmp_path: Path) ->
 async def test_X9_more_texts_than_can_wait_are_shown_as_they_are(tmp_path: Path) -> None:
     held = tmp_path / "held"
     drawing = Rendering(fake(wait_for(held)))
-    jobs = [Job("prose", f"{number} " + "[" * 9000) for number in range(200)]
+    jobs = [RenderJob("prose", f"{number} " + "[" * 9000) for number in range(200)]
     await drawing.prepare(jobs, within=0)
     assert drawing.under_way <= 64
     held.touch()
@@ -145,7 +145,7 @@ async def test_X9_a_send_is_answered_while_a_text_is_drawn(tmp_path: Path) -> No
     held, begun = tmp_path / "held", tmp_path / "begun"
     drawing = Rendering(fake(f"open({str(begun)!r}, 'w').close(); {wait_for(held)}"))
     async with open_team(tmp_path / "p", "alice", clock=SystemClock()) as team:
-        job = Job("prose", "[" * 200_000)
+        job = RenderJob("prose", "[" * 200_000)
         working = asyncio.create_task(drawing.prepare([job], within=600))
         while not begun.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.01)
@@ -182,30 +182,30 @@ def wait_for(file: Path) -> str:
 async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
     """The same text in every place that a page shows: what each page makes of it, when it is asked for."""
     async with open_team(tmp_path / "p", "alice", "bob", clock=SystemClock()) as team:
-        office, here = Office(team.engine.stage), str(tmp_path / "p")
-        await office.project(here)
+        service, here = Service(team.runtime), str(tmp_path / "p")
+        await service.project(here)
         team.backends["alice"].then(says(text))
-        await documents.doc_write(office, "@review", "plan.md", text, None, here)
-        await documents.doc_write(office, "@review", "plan.json", text[:LONGEST_CODE], None, here)
+        await documents.doc_write(service, "@review", "plan.md", text, None, here)
+        await documents.doc_write(service, "@review", "plan.json", text[:LONGEST_CODE], None, here)
         await team.post("user", f"@alice {text}"[:250_000])
         await team.idle()
-        home = team.engine.stage.registry.worker(team.id_of("alice")).home
+        home = team.runtime.registry.worker(team.id_of("alice")).home
         assert home is not None
         home.replace("notes/2026-01-01-long.md", text)
         home.replace("memory/core.yaml", f"fact: {{ value: {json.dumps(text[:2000])} }}\n")
         (run,) = await team.rows("select id from run")
         yield {
-            "document": document_pages.document(office, "@review", "plan.md", here),
-            "file": document_pages.document(office, "@review", "plan.json", here),
-            "message": rooms.messages_of(office, "review", here),
-            "run": runs.run(office, run["id"], here),
-            "note": agent_pages.note(office, "alice", "2026-01-01-long.md", here),
-            "memory": agent_pages.agent(office, "alice", here),
-            "what is remembered": personal.memory_show(office, "alice", here),
-            "attention": attention_view(office),
-            "proposals": motions(office, "review", here),
+            "document": document_pages.document(service, "@review", "plan.md", here),
+            "file": document_pages.document(service, "@review", "plan.json", here),
+            "message": workspaces.messages_of(service, "review", here),
+            "run": runs.run(service, run["id"], here),
+            "note": agent_pages.note(service, "alice", "2026-01-01-long.md", here),
+            "memory": agent_pages.agent(service, "alice", here),
+            "what is remembered": memory.memory_show(service, "alice", here),
+            "inbox": inbox_view(service),
+            "proposals": proposal_views(service, "review", here),
         }
-        await office.close()
+        await service.close()
     end_rendering()
 
 

@@ -1,4 +1,4 @@
-"""The other views: home, agent, run, attention, documents. What can be done there, and that everybody can read it."""
+"""The other views: home, agent, run, inbox, documents. What can be done there, and that everybody can read it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.web.browser import (
     Browser,
     Visit,
     needs_chromium,
-    room_of_one,
     say,
     script,
     start,
     visit,
     wait,
+    workspace_of_one,
 )
 
 pytestmark = needs_chromium
@@ -76,7 +76,7 @@ def test_a_workflow_is_started_with_a_form_made_from_its_params(guest: Visit) ->
     page.get_by_text("Start deploy").first.click()
     form = page.get_by_role("form", name="Start deploy")
     form.get_by_role("button", name="Start deploy").click()
-    assert "room" not in page.url  # a required field is empty
+    assert "workspace" not in page.url  # a required field is empty
     form.get_by_label("target").fill("the moon; echo no")
     form.get_by_label("dry").check()
     consent = form.get_by_label("I approve this")
@@ -85,7 +85,7 @@ def test_a_workflow_is_started_with_a_form_made_from_its_params(guest: Visit) ->
         consent.check()
     form.get_by_role("button", name="Start deploy").click()
     page.get_by_text("to the moon; echo no true").wait_for()
-    assert "#/room/deploy" in page.url
+    assert "#/workspace/deploy" in page.url
 
 
 def test_an_empty_home_explains_the_first_command_and_offers_the_demo(
@@ -241,11 +241,11 @@ def test_two_who_edit_a_document_do_not_overwrite_each_other(guest: Visit) -> No
     assert daemon.ask("GET", daemon.query("/documents/both.md?at=review")).json["text"] == "first\ntheirs"
 
 
-# --- attention
+# --- inbox
 
 
 def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) -> None:
-    page = guest.open("#/attention")
+    page = guest.open("#/inbox")
     page.get_by_text("Nothing waits for you").wait_for()
     say(guest.daemon, "@alice write it")
     item = page.locator(".item", has_text="write_file")
@@ -260,17 +260,17 @@ def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) 
     question.get_by_label("Your answer").fill("tea")
     question.get_by_role("button", name="Answer").click()
     question.wait_for(state="detached")
-    guest.go(guest.room())
+    guest.go(guest.workspace())
     page.get_by_text("I will bring it").wait_for()
 
 
 def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
-    page = guest.open("#/attention")
-    room_of_one(guest.daemon, "failing", "fred", {"fail": "permanent"})
+    page = guest.open("#/inbox")
+    workspace_of_one(guest.daemon, "failing", "fred", {"fail": "permanent"})
     say(guest.daemon, "@fred go", to="@failing")
     item = page.locator(".item", has_text="fred")
     item.wait_for()
-    guest.daemon.client.request("POST", f"/attention/{item.get_attribute('data-key')}", {"action": "drop"})
+    guest.daemon.client.request("POST", f"/inbox/{item.get_attribute('data-key')}", {"action": "dismiss"})
     item.wait_for(state="detached")
 
 
@@ -280,13 +280,13 @@ def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
 def places(guest: Visit) -> dict[str, str]:
     return {
         "home": "#/home",
-        "workspace": guest.room(),
-        "team": guest.room(tab="team"),
-        "map": guest.room(tab="map"),
+        "workspace": guest.workspace(),
+        "team": guest.workspace(tab="team"),
+        "map": guest.workspace(tab="map"),
         "document": guest.place("doc/review", name="plan.md"),
         "agent": guest.place("agent/alice"),
         "run": guest.place(f"run/{run_of(guest.daemon, 'alice')}"),
-        "attention": "#/attention",
+        "inbox": "#/inbox",
     }
 
 

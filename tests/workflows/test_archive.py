@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import says
-from agent_worker.clock import SystemClock, TestClock
+from agent_worker.core.clock import SystemClock, TestClock
 
 FILES = "workspace: { provider: file }\n"
 BOUND = "workspace: { provider: file, bind: ./kept/ }\n"
@@ -22,7 +22,7 @@ def texts(file: Path) -> list[str]:
 async def talk(team: Team, text: str) -> None:
     team.backends["alice"].then(says(f"yes: {text}"))
     await team.post("user", f"@alice {text}")
-    await team.room.run()
+    await team.workspace.run()
 
 
 async def test_the_next_instance_begins_with_an_empty_log_and_the_last_is_kept_beside_it(tmp_path: Path) -> None:
@@ -31,9 +31,9 @@ async def test_the_next_instance_begins_with_an_empty_log_and_the_last_is_kept_b
             tmp_path, "alice", clock=SystemClock(), workflow=FILES, database=tmp_path / "db", quiet_moment=0.02
         ) as team:
             await talk(team, text)
-    room = tmp_path / ".workspace" / "review"
-    assert texts(room / "main" / "channel.jsonl") == ["@alice two", "yes: two"]
-    (kept,) = (room / ".archive").iterdir()
+    workspace = tmp_path / ".workspace" / "review"
+    assert texts(workspace / "main" / "channel.jsonl") == ["@alice two", "yes: two"]
+    (kept,) = (workspace / ".archive").iterdir()
     assert texts(kept / "channel.jsonl") == ["@alice one", "yes: one"]
 
 

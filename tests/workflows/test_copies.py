@@ -10,15 +10,15 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.needs import needs_sandbox
 from tests.teams import Team, open_team
 
-from agent_worker.backends.backend import Finished, Hands, Outcome, Reply, Turn
+from agent_worker.backends.backend import Finished, Outcome, Reply, StepSink, Turn
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import SystemClock
-from agent_worker.tools.task import why_bash_is_off
-from agent_worker.workflows import copies
-from agent_worker.workflows import instance as workflows
-from agent_worker.workflows.copies import Changes, Copy
+from agent_worker.core.clock import SystemClock
+from agent_worker.workflows import start as workflows
+from agent_worker.workflows import working_copy
+from agent_worker.workflows.working_copy import CopyChanges, WorkingCopy
 from agent_worker.workspaces import resources
 
 ISOLATED = "tools: [read_file, write_file, bash]\nisolate: worktree\n"
@@ -57,29 +57,29 @@ async def test_two_agents_edit_two_checkouts_and_the_project_is_left_alone(repos
         await write_app(team, "bob", "print('from bob')\n")
         await team.post("user", "@alice @bob improve it")
         await team.quiet()
-        await team.room.checkouts.settle()
+        await team.workspace.working_copies.settle()
         copies = repository / ".workspace/review/main/copies"
         assert (copies / "alice/app.py").read_text() == "print('from alice')\n"
         assert (copies / "bob/app.py").read_text() == "print('from bob')\n"
         assert (repository / "app.py").read_text() == "print('old')\n"
-        offers = [m for m in await team.messages() if m.sort == "system"]
+        offers = [m for m in await team.messages() if m.kind == "system"]
         assert sorted(offer.text.split(" in its own copy")[0] for offer in offers) == [
             "alice changed 1 file",
             "bob changed 1 file",
         ]
         (offer,) = (each for each in offers if each.text.startswith("alice"))
-        patch = await team.read(resources.load, team.room.id, offer.resource or "")
+        patch = await team.read(resources.load, team.workspace.id, offer.resource or "")
         assert "-print('old')\n+print('from alice')" in patch.text
         ref = offer.text.rpartition("git merge ")[2]
         assert git(repository, "show", f"{ref}:app.py") == "print('from alice')"
-        await team.room.stop()
+        await team.workspace.stop()
         assert not (copies / "alice").exists()
         assert git(repository, "show", f"{ref}:app.py") == "print('from alice')"
         git(repository, "merge", "-q", ref)
         assert (repository / "app.py").read_text() == "print('from alice')\n"
 
 
-@pytest.mark.skipif(why_bash_is_off(unsafe=False) is not None, reason="bash is off: there is no sandbox here")
+@needs_sandbox()
 async def test_the_shell_of_an_agent_works_in_its_copy_with_git(repository: Path) -> None:
     async with team_of_two(repository) as team:  # type: ignore[attr-defined]
         who = "-c user.name=A -c user.email=a@example.org"
@@ -87,10 +87,10 @@ async def test_the_shell_of_an_agent_works_in_its_copy_with_git(repository: Path
         team.backends["alice"].then(calls("bash", command=shell), says("committed"))
         await team.post("user", "@alice go")
         await team.quiet()
-        await team.room.checkouts.settle()
+        await team.workspace.working_copies.settle()
         (row,) = await team.rows("select result from call")
         assert "mine" in row["result"]
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "made.txt" in offer.text
 
 
@@ -99,9 +99,9 @@ async def test_nothing_is_offered_where_nothing_was_changed(repository: Path) ->
         team.backends["alice"].then(calls("read_file", path="app.py"), says("it is fine"))
         await team.post("user", "@alice look")
         await team.quiet()
-        await team.room.checkouts.settle()
-        assert not [m for m in await team.messages() if m.sort == "system"]
-        await team.room.stop()
+        await team.workspace.working_copies.settle()
+        assert not [m for m in await team.messages() if m.kind == "system"]
+        await team.workspace.stop()
     assert "refs/agent-worker" not in git(repository, "for-each-ref")
 
 
@@ -112,7 +112,7 @@ class LateWriter:
         self.ends = asyncio.Event()
         self._file = file
 
-    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+    async def work(self, turn: Turn, recorder: StepSink) -> AsyncGenerator[Outcome]:
         try:
             yield Finished(0, Reply("done"))
         finally:
@@ -132,10 +132,10 @@ async def test_what_a_program_changes_while_it_ends_is_offered_too_and_its_copy_
         team.employ("alice", backend=late)
         await team.post("user", "@alice go")
         await team.quiet()
-        stopping = asyncio.create_task(team.room.stop())
+        stopping = asyncio.create_task(team.workspace.stop())
         late.ends.set()
         await stopping
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "alice changed 1 file in its own copy: app.py" in offer.text
         assert not copy.exists()
 
@@ -147,10 +147,10 @@ async def test_a_kept_workspace_keeps_its_copies_and_goes_on_in_them(repository:
         await write_app(team, "alice", "print('half')\n")
         await team.post("user", "@alice begin")
         await team.quiet()
-        await team.room.stop()
+        await team.workspace.stop()
         assert copy.read_text() == "print('half')\n"
         again = await workflows.start(
-            team.engine.stage, team.admitted, workflows.Start(team.admitted.project.workflows["review"])
+            team.runtime, team.loaded, workflows.Start(team.loaded.project.workflows["review"])
         )
         assert copy.read_text() == "print('half')\n"
         await again.stop()
@@ -162,8 +162,8 @@ async def test_without_git_the_files_are_copied_and_the_changes_kept_as_a_patch(
         await write_app(team, "alice", "print('new')\n")
         await team.post("user", "@alice go")
         await team.quiet()
-        await team.room.checkouts.settle()
-        await team.room.stop()
+        await team.workspace.working_copies.settle()
+        await team.workspace.stop()
     (kept,) = (tmp_path / ".workspace/review/main/copies").glob("*.patch")
     assert "+print('new')" in kept.read_text()
     assert (tmp_path / "app.py").read_text() == "print('old')\n"
@@ -175,17 +175,17 @@ async def test_what_other_agents_remember_is_not_in_a_copy_nor_in_what_it_change
     memory.write_text("secret: the canary\n")
     git(repository, "add", "-f", ".agents/bob/memory/core.yaml")
     git(repository, "commit", "-qm", "bob's memory")
-    copy = Copy("alice", repository, repository / ".workspace/review/main/copies")
+    copy = WorkingCopy("alice", repository, repository / ".workspace/review/main/copies")
     await copy.prepare()
     assert not (copy.files / ".agents/bob").exists()
     assert (await copy.changes()).files == ()
 
 
-def copy_of(project: Path) -> Copy:
-    return Copy("alice", project, project / ".workspace/review/main/copies")
+def copy_of(project: Path) -> WorkingCopy:
+    return WorkingCopy("alice", project, project / ".workspace/review/main/copies")
 
 
-async def kept_of(copy: Copy) -> tuple[Changes, str]:
+async def kept_of(copy: WorkingCopy) -> tuple[CopyChanges, str]:
     changes = await copy.changes()
     return changes, await copy.keep(changes, "test/alice")
 
@@ -207,7 +207,7 @@ async def test_a_merge_brings_exactly_what_the_agent_did(repository: Path) -> No
     git(repository, "reset", "-q", "--hard")
     copy = copy_of(repository)
     await copy.prepare()
-    assert (await copy.changes()) == Changes((), "")
+    assert (await copy.changes()) == CopyChanges((), "")
     odd = [
         "line\nbreak",
         'quo"te',
@@ -341,12 +341,12 @@ async def test_a_path_with_a_filter_is_kept_as_it_is_and_the_team_is_told(reposi
         team.backends["alice"].then(*script, says("done"))
         await team.post("user", "@alice go")
         await team.quiet()
-        await team.room.checkouts.settle()
-        (offer,) = (m for m in await team.messages() if m.sort == "system")
+        await team.workspace.working_copies.settle()
+        (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "alice changed 2 files in its own copy: new.bin, other.bin." in offer.text
         assert "new.bin is kept as it is, without its filter lfs; other.bin is kept as it is" in offer.text
         assert "same.bin" not in offer.text
-        await team.room.stop()
+        await team.workspace.stop()
 
 
 async def test_a_history_that_takes_too_long_is_left_out_of_the_copy(
@@ -358,7 +358,7 @@ async def test_a_history_that_takes_too_long_is_left_out_of_the_copy(
     (slow / "git").chmod(0o755)
     (repository / "app.py").write_text("print('second')\n")
     git(repository, "commit", "-qam", "second")
-    monkeypatch.setattr(copies, "HISTORY", 1.0)
+    monkeypatch.setattr(working_copy, "HISTORY", 1.0)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
     copy = copy_of(repository)
     await copy.prepare()

@@ -11,13 +11,13 @@ import pytest
 from tests.teams import Team, open_team
 from tests.workflows.test_quiet import again
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import TestClock
-from agent_worker.errors import BadInput, Refused
-from agent_worker.workflows import instance as workflows
-from agent_worker.workspaces import workspace
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import BadInput, Refused
+from agent_worker.workflows import start as workflows
+from agent_worker.workspaces import workspace_rows
 
 HELPER = "  helper: { backend: mock, prompt: { system: You help. } }\n"
 CANARY = "canary-4711"
@@ -43,7 +43,7 @@ async def test_I4_an_inline_agent_leaves_nothing_in_the_agents_folder(mixed: Tea
     before = {path.name for path in (tmp_path / ".agents").iterdir()}
     mixed.backends["helper"].then(says("here it is"))
     await mixed.post("user", "@helper go")
-    await mixed.meanwhile(mixed.room.run())
+    await mixed.meanwhile(mixed.workspace.run())
     assert {path.name for path in (tmp_path / ".agents").iterdir()} == before
 
 
@@ -51,27 +51,27 @@ async def test_an_inline_agent_ends_with_its_instance(mixed: Team) -> None:
     helper = mixed.id_of("helper")
     mixed.backends["helper"].then(says("here it is"))
     await mixed.post("user", "@helper go")
-    await mixed.meanwhile(mixed.room.run())
-    assert not mixed.engine.stage.registry.knows(helper)
-    assert mixed.engine.stage.registry.knows(mixed.id_of("alice"))
+    await mixed.meanwhile(mixed.workspace.run())
+    assert not mixed.runtime.registry.knows(helper)
+    assert mixed.runtime.registry.knows(mixed.id_of("alice"))
 
 
 async def test_stopping_does_not_wait_for_an_inline_agent_in_the_middle_of_a_step(mixed: Team) -> None:
     mixed.backends["helper"].then(says("very slow").model_copy(update={"slow": 1000.0}))
     await mixed.post("user", "@helper go")
     await mixed.elapse(1)
-    summary = await mixed.meanwhile(mixed.room.stop(), at_most=1)
+    summary = await mixed.meanwhile(mixed.workspace.stop(), at_most=1)
     assert summary.exit_code == 130
-    assert not mixed.engine.stage.registry.knows(mixed.id_of("helper"))
+    assert not mixed.runtime.registry.knows(mixed.id_of("helper"))
 
 
 async def test_two_inline_agents_of_one_name_in_two_instances_are_two(tmp_path: Path) -> None:
     workflow = f"{HELPER}workspace: {{ provider: sqlite }}\n"
     async with open_team(tmp_path, clock=TestClock(), workflow=workflow) as one:
-        definition = one.admitted.project.workflows["review"]
-        room = await workflows.start(one.engine.stage, one.admitted, workflows.Start(definition, tag="two"))
-        assert room.members["helper"] != one.room.members["helper"]
-        two = replace(one, room=room)
+        definition = one.loaded.project.workflows["review"]
+        workspace = await workflows.start(one.runtime, one.loaded, workflows.Start(definition, tag="two"))
+        assert workspace.members["helper"] != one.workspace.members["helper"]
+        two = replace(one, workspace=workspace)
         await two.post("user", "@helper hello")
         await one.still()
         assert len(await two.texts()) == 2
@@ -88,7 +88,7 @@ async def test_what_the_workflow_appends_is_in_the_prompt_there_and_nowhere_else
     seen: list[str] = []
 
     class Reader:
-        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
             seen.append(turn.system)
             return Reply("read")
 
@@ -130,7 +130,7 @@ async def run_once(team: Team) -> None:
     )
     await team.post("user", f"@alice {CANARY} task @user")
     await team.still()
-    await team.meanwhile(team.room.stop())
+    await team.meanwhile(team.workspace.stop())
 
 
 async def everything_stored(team: Team) -> str:
@@ -166,9 +166,9 @@ async def test_provider_file_writes_channel_history_documents_and_resources(tmp_
             says("done"),
         )
         await team.post("user", "@alice go")
-        await team.meanwhile(team.room.run())
+        await team.meanwhile(team.workspace.run())
         texts = await team.texts()
-        home = team.room.directory
+        home = team.workspace.directory
     assert home == tmp_path / ".workspace" / "review" / "main"
     lines = [json.loads(line) for line in (home / "channel.jsonl").read_text().splitlines()]
     assert [(line["seq"], line["text"]) for line in lines] == list(enumerate(texts, 1))
@@ -183,9 +183,9 @@ async def test_documents_may_be_files_while_the_rest_is_in_the_database(tmp_path
     async with open_team(tmp_path, "alice", clock=TestClock(), workflow=workflow) as team:
         team.backends["alice"].then(calls("team_doc_create", name="plan.md", text="the plan"), says("done"))
         await team.post("user", "@alice go")
-        await team.meanwhile(team.room.run())
-        assert (team.room.directory / "documents" / "plan.md").read_text() == "the plan"  # type: ignore[operator]
-        assert not (team.room.directory / "channel.jsonl").exists()  # type: ignore[operator]
+        await team.meanwhile(team.workspace.run())
+        assert (team.workspace.directory / "documents" / "plan.md").read_text() == "the plan"  # type: ignore[operator]
+        assert not (team.workspace.directory / "channel.jsonl").exists()  # type: ignore[operator]
 
 
 BOUND = "workspace: { provider: file, bind: ./data/review/ }\n"
@@ -195,14 +195,14 @@ async def test_a_bound_workspace_is_opened_again_with_its_history(tmp_path: Path
     async with open_team(tmp_path, "alice", clock=TestClock(), workflow=BOUND) as team:
         team.backends["alice"].then(calls("team_doc_append", text="first"), says("one"), says("two"))
         await team.post("user", "@alice go")
-        await team.meanwhile(team.room.run())
+        await team.meanwhile(team.workspace.run())
         second = await again(team)
-        assert second.room.id == team.room.id
+        assert second.workspace.id == team.workspace.id
         await second.post("user", "@alice and now?")
-        await second.meanwhile(second.room.run())
+        await second.meanwhile(second.workspace.run())
         messages = await second.messages()
         assert [m.seq for m in messages] == [1, 2, 3, 4]
-        thread = [t.text for t in await second.thread("alice", second.room.id)]
+        thread = [t.text for t in await second.thread("alice", second.workspace.id)]
         assert thread == ["@alice go", "one", "@alice and now?", "two"]
     lines = (tmp_path / "data" / "review" / "channel.jsonl").read_text().splitlines()
     assert [json.loads(line)["text"] for line in lines] == ["@alice go", "one", "@alice and now?", "two"]
@@ -212,9 +212,9 @@ async def test_a_workspace_that_is_not_bound_begins_empty(tmp_path: Path) -> Non
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         team.backends["alice"].then(says("one"))
         await team.post("user", "@alice go")
-        await team.meanwhile(team.room.run())
+        await team.meanwhile(team.workspace.run())
         second = await again(team)
-        assert second.room.id != team.room.id
+        assert second.workspace.id != team.workspace.id
         assert await second.texts() == []
 
 
@@ -224,10 +224,10 @@ async def test_a_bound_workspace_that_a_limit_stopped_can_be_run_again(tmp_path:
         for n in range(6):
             await team.post("user", f"@alice {n}")
             await team.still()
-        assert (await team.meanwhile(team.room.run())).exit_code == 3
+        assert (await team.meanwhile(team.workspace.run())).exit_code == 3
         second = await again(team)
         await second.post("user", "@alice once more")
-        assert (await second.meanwhile(second.room.run())).exit_code == 0
+        assert (await second.meanwhile(second.workspace.run())).exit_code == 0
         assert (await second.texts())[-1] == "something new"
 
 
@@ -235,9 +235,9 @@ async def test_work_that_was_queued_when_a_bound_workspace_ended_goes_on_when_it
     tmp_path: Path,
 ) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock(), workflow=BOUND) as team:
-        await team.write(workspace.pause, team.room.id, "by a person")
+        await team.write(workspace_rows.pause, team.workspace.id, "by a person")
         await team.post("user", "@alice go")
-        await team.meanwhile(team.room.run())
+        await team.meanwhile(team.workspace.run())
         assert await team.states() == ["queued"]
         team.backends["alice"].then(says("gone on with"))
         second = await again(team)
@@ -253,18 +253,16 @@ async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resu
         await team.until(lambda rows: rows[0]["paused"], "select paused from workspace")
         (row,) = await team.rows("select paused from workspace")
         assert row["paused"] == "limit reached: it has been running for 30 minutes"
-        (item,) = await team.rows("select sort, text from attention where state = 'open'")
-        assert item["sort"] == "limit"
-        await team.write(rescue.resume_room, team.room.id, now=team.now())
+        (item,) = await team.rows("select kind, text from inbox_item where state = 'open'")
+        assert item["kind"] == "limit"
+        await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
         assert (await team.rows("select paused from workspace"))[0]["paused"] == ""
-        assert await team.rows("select 1 from attention where state = 'open'") == []
+        assert await team.rows("select 1 from inbox_item where state = 'open'") == []
 
 
 @pytest.mark.parametrize("tag", ["../x", "a b", "", "-x", "x" * 64, "a/b"])
 async def test_F1_a_tag_that_is_no_tag_starts_nothing(tmp_path: Path, tag: str) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        project = team.admitted.project
+        project = team.loaded.project
         with pytest.raises(BadInput):
-            await workflows.start(
-                team.engine.stage, team.admitted, workflows.Start(project.workflows["review"], tag=tag)
-            )
+            await workflows.start(team.runtime, team.loaded, workflows.Start(project.workflows["review"], tag=tag))

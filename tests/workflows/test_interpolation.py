@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_worker.errors import BadInput
-from agent_worker.mentions import find_mentions
+from agent_worker.core.errors import BadInput
+from agent_worker.core.mentions import find_mentions
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked, names_in, shell_command
 
 PAYLOADS = [

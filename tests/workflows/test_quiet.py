@@ -9,23 +9,22 @@ from pathlib import Path
 
 import pytest
 from tests.teams import Team, open_team
-from tests.test_limits import Chatter, Spender
+from tests.work.test_limits import Chatter, Spender
 
-from agent_worker import routing
 from agent_worker.backends.backend import Reply, Usage
 from agent_worker.backends.mock import fails, says
-from agent_worker.clock import SystemClock, TestClock
-from agent_worker.errors import NotRunning
-from agent_worker.limits import Limits
-from agent_worker.workflows import instance as workflows
-from agent_worker.workspaces import workspace
+from agent_worker.core.clock import SystemClock, TestClock
+from agent_worker.core.errors import NotRunning
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workflows import start as workflows
+from agent_worker.workspaces import routing, workspace_rows
 
 
 async def again(team: Team) -> Team:
     """The same workflow once more, on the same stage."""
-    definition = team.admitted.project.workflows["review"]
-    room = await workflows.start(team.engine.stage, team.admitted, workflows.Start(definition))
-    return replace(team, room=room)
+    definition = team.loaded.project.workflows["review"]
+    workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(definition))
+    return replace(team, workspace=workspace)
 
 
 async def test_a_team_without_work_is_quiet_after_a_moment(tmp_path: Path) -> None:
@@ -75,15 +74,15 @@ async def test_Q9_nothing_that_arrives_in_the_last_moment_is_lost(tmp_path: Path
     moment = 0.002
 
     class Quick:
-        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
             return Reply("")
 
     async with open_team(tmp_path, "alice", clock=SystemClock(), quiet_moment=moment) as team:
         accepted = refused = 0
         for _ in range(120):
             team = await again(team) if accepted + refused else team
-            team.employ("alice", Quick(), limits=Limits(fruitless_runs=None))
-            ending = asyncio.create_task(team.room.run())
+            team.employ("alice", Quick(), limits=WorkLimits(fruitless_runs=None))
+            ending = asyncio.create_task(team.workspace.run())
             if chance.random() < 0.8:
                 await asyncio.sleep(chance.random() * 4 * moment)
             try:
@@ -102,14 +101,14 @@ async def test_Q9_nothing_that_arrives_in_the_last_moment_is_lost(tmp_path: Path
         assert refused > 10, "the race was run from both sides"
 
 
-async def test_Q9_a_paused_room_is_quiet_only_when_those_at_work_have_ended(tmp_path: Path) -> None:
+async def test_Q9_a_paused_workspace_is_quiet_only_when_those_at_work_have_ended(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=TestClock()) as team:
         team.backends["alice"].then(says("a late answer").model_copy(update={"slow": 60.0}))
         await team.post("user", "@alice go")
         await team.elapse(1)
-        await team.write(workspace.pause, team.room.id, "by a person")
+        await team.write(workspace_rows.pause, team.workspace.id, "by a person")
         await team.post("user", "@bob this has to wait")
-        ending = asyncio.create_task(team.room.run())
+        ending = asyncio.create_task(team.workspace.run())
         await team.elapse(30)
         assert not ending.done()
         await team.elapse(60)
@@ -121,7 +120,7 @@ async def test_work_of_an_agent_in_error_does_not_keep_a_run_from_ending(tmp_pat
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         team.employ("alice", credential=["no key at all"])  # crashes its loop
         await team.post("user", "@alice go")
-        summary = await team.meanwhile(team.room.run())
+        summary = await team.meanwhile(team.workspace.run())
         assert summary.exit_code == 1
         assert "alice crashed too often" in summary.reason
 
@@ -131,7 +130,7 @@ async def test_work_of_an_agent_that_is_about_to_be_restarted_is_waited_for(tmp_
         team.employ("alice", credential=["no key at all"])
         team.backends["alice"].then(says("here I am"))
         await team.post("user", "@alice go")
-        ending = asyncio.create_task(team.room.run())
+        ending = asyncio.create_task(team.workspace.run())
         await team.elapse(5)
         team.employ("alice", credential="")
         assert (await team.meanwhile(ending)).exit_code == 0
@@ -139,7 +138,7 @@ async def test_work_of_an_agent_that_is_about_to_be_restarted_is_waited_for(tmp_
 
 async def test_quiet_says_why_the_team_is_paused(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        await team.write(workspace.pause, team.room.id, "by a person")
+        await team.write(workspace_rows.pause, team.workspace.id, "by a person")
         assert await team.meanwhile(team.quiet()) == "by a person"
 
 
@@ -150,9 +149,9 @@ async def test_work_of_an_agent_that_a_limit_has_paused_does_not_keep_a_run_from
         team.employ("alice", Spender(Usage(1, 0, 1, usd=1.0)))
         for n in range(3):
             await team.post("user", f"task {n}", to="alice")
-        summary = await team.meanwhile(team.room.run())
+        summary = await team.meanwhile(team.workspace.run())
         assert summary.exit_code == 3
-        assert "USD were spent by this agent today" in summary.reason
+        assert "this agent has spent" in summary.reason
 
 
 @pytest.mark.parametrize("kind", ["permanent", "crash"])
@@ -161,7 +160,7 @@ async def test_exit_code_1_something_failed(tmp_path: Path, kind: str) -> None:
         team.backends["alice"].then(fails(kind), fails(kind))
         team.backends["bob"].then(says("fine"))
         await team.post("user", "@alice @bob go")
-        summary = await team.meanwhile(team.room.run())
+        summary = await team.meanwhile(team.workspace.run())
         assert (summary.outcome, summary.exit_code) == ("failed", 1)
         assert len(summary.failures) == 1
         assert summary.failures[0].startswith("alice: ")
@@ -172,7 +171,7 @@ async def test_exit_code_0_all_done(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         team.backends["alice"].then(says("done"))
         await team.post("user", "@alice go")
-        summary = await team.meanwhile(team.room.run())
+        summary = await team.meanwhile(team.workspace.run())
         assert (summary.outcome, summary.exit_code) == ("done", 0)
         assert (summary.messages, summary.runs) == (2, {"alice": 1})
 
@@ -181,7 +180,7 @@ async def test_exit_code_1_when_work_was_left_incomplete(tmp_path: Path) -> None
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         team.backends["alice"].then(fails("resource"))
         await team.post("user", "@alice go")
-        assert (await team.meanwhile(team.room.run())).exit_code == 1
+        assert (await team.meanwhile(team.workspace.run())).exit_code == 1
 
 
 async def test_exit_code_3_stopped_by_a_limit(tmp_path: Path) -> None:
@@ -189,21 +188,21 @@ async def test_exit_code_3_stopped_by_a_limit(tmp_path: Path) -> None:
         team.employ("alice", Chatter("bob"))
         team.employ("bob", Chatter("alice"))
         await team.post("user", "@alice talk")
-        summary = await team.meanwhile(team.room.run())
+        summary = await team.meanwhile(team.workspace.run())
         assert (summary.outcome, summary.exit_code) == ("limit", 3)
         assert "hops" in summary.reason
 
 
 async def test_exit_code_130_stopped(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        summary = await team.meanwhile(team.room.stop())
+        summary = await team.meanwhile(team.workspace.stop())
         assert (summary.outcome, summary.exit_code, summary.reason) == ("stopped", 130, "stopped")
 
 
 async def test_after_the_end_nothing_is_accepted_and_the_error_says_what_to_type(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        await team.meanwhile(team.room.run())
-        speech = routing.Speech(workspace=team.room.id, sender="user", text="@alice too late")
+        await team.meanwhile(team.workspace.run())
+        speech = routing.OutgoingMessage(workspace=team.workspace.id, sender="user", text="@alice too late")
         with pytest.raises(NotRunning):
             await team.write(routing.say, speech, now=team.now())
         assert await team.states() == []

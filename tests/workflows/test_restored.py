@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.teams import open_team
 
 from agent_worker.backends.mock import says
-from agent_worker.clock import SystemClock
-from agent_worker.storage.restore import put_back
+from agent_worker.core.clock import SystemClock
+from agent_worker.database.restore import put_back
 
 FILES = "workspace: { provider: file, bind: ./data }\n"
 
@@ -25,7 +25,7 @@ async def test_after_a_restore_the_channel_and_histories_count_on_and_lose_nothi
         team.backends["alice"].then(says("one"), says("two"))
         await team.post("user", "@alice first")
         await team.idle()
-        await team.engine.stage.database.back_up(backup)
+        await team.runtime.database.back_up(backup)
         await team.post("user", "@alice second")
         await team.idle()
     put_back(backup, database, stamp="s")

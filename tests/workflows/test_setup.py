@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from agent_worker.core.errors import Refused
 from agent_worker.definitions.workflow import SetupStep
-from agent_worker.errors import Refused
 from agent_worker.workflows import setup
 from agent_worker.workflows.setup import run_setup
 

@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker import routing
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
-from agent_worker.clock import SystemClock, TestClock
-from agent_worker.errors import BadInput, NotFound, NotRunning, Refused
-from agent_worker.events import Bus, Lagging, Posted, Subscription
-from agent_worker.limits import Limits
+from agent_worker.core.clock import SystemClock, TestClock
+from agent_worker.core.errors import BadInput, NotFound, NotRunning, Refused
+from agent_worker.core.events import Bus, Lagging, Posted, Subscription
 from agent_worker.service.messages import deliver
-from agent_worker.workspaces import channel
+from agent_worker.work.limits import WorkLimits
+from agent_worker.workspaces import channel, routing
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ async def test_O1_O2_thirty_two_senders_and_every_reader_see_one_order(team: Tea
     """Each sender's own messages stay in order, no number is missing or doubled, and clocks do not matter."""
     clock, senders, each = team.clock, 32, 20
     assert isinstance(clock, TestClock)
-    streams = [team.engine.stage.bus.subscribe(lambda e: isinstance(e, Posted)) for _ in range(5)]
+    streams = [team.runtime.bus.subscribe(lambda e: isinstance(e, Posted)) for _ in range(5)]
     listening = [asyncio.create_task(heard(stream, senders * each)) for stream in streams]
 
     async def send(sender: int) -> list[int]:
@@ -64,7 +63,7 @@ async def test_O1_O2_thirty_two_senders_and_every_reader_see_one_order(team: Tea
     for stream in await asyncio.gather(*listening):
         assert stream == everything
     pages: list[int] = []
-    while page := await team.read(channel.read, team.room.id, since=pages[-1] if pages else 0, limit=7):
+    while page := await team.read(channel.read, team.workspace.id, since=pages[-1] if pages else 0, limit=7):
         pages += [message.seq for message in page]
     assert pages == everything
     by_sender: dict[str, list[str]] = defaultdict(list)
@@ -77,14 +76,14 @@ async def test_O2_an_answer_comes_after_its_cause_and_who_is_woken_sees_what_wok
     blind: list[str] = []
 
     class Witness:
-        async def reply(self, turn, steps, hands):  # type: ignore[no-untyped-def]
+        async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
             question = turn.prompt.rpartition("asks you")[2].splitlines()[1]
             if question not in await team.texts():
                 blind.append(question)
             return Reply(f"re {question.rpartition(' ')[2]}")
 
     async with open_team(tmp_path, "alice", clock=SystemClock(), quiet_moment=0.02) as team:
-        team.employ("alice", Witness(), limits=Limits(None, None, None, None, None, None))
+        team.employ("alice", Witness(), limits=WorkLimits(None, None, None, None, None, None))
         await asyncio.gather(*(team.post(f"sender{n}", f"@alice message {n}") for n in range(50)))
         await team.quiet()
         messages = await team.messages()
@@ -96,7 +95,7 @@ async def test_O2_an_answer_comes_after_its_cause_and_who_is_woken_sees_what_wok
 
 
 async def test_a_subscriber_that_does_not_keep_up_is_closed_and_the_others_are_not() -> None:
-    bus = Bus(room=10)
+    bus = Bus(capacity=10)
     slow, fast = bus.subscribe(), bus.subscribe()
     got = []
     for n in range(20):
@@ -112,9 +111,9 @@ async def test_a_listener_that_breaks_hurts_nobody_else(team: Team) -> None:
     def break_down(_: object) -> None:
         raise RuntimeError("a broken listener")
 
-    team.engine.stage.bus.listen(break_down)
+    team.runtime.bus.listen(break_down)
     heard: list[object] = []
-    team.engine.stage.bus.listen(heard.append)
+    team.runtime.bus.listen(heard.append)
     team.backends["alice"].then(says("still here"))
     async with asyncio.timeout(5):
         await team.post("user", "@alice go")
@@ -127,19 +126,19 @@ async def test_a_listener_that_breaks_hurts_nobody_else(team: Team) -> None:
 
 
 async def woken(team: Team) -> set[str]:
-    names = {id: name for name, id in team.room.members.items()}
+    names = {id: name for name, id in team.workspace.members.items()}
     return {names[row["agent"]] for row in await team.rows("select agent from instruction")}
 
 
 async def test_a_mention_of_all_wakes_every_member_but_the_sender(team: Team) -> None:
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     receipt = await team.post("bob", "@all look")
     assert set(receipt.woke) == {"alice", "carol"}
     assert await woken(team) == {"alice", "carol"}
 
 
 async def test_an_agent_never_wakes_itself(team: Team) -> None:
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     receipt = await team.post("alice", "@alice and @ALICE said so")
     assert receipt.woke == ()
     assert await woken(team) == set()
@@ -149,9 +148,9 @@ async def test_a_mention_of_the_person_waits_for_them(team: Team) -> None:
     team.backends["alice"].then(says("@user may I?"))
     await team.post("user", "@alice go")
     await team.still()
-    assert await team.attention() == [("mention", "alice: @user may I?")]
+    assert await team.inbox() == [("mention", "alice: @user may I?")]
     await team.post("user", "a note to @user myself")
-    assert len(await team.attention()) == 1
+    assert len(await team.inbox()) == 1
 
 
 async def test_a_mention_of_nobody_bounces_to_the_sender_and_stays_text(team: Team) -> None:
@@ -181,7 +180,7 @@ async def test_the_sender_of_a_bounce_is_told_by_its_tool(team: Team) -> None:
     ],
 )
 async def test_A10_what_is_not_said_in_ones_own_words_wakes_nobody(team: Team, text: str) -> None:
-    await team.engine.stage.supervisor.stop()
+    await team.runtime.supervisor.stop()
     receipt = await team.post("bob", text)
     assert receipt.woke == ()
     assert await woken(team) == set()
@@ -225,14 +224,14 @@ async def test_sending_into_a_workspace_that_does_not_run_says_what_to_type(
     team: Team, to: str, name: str, start: str, hint: str
 ) -> None:
     with pytest.raises(NotRunning) as refusal:
-        await deliver(team.engine.stage, team.admitted, to, "hello")
+        await deliver(team.runtime, team.loaded, to, "hello")
     assert str(refusal.value) == f'workflow "{name}" is not running. Start it with: {start}'
     assert refusal.value.hint == (hint or start)
 
 
 async def test_sending_to_an_unknown_agent_lists_the_known(team: Team) -> None:
     with pytest.raises(NotFound, match="there is no agent dave") as refusal:
-        await deliver(team.engine.stage, team.admitted, "dave", "hello")
+        await deliver(team.runtime, team.loaded, "dave", "hello")
     assert refusal.value.hint == "agents: alice, bob, carol"
 
 
@@ -240,7 +239,7 @@ async def test_sending_to_an_unknown_agent_lists_the_known(team: Team) -> None:
 @pytest.mark.parametrize("to", ["alice", "@review", "alice@review"])
 async def test_a_text_that_cannot_be_sent_is_refused_with_a_reason(team: Team, to: str, text: str) -> None:
     with pytest.raises(BadInput):
-        await deliver(team.engine.stage, team.admitted, to, text)
+        await deliver(team.runtime, team.loaded, to, text)
     assert await team.texts() == []
     assert await team.states() == []
 
@@ -256,12 +255,12 @@ async def test_D3p_any_other_text_comes_back_as_it_was_sent(team: Team, text: st
 
 @pytest.mark.parametrize("to", ["alice", "@review", "alice@review"])
 async def test_Q4_the_same_key_is_accepted_once(team: Team, to: str) -> None:
-    await team.engine.stage.supervisor.stop()
-    stage, admitted = team.engine.stage, team.admitted
-    receipts = await asyncio.gather(*(deliver(stage, admitted, to, "@alice hello", key="k1") for _ in range(20)))
+    await team.runtime.supervisor.stop()
+    runtime, loaded = team.runtime, team.loaded
+    receipts = await asyncio.gather(*(deliver(runtime, loaded, to, "@alice hello", key="k1") for _ in range(20)))
     assert len({receipt.id for receipt in receipts}) == 1
     assert len(await team.states()) == 1
-    other = await deliver(stage, admitted, to, "@alice hello", key="k2")
+    other = await deliver(runtime, loaded, to, "@alice hello", key="k2")
     assert other.id != receipts[0].id
 
 

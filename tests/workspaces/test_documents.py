@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.clock import TestClock
-from agent_worker.errors import AgentWorkerError, BadInput, NotFound, Stale
-from agent_worker.storage.files import Root
-from agent_worker.workspaces import workspace
-from agent_worker.workspaces.documents import LIMIT, Author, Documents, revised, revisions
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Stale
+from agent_worker.files.root import Root
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.document_rows import Author, revised, revisions
+from agent_worker.workspaces.documents import LIMIT, Documents
 
 ALICE, BOB = Author("alice"), Author("bob")
 STORES = {"file": "workspace: { provider: file }\n", "sqlite": "workspace: { provider: sqlite }\n"}
@@ -32,12 +33,12 @@ async def filed(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 async def documents_of(team: Team) -> Documents:
-    room = await team.read(workspace.get, team.room.id)
-    return Documents(team.engine.stage.database, team.clock, room)
+    workspace = await team.read(workspace_rows.get, team.workspace.id)
+    return Documents(team.runtime.database, team.clock, workspace)
 
 
 async def history(team: Team, name: str) -> list[str]:
-    return [row["author"] for row in await team.read(revisions, team.room.id, name)]
+    return [row["author"] for row in await team.read(revisions, team.workspace.id, name)]
 
 
 # --- whatever the store ------------------------------------------------------------------------------------
@@ -58,14 +59,14 @@ async def test_a_document_that_only_grows_is_stored_once_and_has_all_its_revisio
     (stored,) = await team.rows("select sum(length(text)) as characters from document where name = 'log.md'")
     assert stored["characters"] <= 2 * len(now.text)
     for n in (1, 2, 25, 50):
-        before, after = await team.read(revised, team.room.id, "log.md", n)
+        before, after = await team.read(revised, team.workspace.id, "log.md", n)
         assert (before.count("\n"), after.count("\n")) == (n - 1, n)
         assert now.text.startswith(after)
     again = await documents.append("log.md", "line 7\n", by=Author("alice", key="call 7"))
     assert again.text.endswith("line 7\n")
     assert again.text.count("\n") == 8
     await documents.write("log.md", "anew", base=now.revision, by=ALICE)
-    assert await team.read(revised, team.room.id, "log.md", 51) == (now.text, "anew")
+    assert await team.read(revised, team.workspace.id, "log.md", 51) == (now.text, "anew")
 
 
 async def test_a_write_on_the_revision_that_was_read_replaces_it(team: Team) -> None:
@@ -167,8 +168,8 @@ async def test_a_document_holds_four_mebibytes_of_text_and_no_more(team: Team) -
 
 
 def folder(team: Team) -> Path:
-    assert team.room.directory is not None
-    return team.room.directory / "documents"
+    assert team.workspace.directory is not None
+    return team.workspace.directory / "documents"
 
 
 async def test_a_persons_edit_is_what_is_read_and_becomes_a_revision(filed: Team) -> None:
@@ -187,13 +188,13 @@ async def test_D8_an_edit_in_the_very_moment_is_kept_and_so_is_ours_and_the_pers
     """The file changes after we have looked at it and before ours is put in its place."""
     documents = await documents_of(filed)
     first = await documents.write("a.md", "one", base=None, by=ALICE)
-    database = filed.engine.stage.database
+    database = filed.runtime.database
 
     class Editor:
         """Lets a person save the file while the revision is being committed."""
 
         async def write(self, change, *args, **kwargs):  # type: ignore[no-untyped-def]
-            if change.__name__ == "_revise":
+            if change.__name__ == "revise":
                 (folder(filed) / "a.md").write_text("one, by a person")
             return await database.write(change, *args, **kwargs)
 
@@ -205,14 +206,14 @@ async def test_D8_an_edit_in_the_very_moment_is_kept_and_so_is_ours_and_the_pers
 
         async def close(self) -> None: ...
 
-    room = await filed.read(workspace.get, filed.room.id)
+    workspace = await filed.read(workspace_rows.get, filed.workspace.id)
     with pytest.raises(Stale, match="changed by someone else at the same moment; your text is kept as") as conflict:
-        await Documents(Editor(), filed.clock, room).write("a.md", "two", base=first.revision, by=ALICE)
+        await Documents(Editor(), filed.clock, workspace).write("a.md", "two", base=first.revision, by=ALICE)
     assert (folder(filed) / "a.md").read_text() == "one, by a person"
     kept = str(conflict.value).rpartition(" ")[2]
     assert (folder(filed) / kept).read_text() == "two"
-    ((sort, text),) = await filed.attention()
-    assert sort == "conflict"
+    ((kind, text),) = await filed.inbox()
+    assert kind == "conflict"
     assert kept in text
 
 
@@ -234,7 +235,7 @@ async def test_a_revision_that_a_crash_kept_from_its_file_is_put_there_at_the_ne
     await documents.file_pending()
     assert (folder(filed) / "a.md").read_text() == "two"
     await documents.file_pending()
-    assert await filed.attention() == []
+    assert await filed.inbox() == []
 
 
 async def test_a_document_deleted_by_a_person_is_gone_and_can_be_made_again(filed: Team) -> None:

@@ -10,13 +10,15 @@ from tests.models import Attentive
 from tests.teams import Team, open_team
 from tests.tools.test_team_tools import results
 
-from agent_worker.agents import rescue
-from agent_worker.clock import TestClock
+from agent_worker.agents import recovery
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Refused
 from agent_worker.definitions.project import load_project
-from agent_worker.errors import Refused
-from agent_worker.workflows import instance as workflows
-from agent_worker.workspaces import proposals, workspace
-from agent_worker.workspaces.documents import Author, Documents
+from agent_worker.proposals import store
+from agent_worker.workflows import start as workflows
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.document_rows import Author
+from agent_worker.workspaces.documents import Documents
 
 OWNED = "workspace: { provider: sqlite, document_owner: Bob }\n"
 ELECTED = "workspace: { provider: sqlite, document_owner: elect }\nkickoff: '@alice begin'\n"
@@ -30,12 +32,12 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 async def owner(team: Team) -> str:
-    return str((await team.read(workspace.get, team.room.id))["document_owner"])
+    return str((await team.read(workspace_rows.get, team.workspace.id))["document_owner"])
 
 
 async def documents_of(team: Team) -> Documents:
-    room = await team.read(workspace.get, team.room.id)
-    return Documents(team.engine.stage.database, team.clock, room)
+    workspace = await team.read(workspace_rows.get, team.workspace.id)
+    return Documents(team.runtime.database, team.clock, workspace)
 
 
 async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(team: Team) -> None:
@@ -60,11 +62,11 @@ async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(t
 
 async def test_M13_an_owner_that_changes_while_one_writes_counts(team: Team) -> None:
     """The look before is only for a better sentence: what decides is in the transaction."""
-    documents, database = await documents_of(team), team.engine.stage.database
+    documents, database = await documents_of(team), team.runtime.database
 
     class Slow:
         async def write(self, change, *args, **kwargs):  # type: ignore[no-untyped-def]
-            await database.write(workspace.set_document_owner, team.room.id, "alice")
+            await database.write(workspace_rows.set_document_owner, team.workspace.id, "alice")
             return await database.write(change, *args, **kwargs)
 
         async def read(self, query, *args, **kwargs):  # type: ignore[no-untyped-def]
@@ -75,9 +77,9 @@ async def test_M13_an_owner_that_changes_while_one_writes_counts(team: Team) -> 
 
         async def close(self) -> None: ...
 
-    room = await team.read(workspace.get, team.room.id)
+    workspace = await team.read(workspace_rows.get, team.workspace.id)
     with pytest.raises(Refused, match="alice owns the documents"):
-        await Documents(Slow(), team.clock, room).append("notes.md", "x", by=Author("bob"))
+        await Documents(Slow(), team.clock, workspace).append("notes.md", "x", by=Author("bob"))
     assert await documents.names() == []
 
 
@@ -115,7 +117,7 @@ async def test_a_suggestion_calls_on_the_owner_and_on_nobody_else(team: Team) ->
     assert message.text == "@bob I suggest for notes.md:\n@alice and @user: say hello"
     assert message.mentions == ("bob",)
     assert "I suggest for notes.md" in model.turns[0].prompt
-    assert await team.attention() == []
+    assert await team.inbox() == []
 
 
 async def test_a_long_suggestion_is_kept_as_a_resource(team: Team) -> None:
@@ -144,7 +146,7 @@ async def test_one_agent_alone_has_no_owner(tmp_path: Path) -> None:
     for workflow in (OWNED.replace("Bob", "alice"), ELECTED):
         async with open_team(tmp_path, "alice", clock=TestClock(), workflow=workflow) as team:
             assert await owner(team) == ""
-            assert await team.read(proposals.of_room, team.room.id) == []
+            assert await team.read(store.of_workspace, team.workspace.id) == []
 
 
 # --- election before the kickoff ---------------------------------------------------------------------------
@@ -152,9 +154,9 @@ async def test_one_agent_alone_has_no_owner(tmp_path: Path) -> None:
 
 async def test_a_team_elects_the_owner_before_it_is_kicked_off(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", "bob", "carol", clock=TestClock(), workflow=ELECTED) as team:
-        assert [m.sort for m in await team.messages()] == ["proposal"]
+        assert [m.kind for m in await team.messages()] == ["proposal"]
         await team.still()
-        texts = [(m.sort, m.sender, m.text.splitlines()[0]) for m in await team.messages()]
+        texts = [(m.kind, m.sender, m.text.splitlines()[0]) for m in await team.messages()]
         assert texts[:3] == [
             (
                 "proposal",
@@ -188,27 +190,27 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
     async def begin(team: Team) -> None:
         project = load_project(tmp_path)
         await team.write(lambda tx: tx.run("update workspace set state = 'left'"))
-        room = await team.read(workspace.get, team.room.id)
-        await workflows.reopen(team.engine.stage, team.admitted, project.workflows["review"], room)
+        workspace = await team.read(workspace_rows.get, team.workspace.id)
+        await workflows.reopen(team.runtime, team.loaded, project.workflows["review"], workspace)
 
     workflow = ELECTED + "limits: { turns: 'off' }\n"
     async with open_team(
         tmp_path, "alice", "bob", clock=clock, workflow=workflow, extra=silent, database=database
     ) as team:
         await begin(team)
-        assert [m.sort for m in await team.messages()] == ["proposal"]
+        assert [m.kind for m in await team.messages()] == ["proposal"]
         await team.elapse(10 * 60 + 1)
         await begin(team)
         await clock.advance(hours=30)
-        await team.write(rescue.recover, "another host", now=team.now())
+        await team.write(recovery.recover, "another host", now=team.now())
         await begin(team)
-        assert [m.sort for m in await team.messages()] == ["proposal", "decision", "message"]
+        assert [m.kind for m in await team.messages()] == ["proposal", "decision", "message"]
         await team.halt()
 
 
 async def test_a_run_does_not_end_before_the_election_has(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=ELECTED) as team:
-        summary = await team.meanwhile(team.room.run())
+        summary = await team.meanwhile(team.workspace.run())
         assert summary.outcome == "done"
         assert len(summary.decisions) == 1
         assert summary.decisions[0].endswith("→ alice")

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from tests.teams import Team, open_team
 
-from agent_worker.clock import TestClock
-from agent_worker.errors import Stale
-from agent_worker.storage.files import Root
-from agent_worker.workspaces import workspace
-from agent_worker.workspaces.documents import Author, Documents, revisions
+from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Stale
+from agent_worker.files.root import Root
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.document_rows import Author, revisions
+from agent_worker.workspaces.documents import Documents
 
 STORES = {"file": "workspace: { provider: file }\n", "sqlite": "workspace: { provider: sqlite }\n"}
 NAME = "plan.md"
@@ -27,7 +28,7 @@ class OtherEngine:
     """The same stored state through another door: what one engine's writers do for each other, it knows nothing of."""
 
     def __init__(self, team: Team, chance: random.Random) -> None:
-        self._database = team.engine.stage.database
+        self._database = team.runtime.database
         self._chance = chance
         self.redact = self._database.redact
 
@@ -52,8 +53,8 @@ async def team(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 
 async def documents_of(team: Team, chance: random.Random | None = None) -> Documents:
-    room = await team.read(workspace.get, team.room.id)
-    return Documents(OtherEngine(team, chance or random.Random(1)), team.clock, room)  # type: ignore[arg-type]
+    workspace = await team.read(workspace_rows.get, team.workspace.id)
+    return Documents(OtherEngine(team, chance or random.Random(1)), team.clock, workspace)  # type: ignore[arg-type]
 
 
 async def test_D11_a_write_on_a_stale_base_is_refused_though_another_engine_made_it_stale(team: Team) -> None:
@@ -77,7 +78,7 @@ async def test_D11_a_write_on_a_stale_base_is_refused_though_another_engine_made
 async def test_D11_what_was_told_as_written_stays_and_what_was_refused_is_not_there(team: Team, seed: int) -> None:
     chance = random.Random(seed)
     engines = [await documents_of(team, random.Random(seed * 10 + n)) for n in range(3)]
-    root = Root(team.room.directory).beneath("documents") if team.room.directory else None
+    root = Root(team.workspace.directory).beneath("documents") if team.workspace.directory else None
     done: list[str] = []
     kept_aside: list[str] = []
 
@@ -112,13 +113,13 @@ async def test_D11_what_was_told_as_written_stays_and_what_was_refused_is_not_th
         beside = [e.name for e in await asyncio.to_thread(root.list) if ".conflict-" in e.name]
         assert len(beside) == len(kept_aside)
         assert not [row for row in await team.rows("select * from document where filed = 0")]
-    numbers = [row["n"] for row in await team.read(revisions, team.room.id, NAME)]
+    numbers = [row["n"] for row in await team.read(revisions, team.workspace.id, NAME)]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
 def _saved(root: Root, before: str, after: str) -> bool:
     """As an editor that looks whether the file is still what it read, and then renames its own over it."""
-    from agent_worker.storage.swap import Conflict, content_hash
+    from agent_worker.files.swap import Conflict, content_hash
 
     outcome = root.swap(NAME, after, expected=content_hash(before))
     if isinstance(outcome, Conflict):
@@ -142,13 +143,13 @@ async def test_D11_who_comes_after_a_conflict_is_not_told_that_it_was_theirs(tmp
         documents = await documents_of(team)
         await documents.write(NAME, "first\n", base=None, by=Author("alice"))
         await documents.append(NAME, "second\n", by=Author("alice"))
-        assert team.room.directory
-        file = team.room.directory / "documents" / NAME
+        assert team.workspace.directory
+        file = team.workspace.directory / "documents" / NAME
         await team.write(lambda tx: tx.run("update document set filed = 0 where n = 2"))
         file.write_text("a person's\n")
         await documents.append(NAME, "third\n", by=Author("alice"))
         assert file.read_text() == "a person's\nthird\n"
-        (asked,) = await team.rows("select text from attention where sort = 'conflict'")
+        (asked,) = await team.rows("select text from inbox_item where kind = 'conflict'")
         assert f"{NAME} was edited while alice wrote it" in asked["text"]
 
 

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from agent_worker import attention, identities, instructions, limits, routing, steps, threads
-from agent_worker.errors import BadInput, NotRunning
-from agent_worker.instructions import Lane, Order
-from agent_worker.limits import Account, Charge
-from agent_worker.steps import Place
-from agent_worker.storage.migrations import migrate
-from agent_worker.storage.sqlite import connect
-from agent_worker.storage.sqlite_transaction import SqliteTransaction
-from agent_worker.workspaces import channel, inbox, workspace
-from agent_worker.workspaces.workspace import Room
+from agent_worker.core.errors import BadInput, NotRunning
+from agent_worker.database.migrations import migrate
+from agent_worker.database.sqlite import connect
+from agent_worker.database.transaction import SqliteTransaction
+from agent_worker.work import agent_rows, inbox, limits, queue, steps, threads
+from agent_worker.work.limits import Charge, Payer
+from agent_worker.work.queue import Lane, Order
+from agent_worker.work.steps import CallPosition
+from agent_worker.workflows import archive
+from agent_worker.workspaces import channel, deliveries, routing, workspace_rows
+from agent_worker.workspaces.workspace_rows import NewWorkspace
 
 NOW = 1_000_000_000_000
 DAY = 24 * 3600 * 1_000_000
@@ -27,27 +28,27 @@ class House:
 
     def __init__(self, tx: SqliteTransaction) -> None:
         self.tx = tx
-        self.project = identities.enrol_project(tx, root="/p", name="p")
-        self.alice, self.bob = (identities.enrol(tx, project=self.project, name=name) for name in ("alice", "bob"))
-        self.wish = Room(self.project, "review", provider="sqlite", documents="sqlite", bound=True)
-        self.room = self.open()
+        self.project = agent_rows.enrol_project(tx, root="/p", name="p")
+        self.alice, self.bob = (agent_rows.enrol(tx, project=self.project, name=name) for name in ("alice", "bob"))
+        self.request = NewWorkspace(self.project, "review", provider="sqlite", documents="sqlite", bound=True)
+        self.workspace = self.open()
 
     def open(self, **changes: object) -> str:
-        id = workspace.open_room(self.tx, replace(self.wish, **changes), now=NOW)  # type: ignore[arg-type]
-        workspace.seat_members(self.tx, id, {"alice": self.alice, "bob": self.bob})
-        workspace.let_in(self.tx, id)
+        id = workspace_rows.open_workspace(self.tx, replace(self.request, **changes), now=NOW)  # type: ignore[arg-type]
+        workspace_rows.add_members(self.tx, id, {"alice": self.alice, "bob": self.bob})
+        workspace_rows.let_in(self.tx, id)
         return id
 
     def close(self) -> None:
-        workspace.close_room(self.tx, self.room, now=NOW)
+        workspace_rows.close_workspace(self.tx, self.workspace, now=NOW)
 
     def say(self, sender: str, text: str, **how: object) -> routing.Receipt:
-        speech = routing.Speech(workspace=self.room, sender=sender, text=text, **how)  # type: ignore[arg-type]
+        speech = routing.OutgoingMessage(workspace=self.workspace, sender=sender, text=text, **how)  # type: ignore[arg-type]
         return routing.say(self.tx, speech, now=NOW)
 
     def told(self, column: str) -> str:
         """What the room says of itself."""
-        return str(workspace.get(self.tx, self.room)[column])
+        return str(workspace_rows.get(self.tx, self.workspace)[column])
 
 
 @pytest.fixture
@@ -61,49 +62,49 @@ def house() -> Iterator[House]:
 # --- opened again -------------------------------------------------------------------------------------
 
 
-def test_a_room_that_was_stopped_is_not_paused_when_it_is_opened_again(house: House) -> None:
-    workspace.pause(house.tx, house.room, "a limit")
+def test_a_workspace_that_was_stopped_is_not_paused_when_it_is_opened_again(house: House) -> None:
+    workspace_rows.pause(house.tx, house.workspace, "a limit")
     house.close()
-    assert house.open() == house.room
+    assert house.open() == house.workspace
     assert house.told("paused") == ""
 
 
-def test_Q10_a_room_whose_host_died_is_still_paused(house: House) -> None:
-    workspace.pause(house.tx, house.room, "a limit")
-    workspace.leave_all(house.tx)
-    assert house.open() == house.room
+def test_Q10_a_workspace_whose_host_died_is_still_paused(house: House) -> None:
+    workspace_rows.pause(house.tx, house.workspace, "a limit")
+    workspace_rows.leave_all(house.tx)
+    assert house.open() == house.workspace
     assert house.told("paused") == "a limit"
 
 
 def test_Q7_who_was_here_before_has_seen_what_it_saw(house: House) -> None:
-    workspace.mark_seen(house.tx, house.room, house.alice, 7)
+    workspace_rows.mark_seen(house.tx, house.workspace, house.alice, 7)
     house.close()
     house.open()
-    assert workspace.seen(house.tx, house.room, house.alice) == 7
+    assert workspace_rows.seen(house.tx, house.workspace, house.alice) == 7
 
 
 def test_who_takes_the_name_of_a_member_has_seen_nothing(house: House) -> None:
-    workspace.mark_seen(house.tx, house.room, house.alice, 7)
-    another = identities.enrol(house.tx, project=house.project, name="another")
-    workspace.seat_members(house.tx, house.room, {"alice": another})
-    assert workspace.seen(house.tx, house.room, another) == 0
-    assert workspace.seated(house.tx, house.room) == {"alice": another}
+    workspace_rows.mark_seen(house.tx, house.workspace, house.alice, 7)
+    another = agent_rows.enrol(house.tx, project=house.project, name="another")
+    workspace_rows.add_members(house.tx, house.workspace, {"alice": another})
+    assert workspace_rows.seen(house.tx, house.workspace, another) == 0
+    assert workspace_rows.members_in(house.tx, house.workspace) == {"alice": another}
 
 
 def test_an_older_look_does_not_take_back_what_was_seen(house: House) -> None:
     for seq in (5, 3):
-        workspace.mark_seen(house.tx, house.room, house.alice, seq)
-    assert workspace.seen(house.tx, house.room, house.alice) == 5
+        workspace_rows.mark_seen(house.tx, house.workspace, house.alice, seq)
+    assert workspace_rows.seen(house.tx, house.workspace, house.alice) == 5
 
 
 def test_O1_a_channel_never_counts_back(house: House) -> None:
-    workspace.begin_at(house.tx, house.room, 40)
-    workspace.begin_at(house.tx, house.room, 30)
+    workspace_rows.begin_at(house.tx, house.workspace, 40)
+    workspace_rows.begin_at(house.tx, house.workspace, 30)
     assert house.say("user", "hello").seq == 41
 
 
 def test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_with_its_name(house: House) -> None:
-    workspace.set_document_owner(house.tx, house.room, "bob")
+    workspace_rows.set_document_owner(house.tx, house.workspace, "bob")
     house.close()
     house.open()
     assert house.told("document_owner") == "bob", "elected"
@@ -114,34 +115,34 @@ def test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_wi
     assert house.told("document_owner") == "", "the file names nobody any more"
 
 
-@pytest.mark.parametrize("office", ["document_owner", "coordinator"])
-def test_M13_who_is_gone_and_who_is_alone_holds_no_office(house: House, office: str) -> None:
-    give = {"document_owner": workspace.set_document_owner, "coordinator": workspace.set_coordinator}[office]
+@pytest.mark.parametrize("role", ["document_owner", "coordinator"])
+def test_M13_who_is_gone_and_who_is_alone_holds_no_role(house: House, role: str) -> None:
+    give = {"document_owner": workspace_rows.set_document_owner, "coordinator": workspace_rows.set_coordinator}[role]
     for left, holder in (({"alice": house.alice}, "alice"), ({"bob": house.bob}, "alice")):
-        workspace.seat_members(house.tx, house.room, {"alice": house.alice, "bob": house.bob})
-        give(house.tx, house.room, holder)
-        workspace.seat_members(house.tx, house.room, left)
-        assert house.told(office) == ""
-    third = identities.enrol(house.tx, project=house.project, name="carol")
-    workspace.seat_members(house.tx, house.room, {"alice": house.alice, "bob": house.bob, "carol": third})
-    give(house.tx, house.room, "alice")
-    workspace.seat_members(house.tx, house.room, {"bob": house.bob, "carol": third})
-    assert house.told(office) == "", "two are left, and the holder is not one of them"
+        workspace_rows.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob})
+        give(house.tx, house.workspace, holder)
+        workspace_rows.add_members(house.tx, house.workspace, left)
+        assert house.told(role) == ""
+    third = agent_rows.enrol(house.tx, project=house.project, name="carol")
+    workspace_rows.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob, "carol": third})
+    give(house.tx, house.workspace, "alice")
+    workspace_rows.add_members(house.tx, house.workspace, {"bob": house.bob, "carol": third})
+    assert house.told(role) == "", "two are left, and the holder is not one of them"
 
 
-def test_L4_what_was_spent_in_a_room_that_keeps_nothing_stays_spent(house: House) -> None:
-    account = Account(house.alice, house.project, "root")
+def test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent(house: House) -> None:
+    account = Payer(house.alice, house.project, "root")
     house.say("user", "@alice go")
     (work,) = house.tx.all("select * from instruction")
-    run = instructions.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
+    run = queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
     limits.charge(house.tx, account, Charge(run, 0, "mock", 10, 0, 10, 2.5), now=NOW)
-    workspace.erase(house.tx, house.room)
+    archive.erase(house.tx, house.workspace)
     assert house.tx.all("select * from run") == house.tx.all("select * from message") == []
     assert [row["micros"] for row in house.tx.all("select micros from ledger")] == [2_500_000]
     assert limits.spent(house.tx, account, hop=0, fruitless=0, now=NOW).usd_agent == 2.5
 
 
-def test_Q10_nothing_is_said_in_a_room_that_is_closed(house: House) -> None:
+def test_Q10_nothing_is_said_in_a_workspace_that_is_closed(house: House) -> None:
     house.close()
     with pytest.raises(NotRunning):
         house.say("user", "hello")
@@ -152,11 +153,11 @@ def test_Q10_nothing_is_said_in_a_room_that_is_closed(house: House) -> None:
 
 def test_L3_what_was_said_long_ago_is_no_repetition(house: House) -> None:
     house.say("alice", "all is well")
-    assert channel.said_before(house.tx, house.room, "alice", " all is well\n")
-    assert not channel.said_before(house.tx, house.room, "bob", "all is well")
+    assert channel.said_before(house.tx, house.workspace, "alice", " all is well\n")
+    assert not channel.said_before(house.tx, house.workspace, "bob", "all is well")
     for n in range(channel.LATELY):
         house.say("user", f"message {n}")
-    assert not channel.said_before(house.tx, house.room, "alice", "all is well")
+    assert not channel.said_before(house.tx, house.workspace, "alice", "all is well")
 
 
 def test_A9_no_line_of_a_message_passes_for_a_message_of_somebody_else(house: House) -> None:
@@ -166,36 +167,36 @@ def test_A9_no_line_of_a_message_passes_for_a_message_of_somebody_else(house: Ho
 
 def test_a_person_who_writes_about_the_user_is_not_told_so(house: House) -> None:
     house.say("user", "I am the @user")
-    assert house.tx.all("select * from attention") == []
+    assert house.tx.all("select * from inbox_item") == []
     house.say("alice", "@user please look")
-    assert [row["sort"] for row in house.tx.all("select sort from attention")] == ["mention"]
+    assert [row["kind"] for row in house.tx.all("select kind from inbox_item")] == ["mention"]
 
 
 def test_Q4_what_is_sent_again_under_its_key_is_said_once(house: House) -> None:
-    speech = routing.Speech(workspace=house.room, sender="user", text="@alice go")
+    speech = routing.OutgoingMessage(workspace=house.workspace, sender="user", text="@alice go")
     first, second = (routing.say(house.tx, speech, now=NOW, key="k") for _ in range(2))
     assert first.id == second.id
-    assert len(channel.read(house.tx, house.room)) == len(house.tx.all("select * from instruction")) == 1
+    assert len(channel.read(house.tx, house.workspace)) == len(house.tx.all("select * from instruction")) == 1
 
 
 def test_Q8_the_same_matter_is_put_before_the_person_once(house: House) -> None:
     asked = [
-        attention.ask(house.tx, "limit", project=house.project, ref=ref, text="too much", now=NOW)
+        inbox.ask(house.tx, "limit", project=house.project, ref=ref, text="too much", now=NOW)
         for ref in ("i_1", "i_1", "i_2")
     ]
     assert asked[0] == asked[1] != asked[2]
-    attention.close(house.tx, asked[0], state="answered")
-    again = attention.ask(house.tx, "limit", project=house.project, ref="i_1", text="too much", now=NOW)
+    inbox.close(house.tx, asked[0], state="answered")
+    again = inbox.ask(house.tx, "limit", project=house.project, ref="i_1", text="too much", now=NOW)
     assert again != asked[0], "it was settled, and has come up again"
 
 
 def test_A12_talk_that_was_held_back_is_shown_in_no_prompt_and_stays_in_the_record(house: House) -> None:
     for run in ("r_1", "r_2"):
-        threads.say(house.tx, house.alice, house.room, who="user", text=run, run=run, now=NOW)
+        threads.say(house.tx, house.alice, house.workspace, who="user", text=run, run=run, now=NOW)
     threads.hold_back(house.tx, house.alice, run="r_1")
-    assert [talk.text for talk in threads.recent(house.tx, house.alice, house.room, 10)] == ["r_2"]
-    assert [talk.text for talk in threads.since(house.tx, house.alice, house.room, 0)] == ["r_2"]
-    record = threads.since(house.tx, house.alice, house.room, 0, with_held=True)
+    assert [talk.text for talk in threads.recent(house.tx, house.alice, house.workspace, 10)] == ["r_2"]
+    assert [talk.text for talk in threads.since(house.tx, house.alice, house.workspace, 0)] == ["r_2"]
+    record = threads.since(house.tx, house.alice, house.workspace, 0, with_held=True)
     assert [talk.text for talk in record] == ["r_1", "r_2"]
 
 
@@ -211,28 +212,28 @@ def test_Q4_a_kickoff_is_known_for_ever_and_any_other_key_for_a_day(house: House
 
 def test_M11_only_what_a_run_was_given_is_acknowledged_by_it(house: House) -> None:
     first, second = (house.say("user", f"@alice {n}") for n in range(2))
-    inbox.give(house.tx, [first.id], house.alice, "r_1")
-    inbox.give(house.tx, [second.id], house.alice, "r_2")
-    assert inbox.acknowledge(house.tx, house.alice, "r_1", [1, 2]) == [1]
-    assert [row["seq"] for row in inbox.open_for(house.tx, house.alice, house.room)] == [2]
+    deliveries.give(house.tx, [first.id], house.alice, "r_1")
+    deliveries.give(house.tx, [second.id], house.alice, "r_2")
+    assert deliveries.acknowledge(house.tx, house.alice, "r_1", [1, 2]) == [1]
+    assert [row["seq"] for row in deliveries.open_for(house.tx, house.alice, house.workspace)] == [2]
 
 
 def test_O2_what_a_run_was_asked_is_heard_once_however_often_it_is_interrupted(house: House) -> None:
     house.say("user", "@alice go")
     (work,) = house.tx.all("select * from instruction")
     for _ in range(3):
-        run = instructions.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
+        run = queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
         routing.hear(house.tx, run, now=NOW)
-        instructions.put_back(house.tx, run)
-    assert [talk.text for talk in threads.recent(house.tx, house.alice, house.room, 10)] == ["@alice go"]
+        queue.put_back(house.tx, run)
+    assert [talk.text for talk in threads.recent(house.tx, house.alice, house.workspace, 10)] == ["@alice go"]
 
 
 def test_D4p_a_message_wakes_at_most_so_many(house: House) -> None:
-    many = {f"m{n}": identities.enrol(house.tx, project=house.project, name=f"m{n}") for n in range(51)}
-    workspace.seat_members(house.tx, house.room, many)
+    many = {f"m{n}": agent_rows.enrol(house.tx, project=house.project, name=f"m{n}") for n in range(51)}
+    workspace_rows.add_members(house.tx, house.workspace, many)
     with pytest.raises(BadInput, match="at most 50 members"):
         house.say("user", "@all hello")
-    assert channel.read(house.tx, house.room) == []
+    assert channel.read(house.tx, house.workspace) == []
 
 
 @pytest.mark.parametrize(
@@ -248,17 +249,17 @@ def test_D3p_what_cannot_be_sent_is_refused(text: str) -> None:
 
 def test_Q1_work_waits_for_its_own_questions_and_not_for_those_of_work_with_a_longer_name(house: House) -> None:
     asked = {"project": house.project, "text": "may I?", "now": NOW}
-    attention.ask(house.tx, "question", ref="i_12/0/c_1", **asked)  # type: ignore[arg-type]
-    assert attention.waits_for(house.tx, "i_12")
-    assert not attention.waits_for(house.tx, "i_1")
-    attention.drop_work(house.tx, "i_1")
-    assert attention.waits_for(house.tx, "i_12")
+    inbox.ask(house.tx, "question", ref="i_12/0/c_1", **asked)  # type: ignore[arg-type]
+    assert inbox.waits_for(house.tx, "i_12")
+    assert not inbox.waits_for(house.tx, "i_1")
+    inbox.drop_work(house.tx, "i_1")
+    assert inbox.waits_for(house.tx, "i_12")
 
 
 def test_O1_a_conversation_never_counts_back_and_keeps_what_it_knows(house: House) -> None:
     for text in ("one", "two", "three"):
         threads.say(house.tx, house.alice, threads.PERSONAL, who="user", text=text, now=NOW)
-    old = [threads.Talk(1, "user", "another one", NOW)]
+    old = [threads.ThreadEntry(1, "user", "another one", NOW)]
     threads.restore(house.tx, house.alice, threads.PERSONAL, old, seq=1)
     assert threads.say(house.tx, house.alice, threads.PERSONAL, who="user", text="four", now=NOW) == 4
     lines = threads.recent(house.tx, house.alice, threads.PERSONAL, 10)
@@ -267,18 +268,18 @@ def test_O1_a_conversation_never_counts_back_and_keeps_what_it_knows(house: Hous
 
 def test_Q4_a_message_is_delivered_once_to_each(house: House) -> None:
     house.say("user", "@alice go")
-    (message,) = channel.read(house.tx, house.room)
-    inbox.close_one(house.tx, message.id, house.alice, "acked")
-    inbox.deliver(house.tx, message, house.alice)
-    assert [row["state"] for row in inbox.trace(house.tx, message.id)] == ["acked"]
+    (message,) = channel.read(house.tx, house.workspace)
+    deliveries.close_one(house.tx, message.id, house.alice, "acked")
+    deliveries.deliver(house.tx, message, house.alice)
+    assert [row["state"] for row in deliveries.trace(house.tx, message.id)] == ["acked"]
 
 
 @pytest.mark.parametrize("state", ["acked", "failed", "dead"])
 def test_Q10_only_what_failed_is_opened_again(house: House, state: str) -> None:
     receipt = house.say("user", "@alice go")
-    inbox.close_one(house.tx, receipt.id, house.alice, state)  # type: ignore[arg-type]
-    inbox.reopen(house.tx, receipt.id, house.alice)
-    assert len(inbox.open_for(house.tx, house.alice, house.room)) == (state != "acked")
+    deliveries.close_one(house.tx, receipt.id, house.alice, state)  # type: ignore[arg-type]
+    deliveries.reopen(house.tx, receipt.id, house.alice)
+    assert len(deliveries.open_for(house.tx, house.alice, house.workspace)) == (state != "acked")
 
 
 # --- what is queued and stored ------------------------------------------------------------------------
@@ -286,20 +287,20 @@ def test_Q10_only_what_failed_is_opened_again(house: House, state: str) -> None:
 
 def put(house: House, id: str, **how: object) -> str:
     order = replace(Order(house.alice, "work", "dm", "user", Lane.IMMEDIATE, id), **how)  # type: ignore[arg-type]
-    return instructions.put(house.tx, order, now=NOW, id=id)
+    return queue.put(house.tx, order, now=NOW, id=id)
 
 
 def test_continue_means_the_last_matter_and_none_before_it(house: House) -> None:
     put(house, "i_1")
-    instructions.end_one(house.tx, "i_1", "incomplete", reason="a limit", now=NOW)
-    assert instructions.last_incomplete(house.tx, house.alice, None) == "i_1"
+    queue.end_one(house.tx, "i_1", "incomplete", reason="a limit", now=NOW)
+    assert queue.last_incomplete(house.tx, house.alice, None) == "i_1"
     put(house, "i_2")
-    instructions.end_one(house.tx, "i_2", "done", reason="", now=NOW)
-    assert instructions.last_incomplete(house.tx, house.alice, None) is None
+    queue.end_one(house.tx, "i_2", "done", reason="", now=NOW)
+    assert queue.last_incomplete(house.tx, house.alice, None) is None
 
 
 def test_Q2_the_result_of_a_call_and_the_answer_of_a_step_are_final(house: House) -> None:
-    place = Place("i_1", 0, "c_1")
+    place = CallPosition("i_1", 0, "c_1")
     said = {"run": "r_1", "tool": "t", "arguments": "{}", "now": NOW}
     steps.put_call(house.tx, place, result="first", **said)  # type: ignore[arg-type]
     for later in ("second", None):
@@ -316,34 +317,34 @@ def test_Q3_mentions_are_not_taken_together_with_one_whose_worker_died(house: Ho
     for n in range(3):
         house.say("user", f"@alice {n}")
     first, *others = house.tx.all("select * from instruction order by ord")
-    assert len(instructions.companions(house.tx, first)) == len(others)
-    run = instructions.begin_run(house.tx, [first], backend="mock", model="mock", now=NOW)
-    instructions.close_run(house.tx, run, "lost", now=NOW)
-    instructions.put_back(house.tx, run)
+    assert len(queue.companions(house.tx, first)) == len(others)
+    run = queue.begin_run(house.tx, [first], backend="mock", model="mock", now=NOW)
+    queue.close_run(house.tx, run, "lost", now=NOW)
+    queue.put_back(house.tx, run)
     (again,) = house.tx.all("select * from instruction where id = :id", id=first["id"])
-    assert instructions.companions(house.tx, again) == []
+    assert queue.companions(house.tx, again) == []
 
 
 def test_Q6_one_run_takes_as_many_mentions_as_its_prompt_can_show_and_leaves_the_others(house: House) -> None:
-    for n in range(instructions.TOGETHER + 5):
+    for n in range(queue.TOGETHER + 5):
         house.say("user", f"@alice {n}")
     first = house.tx.all("select * from instruction order by ord limit 1")[0]
-    assert len(instructions.companions(house.tx, first)) == instructions.TOGETHER - 1
+    assert len(queue.companions(house.tx, first)) == queue.TOGETHER - 1
 
 
-def test_Q10_work_of_a_room_that_is_paused_or_closed_is_not_taken(house: House) -> None:
+def test_Q10_work_of_a_workspace_that_is_paused_or_closed_is_not_taken(house: House) -> None:
     house.say("user", "@alice go")
-    ageing = instructions.Ageing()
-    assert instructions.head(house.tx, house.alice, now=NOW, ageing=ageing) is not None
-    workspace.pause(house.tx, house.room, "a limit")
-    assert instructions.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
-    workspace.resume(house.tx, house.room)
+    ageing = queue.Ageing()
+    assert queue.head(house.tx, house.alice, now=NOW, ageing=ageing) is not None
+    workspace_rows.pause(house.tx, house.workspace, "a limit")
+    assert queue.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
+    workspace_rows.resume(house.tx, house.workspace)
     house.close()
-    assert instructions.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
+    assert queue.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
 
 
 def test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting(house: House) -> None:
-    ageing = instructions.Ageing()
+    ageing = queue.Ageing()
     for id in ("i_1", "i_2"):
         put(house, id, lane=Lane.BACKGROUND)
 
@@ -352,19 +353,19 @@ def test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting(house: House) ->
 
     for expected in (2, 2, 1):
         (row,) = house.tx.all("select * from instruction where id = 'i_1'")
-        run = instructions.begin_run(house.tx, [row], backend="mock", model="mock", now=NOW)
-        instructions.put_back(house.tx, run, preempted=True, ageing=ageing)
+        run = queue.begin_run(house.tx, [row], backend="mock", model="mock", now=NOW)
+        queue.put_back(house.tx, run, preempted=True, ageing=ageing)
         assert lanes() == [expected, 2]
-    instructions.head(house.tx, house.alice, now=NOW + ageing.immediate_after, ageing=ageing)
+    queue.head(house.tx, house.alice, now=NOW + ageing.immediate_after, ageing=ageing)
     assert lanes() == [0, 0]
 
 
-def test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_room_going(house: House) -> None:
+def test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_workspace_going(house: House) -> None:
     house.say("user", "@alice go")
-    assert instructions.going_on(house.tx, house.room)
-    identities.pause(house.tx, house.alice, "too dear")
-    assert not instructions.going_on(house.tx, house.room)
-    assert [(row["name"], row["reason"]) for row in instructions.held(house.tx, house.room)] == [("alice", "too dear")]
+    assert queue.going_on(house.tx, house.workspace)
+    agent_rows.pause(house.tx, house.alice, "too dear")
+    assert not queue.going_on(house.tx, house.workspace)
+    assert [(row["name"], row["reason"]) for row in queue.held(house.tx, house.workspace)] == [("alice", "too dear")]
     (work,) = house.tx.all("select * from instruction")
-    instructions.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
-    assert instructions.going_on(house.tx, house.room), "what runs already goes on"
+    queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
+    assert queue.going_on(house.tx, house.workspace), "what runs already goes on"

@@ -8,7 +8,7 @@ from pathlib import Path
 from contest import AGENTS, LOOP_LIMIT, MODEL, PAIR, STEPS, SYSTEM, TURNS, enter, task
 
 from agent_worker import open_project
-from agent_worker.events import Posted
+from agent_worker.core.events import Posted
 
 TOOL = '''
 async def add(a: int, b: int) -> int:

@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from agent_worker.agents.hands import Pen
-from agent_worker.agents.registry import Worker
+from agent_worker.agents.recorder import RecorderContext
+from agent_worker.agents.registry import AgentRuntime
 from agent_worker.backends.backend import PastStep, Reply, Turn
-from agent_worker.clock import micros
-from agent_worker.errors import AgentWorkerError
-from agent_worker.guard import audit
-from agent_worker.personal import memory
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.memory import audit, memory
 from agent_worker.tools.tool import Call, Result
 
 log = logging.getLogger(__name__)
@@ -42,11 +40,17 @@ SYSTEM = (
 class Lesson:
     model: str
     reply: Reply  #: what the model said, with what it cost
-    entries: tuple[memory.Entry, ...]  #: what it was about, kept or not
+    entries: tuple[memory.MemoryEntry, ...]  #: what it was about, kept or not
 
 
 async def learn(
-    worker: Worker, run: str, done: Sequence[PastStep], final: str, *, doubtful: bool = False, pen: Pen
+    worker: AgentRuntime,
+    run: str,
+    done: Sequence[PastStep],
+    final: str,
+    *,
+    doubtful: bool = False,
+    recording: RecorderContext,
 ) -> Lesson | None:
     """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer."""
     wanted = worker.definition.auto_memory
@@ -54,28 +58,28 @@ async def learn(
         return None
     turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
     try:
-        reply = await worker.learner.reply(turn, (), _NoHands())
+        reply = await worker.learner.reply(turn, (), _NoSink())
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
-    entries = read_answer(pen.redact(reply.text), run, pen.clock.now())
+    entries = read_answer(recording.redact(reply.text), run, recording.clock.now())
     for entry in entries:
         try:
-            await _keep(worker, entry, pen, doubtful=doubtful)
+            await _keep(worker, entry, recording, doubtful=doubtful)
         except (AgentWorkerError, OSError) as error:
             log.warning("%s could not keep what it learned from %s: %s", worker.name, run, error)
     return Lesson(turn.model, reply, entries)
 
 
-async def _keep(worker: Worker, entry: memory.Entry, pen: Pen, *, doubtful: bool) -> None:
+async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: RecorderContext, *, doubtful: bool) -> None:
     assert worker.home is not None
     if doubtful:
         held = replace(entry, file=memory.QUARANTINE, label=memory.OUTSIDE)
-        return await asyncio.to_thread(memory.hold_back, worker.home, held, when=pen.clock.now())
+        return await asyncio.to_thread(memory.hold_back, worker.home, held, when=recording.clock.now())
     before = await asyncio.to_thread(memory.find, worker.home, entry.key)
     if await asyncio.to_thread(memory.write, worker.home, entry) == "known":
         return
-    done = audit.Done(
+    done = audit.AuditEntry(
         project=worker.project,
         agent=worker.agent,
         who=worker.name,
@@ -84,11 +88,11 @@ async def _keep(worker: Worker, entry: memory.Entry, pen: Pen, *, doubtful: bool
         before=json.dumps(asdict(before)) if before else "",
         run=entry.source,
     )
-    await pen.database.write(audit.note, done, now=micros(pen.clock.now()))
+    await recording.database.write(audit.note, done, now=recording.clock.micros())
 
 
 def did_something(done: Sequence[PastStep]) -> bool:
-    """A run without a single call that worked was only talk."""
+    """Whether a call in this run worked: one without any was only talk."""
     return any(result.ok for step in done for result in step.results.values())
 
 
@@ -104,8 +108,8 @@ def transcript(done: Sequence[PastStep], final: str) -> str:
     return "\n".join([*lines, final])[-TRANSCRIPT:]
 
 
-def read_answer(text: str, run: str, now: datetime) -> tuple[memory.Entry, ...]:
-    """What of the model's answer can be kept. Anything malformed is nothing."""
+def read_answer(text: str, run: str, now: datetime) -> tuple[memory.MemoryEntry, ...]:
+    """Read what of the model's answer can be kept. Anything malformed counts as nothing."""
     start, end = text.find("["), text.rfind("]")
     try:
         found = json.loads(text[start : end + 1])
@@ -118,7 +122,7 @@ def read_answer(text: str, run: str, now: datetime) -> tuple[memory.Entry, ...]:
         key, value = " ".join(str(item.get("key", "")).split()), str(item.get("value", "")).strip()
         if key and value:
             entries.append(
-                memory.Entry(
+                memory.MemoryEntry(
                     key=key[: memory.LONGEST_KEY],
                     value=value[:1000],
                     file=FILES[item["kind"]],
@@ -133,7 +137,7 @@ def _went(result: Result | None) -> str:
     return "no result" if result is None else "ok" if result.ok else "failed"
 
 
-class _NoHands:
+class _NoSink:
     """The learner has no tools, and nobody watches it write."""
 
     def say(self, text: str) -> None:

@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agent_worker.agents.failure import wait_before
-from agent_worker.clock import Clock
+from agent_worker.agents.retries import wait_before
+from agent_worker.core.clock import Clock
 
 _SPREAD = 0.1  # of a wait, on top of it
 

@@ -1,7 +1,7 @@
 """One loop per agent: take → assemble the prompt → step → (yield?) → … → finish.
 
 It waits on events, never polls, and decides between two steps only. What follows a failure is decided in
-failure.py; every change of state is a transaction in assignments.py.
+retries.py; every change of state is a transaction in run_begin.py or run_end.py.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from agent_worker import instructions, prompt
-from agent_worker.agents import assignments, briefing, endings
-from agent_worker.agents.assignments import Assignment, NotYet, Suspect, Terms
-from agent_worker.agents.failure import GiveUp, Retry, after
-from agent_worker.agents.hands import Pen, RunHands
+from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import Limiter
-from agent_worker.agents.recollection import recollect
-from agent_worker.agents.registry import Registry, Worker
+from agent_worker.agents.prompt_data import prompt_memory
+from agent_worker.agents.recorder import RecorderContext, RunRecorder
+from agent_worker.agents.registry import AgentRuntime, Registry
+from agent_worker.agents.retries import GiveUp, Retry, after
+from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, Terms
 from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
-from agent_worker.clock import Clock, micros
-from agent_worker.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
-from agent_worker.failpoints import failpoint
-from agent_worker.identities import Fence
-from agent_worker.instructions import Ageing
-from agent_worker.storage.space import Space
-from agent_worker.tools.tool import Desk, Seat, Tool
+from agent_worker.core.clock import Clock, sleep_unless
+from agent_worker.core.disk_space import Space
+from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
+from agent_worker.core.failpoints import failpoint
+from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
+from agent_worker.work import queue
+from agent_worker.work.agent_rows import Fence
+from agent_worker.work.queue import Ageing
 
 T = TypeVar("T")
 
@@ -46,14 +46,14 @@ class Slots:
         self._programs = asyncio.Semaphore(programs)
 
     @asynccontextmanager
-    async def one(self, worker: Worker) -> AsyncIterator[None]:
+    async def one(self, worker: AgentRuntime) -> AsyncIterator[None]:
         # A program waits for its turn before it takes a place: those that hang must not keep all the others out.
         async with self._programs if worker.is_program else contextlib.nullcontext(), self._runs:
             yield
 
     @asynccontextmanager
     async def all(self) -> AsyncIterator[None]:
-        """Nobody else runs meanwhile."""
+        """Take every slot: nobody else runs meanwhile."""
         async with contextlib.AsyncExitStack() as held:
             await held.enter_async_context(self._one_for_all)  # two of these would wait for each other
             for _ in range(self._count):
@@ -62,10 +62,10 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class LoopContext:
     """What all loops of a host share."""
 
-    pen: Pen
+    recording: RecorderContext
     registry: Registry
     limiter: Limiter
     slots: Slots
@@ -74,21 +74,21 @@ class Floor:
 
     @property
     def clock(self) -> Clock:
-        return self.pen.clock
+        return self.recording.clock
 
     def now(self) -> int:
-        return micros(self.pen.clock.now())
+        return self.recording.clock.micros()
 
 
 class Loop:
-    def __init__(self, fence: Fence, floor: Floor) -> None:
+    def __init__(self, fence: Fence, loop_context: LoopContext) -> None:
         self.fence = fence
         self.run: str | None = None  #: what it works on now
-        self.room: str | None = None  #: where that is
-        self.hands: RunHands | None = None  #: through which that run acts
+        self.workspace: str | None = None  #: where that is
+        self.recorder: RunRecorder | None = None  #: through which that run acts
         self.free = asyncio.Event()  #: it works on nothing
         self.free.set()
-        self._floor = floor
+        self._loop_context = loop_context
         self._arrived = asyncio.Event()
         self._stopping = False
         self._waited: dict[str, float] = {}  # instruction → seconds spent at a closed gate
@@ -97,7 +97,7 @@ class Loop:
         self._arrived.set()
 
     def stop(self) -> None:
-        """End after the current step."""
+        """Ask the loop to end after the current step."""
         self._stopping = True
         self._arrived.set()
 
@@ -113,13 +113,13 @@ class Loop:
 
     async def _next(self) -> NotYet | bool | None:
         """Do one piece of work, if there is one; True when there was."""
-        worker = self._floor.registry.worker(self.fence.agent)
+        worker = self._loop_context.registry.worker(self.fence.agent)
         async with self._gate(worker.credential):
-            async with self._floor.slots.one(worker):
+            async with self._loop_context.slots.one(worker):
                 done = await self._take_and_do(worker.credential)
             if isinstance(done, Suspect):
                 # Whoever runs when the process dies is blamed for it. The last try is made by itself.
-                async with self._floor.slots.all():
+                async with self._loop_context.slots.all():
                     done = await self._take_and_do(worker.credential, alone=True)
         assert not isinstance(done, Suspect)
         return done
@@ -127,42 +127,44 @@ class Loop:
     async def _take_and_do(self, credential: str, *, alone: bool = False) -> NotYet | Suspect | bool | None:
         if self._stopping or not self._may_call(credential):
             return True
-        if self._floor.space.look().state == "stopped":  # nobody tells us when there is space again
-            return NotYet(self._floor.now() + SPACE_WAIT, SPACE_WAIT)
+        if self._loop_context.space.look().state == "stopped":  # nobody tells us when there is space again
+            return NotYet(self._loop_context.now() + SPACE_WAIT, SPACE_WAIT)
         failpoint("lease.before")
-        job = await self._write(assignments.begin, self.fence, self._terms, ageing=self._floor.ageing, alone=alone)
+        job = await self._write(run_begin.begin, self.fence, self._terms, ageing=self._loop_context.ageing, alone=alone)
         failpoint("lease.after")
         if not isinstance(job, Assignment):
             return job
-        self.run, self.room = job.run, job.workspace
+        self.run, self.workspace = job.run, job.workspace
         self.free.clear()
         try:
             await self._do(job)
         except Fenced:
             pass  # cancelled, or no longer ours: begin() finds out which
         finally:
-            self.run = self.room = None
+            self.run = self.workspace = None
             self.free.set()
         return True
 
     async def _do(self, job: Assignment) -> None:
-        worker = self._floor.registry.worker(self.fence.agent, job.workspace)
+        worker = self._loop_context.registry.worker(self.fence.agent, job.workspace)
         terms = self._terms(job.workspace)
         try:
             if job.unreadable:
                 raise Permanent(job.unreadable.message, hint=job.unreadable.hint)
             tools = await _tools(job, worker)
-            hands = self.hands = RunHands(job, terms, self._desk(job, worker), tools, self._floor.pen)
+            recorder = self.recorder = RunRecorder(
+                job, terms, self._context(job, worker), tools, self._loop_context.recording
+            )
             turn, seen, manifest = await self._prepare(job, worker, tools)
-            keeping = self._floor.pen.database.write(instructions.keep_manifest, job.run, manifest)
+            keeping = self._loop_context.recording.database.write(queue.keep_manifest, job.run, manifest)
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                await self._steps(job, worker, turn, hands, seen)
+                await self._steps(job, worker, turn, recorder, seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
             raise
         except Suspended:
-            await self._write(endings.suspend, job)
+            await self._write(run_end.suspend, job)
         except BackendFailure as failure:
             await self._failed(job, worker, failure)
         except (Exception, asyncio.CancelledError) as error:  # boundary: whatever else it raises is its crash, not ours
@@ -170,52 +172,56 @@ class Loop:
                 raise
             await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
 
-    async def _steps(self, job: Assignment, worker: Worker, turn: Turn, hands: RunHands, seen: int) -> None:
-        async with aclosing(worker.backend.work(turn, hands)) as outcomes:
+    async def _steps(self, job: Assignment, worker: AgentRuntime, turn: Turn, recorder: RunRecorder, seen: int) -> None:
+        async with aclosing(worker.backend.work(turn, recorder)) as outcomes:
             async for outcome in outcomes:
                 if worker.credential:
-                    self._floor.limiter.succeeded(worker.credential)
+                    self._loop_context.limiter.succeeded(worker.credential)
                 match outcome:
                     case Finished(step, reply):
-                        hands.finish_saying()
-                        await self._write(endings.finish, job, step, reply, terms_model(worker), seen=seen)
+                        recorder.finish_saying()
+                        await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
-                        await self._learn(job, worker, hands, reply.text)
+                        await self._learn(job, worker, recorder, reply.text)
                         self._waited.pop(job.lead.id, None)
                         return
                     case Unfinished():
-                        if await self._leaves(job, hands):
+                        if await self._leaves(job, recorder):
                             return
         raise Crashed("the backend stopped without an answer")
 
-    async def _learn(self, job: Assignment, worker: Worker, hands: RunHands, final: str) -> None:
-        doubtful = bool(hands.outside) or any(item.hop for item in job.taken)
-        lesson = await learn(worker, job.run, hands.done, final, doubtful=doubtful, pen=self._floor.pen)
+    async def _learn(self, job: Assignment, worker: AgentRuntime, recorder: RunRecorder, final: str) -> None:
+        doubtful = bool(recorder.outside) or any(item.hop for item in job.taken)
+        lesson = await learn(
+            worker, job.run, recorder.done, final, doubtful=doubtful, recording=self._loop_context.recording
+        )
         if lesson:
-            await self._write(assignments.charge_lesson, job, lesson.reply, lesson.model)
+            await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)
 
-    async def _leaves(self, job: Assignment, hands: RunHands) -> bool:
+    async def _leaves(self, job: Assignment, recorder: RunRecorder) -> bool:
         """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""
-        if hands.reached:
-            await self._write(endings.stop_at_limit, job, hands.reached)
+        if recorder.reached:
+            await self._write(run_end.stop_at_limit, job, recorder.reached)
             return True
         if self._stopping:
-            await self._write(endings.put_back, job, why="stopping", ageing=self._floor.ageing)
+            await self._write(run_end.put_back, job, why="stopping", ageing=self._loop_context.ageing)
             return True
         if self._arrived.is_set() or job.others_wait:
             self._arrived.clear()
-            if await self._write(assignments.should_yield, job, ageing=self._floor.ageing):
-                await self._write(endings.put_back, job, why="preempted", preempted=True, ageing=self._floor.ageing)
+            if await self._write(run_begin.should_yield, job, ageing=self._loop_context.ageing):
+                await self._write(
+                    run_end.put_back, job, why="preempted", preempted=True, ageing=self._loop_context.ageing
+                )
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: Worker, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
-        database = self._floor.pen.database
+    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
+        database = self._loop_context.recording.database
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
-            None, recollect, worker, job.lead.text, self._floor.clock.now()
+            None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
         )
-        gathered = await database.read(briefing.gather, job, worker, tuple(tools))
+        gathered = await database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
         brief = replace(gathered.brief, memory=known.memory, memory_left_out=known.left_out, todos=known.todos)
         composed = prompt.compose(brief)
@@ -228,24 +234,27 @@ class Loop:
             model=terms_model(worker),
             max_steps=job.done_before + worker.definition.max_steps,
             max_tokens=worker.definition.max_tokens,
+            asked=brief.instruction,
+            members=tuple(brief.members),
+            ballots=gathered.ballots,
         )
         return turn, gathered.seen, composed.manifest
 
-    async def _failed(self, job: Assignment, worker: Worker, failure: BackendFailure) -> None:
+    async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited = self._waited.get(job.lead.id, 0.0)
         match after(failure, failures=job.lead.failures, waited=waited):
             case Retry(wait, counts):
                 if isinstance(failure, Overloaded) and worker.credential:
-                    wait = self._floor.limiter.refused(worker.credential, wait if failure.retry_after else None)
+                    wait = self._loop_context.limiter.refused(worker.credential, wait if failure.retry_after else None)
                 if not counts:
                     self._waited[job.lead.id] = waited + wait
-                await self._write(endings.retry_later, job, failure, wait=wait, counts=counts)
+                await self._write(run_end.retry_later, job, failure, wait=wait, counts=counts)
             case GiveUp(state):
                 self._waited.pop(job.lead.id, None)
-                await self._write(endings.give_up, job, failure, state)
+                await self._write(run_end.give_up, job, failure, state)
 
-    def _desk(self, job: Assignment, worker: Worker) -> Desk:
-        seat = Seat(
+    def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
+        identity = RunIdentity(
             agent=job.fence.agent,
             name=job.name,
             project=job.project,
@@ -254,22 +263,22 @@ class Loop:
             hop=max(item.hop for item in job.taken),
             workspace=job.workspace,
         )
-        pen = self._floor.pen
-        return Desk(
-            seat,
-            pen.database,
-            pen.clock,
+        recording = self._loop_context.recording
+        return ToolContext(
+            identity,
+            recording.database,
+            recording.clock,
             cwd=worker.cwd,
             own_copy=worker.own_copy,
-            places=lambda: self._floor.registry.places(worker.project),
+            places=lambda: self._loop_context.registry.places(worker.project),
             home=worker.home,
             library=worker.library,
             env=worker.definition.env,
-            home_of=lambda agent: self._floor.registry.worker(agent).home,
+            home_of=lambda agent: self._loop_context.registry.worker(agent).home,
         )
 
     def _terms(self, workspace: str | None) -> Terms:
-        worker = self._floor.registry.worker(self.fence.agent, workspace)
+        worker = self._loop_context.registry.worker(self.fence.agent, workspace)
         return Terms(worker.name, worker.definition.backend, terms_model(worker), worker.limits)
 
     @asynccontextmanager
@@ -277,27 +286,21 @@ class Loop:
         if not credential:
             yield
             return
-        await self._floor.limiter.enter(credential)
+        await self._loop_context.limiter.enter(credential)
         try:
             yield
         finally:
-            self._floor.limiter.leave(credential)
+            self._loop_context.limiter.leave(credential)
 
     def _may_call(self, credential: str) -> bool:
-        return not credential or self._floor.limiter.still_open(credential)
+        return not credential or self._loop_context.limiter.still_open(credential)
 
     async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
-        return await self._floor.pen.database.write(change, *args, now=self._floor.now(), **kwargs)
+        return await self._loop_context.recording.database.write(change, *args, now=self._loop_context.now(), **kwargs)
 
     async def _sleep(self, seconds: float) -> None:
-        """So long, or until something arrives."""
-        alarm = asyncio.create_task(self._floor.clock.sleep(max(0.001, seconds)))
-        arrival = asyncio.create_task(self._arrived.wait())
-        try:
-            await asyncio.wait({alarm, arrival}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            alarm.cancel()
-            arrival.cancel()
+        """Sleep for so many seconds, or until something arrives."""
+        await sleep_unless(self._arrived, self._loop_context.clock, max(0.001, seconds))
 
 
 def _is_cancelled(error: BaseException) -> bool:
@@ -306,11 +309,11 @@ def _is_cancelled(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
 
 
-async def _tools(job: Assignment, worker: Worker) -> dict[str, Tool]:
+async def _tools(job: Assignment, worker: AgentRuntime) -> dict[str, Tool]:
     """All it has for this work. Those of others stand behind ours, whatever they are called."""
     others = await worker.more_tools() if worker.more_tools else ()
     return {t.name: t for t in (*others, *worker.tools) if t.personal or job.workspace}
 
 
-def terms_model(worker: Worker) -> str:
+def terms_model(worker: AgentRuntime) -> str:
     return worker.definition.model or worker.definition.backend

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_worker.backends.backend import Backend, Model
+from agent_worker.core.errors import NotFound
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.places import OwnPlaces, own_places
-from agent_worker.definitions.project import Project
-from agent_worker.errors import NotFound
-from agent_worker.guard.library import Library
-from agent_worker.limits import Limits
-from agent_worker.storage.files import Root
+from agent_worker.definitions.layout import OwnPlaces, own_places
+from agent_worker.definitions.project import ProjectFiles
+from agent_worker.files.root import Root
+from agent_worker.memory.library import Library
 from agent_worker.tools.tool import Tool
+from agent_worker.work.limits import WorkLimits
 
 #: Tools that others provide, asked for anew at each run. Raises BackendFailure when they cannot say.
 MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """An agent as its loop needs it."""
+class AgentRuntime:
+    """An agent as its loop needs it: definition, backend, tools, folder."""
 
     agent: str  #: id
     name: str
@@ -34,7 +34,7 @@ class Worker:
     backend: Backend
     tools: tuple[Tool, ...] = ()
     more_tools: MoreTools | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: WorkLimits = field(default_factory=WorkLimits)
     cwd: Path = field(default_factory=Path)
     own_copy: bool = False  #: its cwd is a checkout of its own
     home: Root | None = None  #: its own folder; None when it has no personal files
@@ -53,25 +53,25 @@ class Worker:
 
 class Registry:
     def __init__(self) -> None:
-        self._workers: dict[tuple[str, str | None], Worker] = {}
-        self._projects: dict[str, Project] = {}
+        self._workers: dict[tuple[str, str | None], AgentRuntime] = {}
+        self._projects: dict[str, ProjectFiles] = {}
 
-    def keep_project(self, id: str, project: Project) -> None:
-        """What its files say now."""
+    def keep_project(self, id: str, project: ProjectFiles) -> None:
+        """Remember what the files of a project say now."""
         self._projects[id] = project
 
     def places(self, project: str) -> OwnPlaces:
-        """What is ours in a project. Looks at its files."""
+        """The folders in a project that are ours. Looks at its files."""
         return own_places(self._projects[project]) if project in self._projects else OwnPlaces()
 
-    def add(self, worker: Worker, *, workspace: str | None = None) -> None:
+    def add(self, worker: AgentRuntime, *, workspace: str | None = None) -> None:
         self._workers[worker.agent, workspace] = worker
 
     def remove(self, agent: str, *, workspace: str | None = None) -> None:
         self._workers.pop((agent, workspace), None)
 
     def remove_all(self, agent: str) -> list[Library]:
-        """Forget an agent wherever it works; what it had open to look things up in."""
+        """Forget an agent wherever it works; returns what it had open to look things up in."""
         gone = [self._workers.pop(key) for key in [key for key in self._workers if key[0] == agent]]
         return list({id(worker.library): worker.library for worker in gone}.values())
 
@@ -80,8 +80,8 @@ class Registry:
         for key in [key for key in self._workers if key[1] == workspace]:
             del self._workers[key]
 
-    def change(self, project: str, change: Callable[[Worker], Worker]) -> None:
-        """Everyone of this project, wherever they work."""
+    def change(self, project: str, change: Callable[[AgentRuntime], AgentRuntime]) -> None:
+        """Change everyone of this project, wherever they work."""
         self._workers = {
             key: change(worker) if worker.project == project else worker for key, worker in self._workers.items()
         }
@@ -91,22 +91,22 @@ class Registry:
         known = self._workers.get((agent, None))
         return known is not None and known.definition == definition and not known.trouble
 
-    def own(self, agent: str) -> Worker | None:
-        """As it works by itself, in no workspace."""
+    def own(self, agent: str) -> AgentRuntime | None:
+        """The agent as it works by itself, in no workspace."""
         return self._workers.get((agent, None))
 
     def knows(self, agent: str) -> bool:
         return (agent, None) in self._workers or any(key[0] == agent for key in self._workers)
 
-    def worker(self, agent: str, workspace: str | None = None) -> Worker:
+    def worker(self, agent: str, workspace: str | None = None) -> AgentRuntime:
         found = self._workers.get((agent, workspace)) or self._workers.get((agent, None)) or self._inline(agent)
         if found is None:
             raise NotFound(f"agent {agent} has no definition here")
         return found
 
-    def _inline(self, agent: str) -> Worker | None:
-        """One that lives in a workspace has only the worker of that workspace."""
+    def _inline(self, agent: str) -> AgentRuntime | None:
+        """The worker of an agent that lives only in a workspace."""
         return next((worker for (id, _), worker in self._workers.items() if id == agent), None)
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[AgentRuntime]:
         return list(self._workers.values())

@@ -13,18 +13,18 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
-from agent_worker import identities
-from agent_worker.agents import rescue
-from agent_worker.agents.failure import restart_wait, too_many
-from agent_worker.agents.hands import RunHands
-from agent_worker.agents.loop import Floor, Loop
-from agent_worker.backends.programs.probe import Guest
-from agent_worker.errors import Fenced, NotNow, StorageFault
-from agent_worker.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
-from agent_worker.ids import new_id
-from agent_worker.storage.database import Row, Transaction
-from agent_worker.tools.tool import Seat
-from agent_worker.workspaces import workspace
+from agent_worker.agents import recovery
+from agent_worker.agents.loop import Loop, LoopContext
+from agent_worker.agents.recorder import RunRecorder
+from agent_worker.agents.retries import restart_wait, too_many
+from agent_worker.backends.programs.probe import ProbeSink
+from agent_worker.core.errors import Fenced, NotNow, StorageFault
+from agent_worker.core.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Row, Transaction
+from agent_worker.tools.tool import RunIdentity
+from agent_worker.work import agent_rows
+from agent_worker.workspaces import workspace_rows
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +35,18 @@ NOT_NOW_WAIT = 1.0  # seconds
 PARTING = 10.0  # seconds
 
 
-Working = RunHands | Guest
+Working = RunRecorder | ProbeSink
 
 
 class Supervisor:
-    def __init__(self, floor: Floor, *, owner: str | None = None) -> None:
+    def __init__(self, loop_context: LoopContext, *, owner: str | None = None) -> None:
         self.owner = owner or new_id("h")
         self.grace = PARTING  #: seconds that steps have to end when we stop
-        self._floor = floor
+        self._loop_context = loop_context
         self._loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
-        self._guests: dict[str, Guest] = {}  # by run
+        self._guests: dict[str, ProbeSink] = {}  # by run
         self._leaving: set[str] = set()  # agents whose loop shall end and not begin anew
         self._interrupted: set[str] = set()  # agents whose run was ended by a person: their loop goes on
         self._unlisten: Callable[[], None] = lambda: None
@@ -54,16 +54,16 @@ class Supervisor:
 
     async def start(self) -> None:
         """Take back what a dead host left running, then listen for work."""
-        await self._floor.pen.database.write(rescue.recover, self.owner, now=self._floor.now())
-        self._unlisten = self._floor.pen.bus.listen(self._hear)
+        await self._loop_context.recording.database.write(recovery.recover, self.owner, now=self._loop_context.now())
+        self._unlisten = self._loop_context.recording.bus.listen(self._hear)
 
     async def wake_all(self) -> None:
         """Look at every queue that has something in it: after a start there is nobody to tell us."""
-        for row in await self._floor.pen.database.read(_with_work):
+        for row in await self._loop_context.recording.database.read(_with_work):
             self.wake(row["agent"])
 
     def wake(self, agent: str) -> None:
-        if self._stopping or not self._floor.registry.knows(agent):
+        if self._stopping or not self._loop_context.registry.knows(agent):
             return
         if loop := self._loops.get(agent):
             loop.wake()
@@ -76,12 +76,12 @@ class Supervisor:
         self._tasks.pop(agent, None)
         self._interrupted.discard(agent)
 
-    def hands(self, run: str) -> Working | None:
-        """The hands of a run that is under way here."""
-        return self._guests.get(run) or next((loop.hands for loop in self._loops.values() if loop.run == run), None)
+    def recorder(self, run: str) -> Working | None:
+        """The recorder of a run that is under way here."""
+        return self._guests.get(run) or next((loop.recorder for loop in self._loops.values() if loop.run == run), None)
 
     @contextmanager
-    def visited(self, guest: Guest) -> Iterator[None]:
+    def visited(self, guest: ProbeSink) -> Iterator[None]:
         """While this lasts there is a run that no agent has: a backend is being tried out."""
         self._guests[guest.run] = guest
         try:
@@ -89,9 +89,9 @@ class Supervisor:
         finally:
             del self._guests[guest.run]
 
-    def seat(self, run: str) -> Seat | None:
-        hands = self.hands(run)
-        return hands.seat if hands else None
+    def identity(self, run: str) -> RunIdentity | None:
+        recorder = self.recorder(run)
+        return recorder.identity if recorder else None
 
     async def stop(self, *, grace: float | None = None) -> None:
         """Let steps end, put the rest back, leave nothing running."""
@@ -121,10 +121,10 @@ class Supervisor:
         finally:
             self._leaving.discard(agent)
 
-    async def leaves(self, agent: str, room: str) -> None:
+    async def leaves(self, agent: str, workspace: str) -> None:
         """Until its work there is put away: a run that is done, or was cancelled, may still be ending its processes."""
         loop = self._loops.get(agent)
-        if loop and loop.room == room:
+        if loop and loop.workspace == workspace:
             await loop.free.wait()
 
     def _end(self, agent: str, task: asyncio.Task[None]) -> None:
@@ -142,8 +142,8 @@ class Supervisor:
                 self.wake(agent)
             case AgentChanged(agent=agent, state="idle") if agent in self._loops:
                 self._loops[agent].wake()
-            case WorkspaceChanged(workspace=str(room), state="running"):
-                self._later(self._wake_members(room))
+            case WorkspaceChanged(workspace=str(workspace), state="running"):
+                self._later(self._wake_members(workspace))
             case Ended(agent=agent, run=run, state="cancelled"):
                 self._interrupt(agent, run)
 
@@ -154,8 +154,8 @@ class Supervisor:
             self._interrupted.add(agent)
             self._tasks[agent].cancel()
 
-    async def _wake_members(self, room: str) -> None:
-        for row in await self._floor.pen.database.read(workspace.members, room):
+    async def _wake_members(self, workspace: str) -> None:
+        for row in await self._loop_context.recording.database.read(workspace_rows.members, workspace):
             self.wake(row["agent"])
 
     def _later(self, coroutine: Coroutine[None, None, None]) -> None:
@@ -168,8 +168,8 @@ class Supervisor:
     async def _keep(self, agent: str) -> None:
         crashes: list[float] = []
         while not self._stopping and agent not in self._leaving:
-            fence = await self._store(identities.claim, agent, self.owner)
-            loop = self._loops[agent] = Loop(fence, self._floor)
+            fence = await self._store(agent_rows.claim, agent, self.owner)
+            loop = self._loops[agent] = Loop(fence, self._loop_context)
             try:
                 await loop.work()
                 await self._abandon(loop, "idle", "")
@@ -187,7 +187,7 @@ class Supervisor:
                 return
             except Exception as error:  # boundary: a crash of the loop itself
                 log.exception("loop of %s crashed", agent)
-                crashes.append(self._floor.clock.monotonic())
+                crashes.append(self._loop_context.clock.monotonic())
                 if not await self._recovers(loop, crashes, error):
                     return
             finally:
@@ -205,27 +205,27 @@ class Supervisor:
     async def _recovers(self, loop: Loop, crashes: list[float], error: Exception) -> bool:
         reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
         await self._abandon(loop, "error", reason)
-        if too_many(crashes, self._floor.clock.monotonic()):
-            await self._store(rescue.give_agent_up, loop.fence, reason, now=self._floor.now())
+        if too_many(crashes, self._loop_context.clock.monotonic()):
+            await self._store(recovery.give_agent_up, loop.fence, reason, now=self._loop_context.now())
             return False
-        recent = [at for at in crashes if self._floor.clock.monotonic() - at < 600]
-        await self._floor.clock.sleep(restart_wait(len(recent)))
-        await self._store(identities.set_state, loop.fence.agent, "idle")
+        recent = [at for at in crashes if self._loop_context.clock.monotonic() - at < 600]
+        await self._loop_context.clock.sleep(restart_wait(len(recent)))
+        await self._store(agent_rows.set_state, loop.fence.agent, "idle")
         return True
 
     async def _abandon(self, loop: Loop, state: str, reason: str) -> None:
         with contextlib.suppress(Fenced, StorageFault):
-            await self._store(rescue.abandon, loop.fence, state=state, reason=reason, now=self._floor.now())
+            await self._store(recovery.abandon, loop.fence, state=state, reason=reason, now=self._loop_context.now())
 
     async def _store(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Waits it out where it cannot be stored now: nobody tells us when it can."""
+        """Write to the database, and wait where it cannot be stored now: nobody tells us when it can."""
         while True:
             try:
-                return await self._floor.pen.database.write(change, *args, **kwargs)
+                return await self._loop_context.recording.database.write(change, *args, **kwargs)
             except NotNow:
                 if self._stopping:
                     raise
-                await self._floor.clock.sleep(NOT_NOW_WAIT)
+                await self._loop_context.clock.sleep(NOT_NOW_WAIT)
 
 
 async def _ended(tasks: set[asyncio.Task[None]]) -> None:

@@ -1,18 +1,18 @@
 """What does a step, and how it talks to whoever asked. Knows no queue, no channel, no agent, no database.
 
 `work` is an async generator: every value it yields ends one step, and between two values the loop may stop
-asking; what is kept then is what `Hands.keep` and `Hands.call` were told. A `Model` is the smaller interface
+asking; what is kept then is what `StepSink.keep` and `StepSink.call` were told. A `Model` is the smaller interface
 under the backends whose tools run in our process (tool_loop.py): it answers once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from agent_worker.errors import BadInput
+from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -51,7 +51,7 @@ class Reply:
 
     @property
     def storable(self) -> Reply:
-        """The same without halves of characters, which models cut off now and then."""
+        """The same text without halves of characters, which models cut off now and then."""
         record = self.dump()
         try:
             record.encode()
@@ -60,21 +60,21 @@ class Reply:
         return self
 
     def dump(self) -> str:
-        """As JSON, for the record; `load` reads it back. Usage is kept elsewhere."""
+        """The reply as JSON, for the record; `load` reads it back. Usage is kept elsewhere."""
         calls = [[call.id, call.tool, call.arguments] for call in self.calls]
         record = {"text": self.text, "calls": calls, "raw": self.raw, "more": self.more}
         return json.dumps(record, ensure_ascii=False)
 
     @classmethod
     def load(cls, record: str) -> Reply:
-        """What is stored is data of this shape and nothing more. Raises BadInput."""
+        """Read a stored reply, which is data of this shape and nothing more. Raises BadInput."""
         try:
             match json.loads(record):
                 case {"text": str(text), "calls": list(calls), "raw": str(raw), "more": bool(more)}:
                     return cls(text=text, calls=tuple(map(_call, calls)), raw=raw, more=more)
         except (ValueError, RecursionError):
             pass
-        raise BadInput("what is stored of its earlier steps cannot be read", hint="drop it, and ask again")
+        raise BadInput("what is stored of its earlier steps cannot be read", hint="dismiss it, and ask again")
 
 
 def _call(value: object) -> Call:
@@ -104,10 +104,13 @@ class Turn:
     model: str = ""
     max_steps: int = 20
     max_tokens: int | None = None
+    asked: str = ""  #: the instruction that is in the prompt
+    members: tuple[str, ...] = ()  #: names of the others in its workspace
+    ballots: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
 
 
-class Hands(Protocol):
-    """What a backend may do while it works. All of it is stored by whoever gave the hands."""
+class StepSink(Protocol):
+    """What a backend may do while it works. All of it is stored by whoever made the sink."""
 
     def say(self, text: str) -> None:
         """Show text as it is being written."""
@@ -148,11 +151,11 @@ Outcome = Unfinished | Finished
 
 
 class Suspended(Exception):
-    """Not an error: a call waits for a person, so the work is laid aside. Raised by hands, passed on by backends."""
+    """Not an error: a call waits for a person, so the work is laid aside. Raised by a sink, passed on by backends."""
 
 
 class Backend(Protocol):
-    def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+    def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
         """Go on from where `turn.past` ends. Raises BackendFailure; never retries."""
         ...
 
@@ -164,4 +167,16 @@ class Backend(Protocol):
 class Model(Protocol):
     """Answers once. Holds no conversation: it is handed all of it."""
 
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], hands: Hands) -> Reply: ...
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply: ...
+
+
+class UnavailableBackend:
+    def __init__(self, why: AgentWorkerError) -> None:
+        self._why = why
+
+    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
+        raise Permanent(self._why.message, hint=self._why.hint)
+        yield
+
+    async def close(self) -> None:
+        pass

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from typing import Any
 
-from agent_worker.backends.backend import Finished, Hands, Model, Outcome, PastStep, Reply, Turn, Unfinished
-from agent_worker.errors import Exhausted
+from agent_worker.backends.backend import Finished, Model, Outcome, PastStep, Reply, StepSink, Turn, Unfinished
+from agent_worker.core.errors import Exhausted
 from agent_worker.tools.tool import Result
 
 
@@ -19,27 +19,27 @@ class ToolLoop:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
         steps = list(turn.past)
         if steps and _cut_off(steps[-1]):
             last = len(steps) - 1
             reply = steps[last].reply
-            steps[last] = _past(reply, await _all_ended(*_calls(hands, last, reply)))
+            steps[last] = _past(reply, await _all_ended(*_calls(sink, last, reply)))
             yield Unfinished(last)
         while len(steps) < turn.max_steps:
             number = len(steps)
-            reply = (await self._model.reply(turn, steps, hands)).storable
+            reply = (await self._model.reply(turn, steps, sink)).storable
             if not reply.calls and not reply.more:
                 yield Finished(number, reply)
                 return
             # Asked for in one breath, stored in this order: the answer is on disk before a call reaches outside, and
             # a call that only stores something is in the same commit.
-            _, *results = await _all_ended(hands.keep(number, reply), *_calls(hands, number, reply))
+            _, *results = await _all_ended(sink.keep(number, reply), *_calls(sink, number, reply))
             steps.append(_past(reply, results))
             yield Unfinished(number)
         raise Exhausted(
             f"stopped after {turn.max_steps} steps (max_steps)",
-            hint="say «continue» to go on, or raise max_steps",
+            hint="say 'continue' to go on, or raise max_steps",
         )
 
     async def close(self) -> None:
@@ -50,8 +50,8 @@ def _cut_off(step: PastStep) -> bool:
     return any(call.id not in step.results for call in step.reply.calls)
 
 
-def _calls(hands: Hands, step: int, reply: Reply) -> Iterator[Awaitable[Result]]:
-    return (hands.call(step, call) for call in reply.calls)
+def _calls(sink: StepSink, step: int, reply: Reply) -> Iterator[Awaitable[Result]]:
+    return (sink.call(step, call) for call in reply.calls)
 
 
 def _past(reply: Reply, results: Sequence[Result]) -> PastStep:

@@ -13,14 +13,14 @@ from agent_worker.cli.output import as_json_option, clean, paint_state, tell_jso
 
 @click.group()
 def agent() -> None:
-    """Make, look at and delete agents; their memory, notes and todos."""
+    """Create, show, edit and delete agents, their memory, notes and todos."""
 
 
 @agent.command()
 @click.argument("name")
 @click.option("-m", "--model", help="provider/model")
 @click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
-@click.option("--system", help="Who it is told to be.")
+@click.option("--system", help="Its system prompt: who it is.")
 @click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one.")
 @as_json_option
 def create(
@@ -32,7 +32,7 @@ def create(
     )
     if as_json:
         return tell_json(made)
-    click.echo(f"{made['name']} is there: {clean(made['file'])}")
+    click.echo(f"created {made['name']}: {clean(made['file'])}")
     if made["found"]:
         click.echo(
             f"  it takes over the folder of an earlier {made['name']}, with its memory, notes and conversations:\n"
@@ -45,7 +45,7 @@ def create(
 @agent.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """All agents of this project."""
+    """List all agents of this project."""
     found = call("GET", "/agents", project=here())
     if as_json:
         return tell_json(found)
@@ -57,7 +57,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name", shell_complete=agents)
 @as_json_option
 def info(name: str, as_json: bool) -> None:
-    """One agent: state, soul, queue, last words."""
+    """Show one agent: state, soul, queue, last words."""
     found = call("GET", f"/agents/{part(name)}", project=here())
     if as_json:
         return tell_json(found)
@@ -81,7 +81,9 @@ def info(name: str, as_json: bool) -> None:
 @click.argument("name", shell_complete=agents)
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 def edit(name: str, settings: tuple[str, ...]) -> None:
-    """Open the definition of an agent in your editor, then check it; or set keys of it.
+    """Edit the definition of an agent.
+
+    It is opened in your editor and checked afterwards; or set single keys of it:
 
     \b
     agent-worker agent edit alice model=anthropic/claude-sonnet-5-5 max_steps=30
@@ -96,22 +98,22 @@ def edit(name: str, settings: tuple[str, ...]) -> None:
     problems = call("GET", "/status", project=here())["project"]["problems"]
     for problem in problems:
         click.echo(clean(problem), err=True)
-    click.echo("saved, but there are mistakes: the last good version is used" if problems else "saved")
+    click.echo("saved, but there are mistakes; the last good version stays in use" if problems else "saved")
 
 
 _WHAT = {"memories": "memory", "todos": "todo ticked off", "for_you": "for you to judge"}
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from agent_worker.definitions.source import parse_source  # YAML, only needed here
+    from agent_worker.local.definitions import read_value
 
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise click.UsageError(f"{clean(text)!r} is not KEY=VALUE")
-    source = parse_source(value, file=key)
-    if source.problems:
-        raise click.UsageError(f"{clean(key)}: {source.problems[0].message}")
-    return key, source.data
+    read, wrong = read_value(value, name=key)
+    if wrong:
+        raise click.UsageError(f"{clean(key)}: {wrong}")
+    return key, read
 
 
 @agent.command()
@@ -119,9 +121,10 @@ def _setting(text: str) -> tuple[str, Any]:
 @click.option("--files", is_flag=True, help="Its folder too: memory, notes, todos, conversations.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(name: str, files: bool, yes: bool) -> None:
-    """Delete an agent: its definition, and its runs and conversations in the database.
+    """Delete an agent.
 
-    Its folder stays unless you say --files. Its messages and documents in a workflow stay: they are the team's.
+    Its definition goes, and its runs and conversations in the database. Its folder stays unless you say --files.
+    Its messages and documents in a workflow stay: they are the team's.
     """
     if not yes:
         click.confirm(f"Delete {name}{' and all its files' if files else ''}?", abort=True)
@@ -133,10 +136,13 @@ def delete(name: str, files: bool, yes: bool) -> None:
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--file", "file", default="core", show_default=True, help="Which file: core, working, …")
-@click.option("--share/--private", default=None, help="Do colleagues get to hear it when they ask?")
+@click.option("--share/--private", default=None, help="May colleagues look it up?")
 @as_json_option
 def memory(name: str, key: str | None, value: str | None, file: str, share: bool | None, as_json: bool) -> None:
-    """What NAME remembers; with KEY one entry, with VALUE too it is set (an empty value archives it)."""
+    """Show or set what NAME remembers.
+
+    With KEY, one entry is shown; with VALUE too, it is set. An empty value archives it.
+    """
     if key is not None and value is not None:
         seen_by = None if share is None else "shareable" if share else "private"
         path = f"/agents/{part(name)}/memory"
@@ -158,16 +164,17 @@ def memory(name: str, key: str | None, value: str | None, file: str, share: bool
 @click.option("--show", is_flag=True, help="Only show which runs that would be.")
 @as_json_option
 def revert(name: str, since: str | None, source: str | None, show: bool, as_json: bool) -> None:
-    """Take back what NAME was told, said and learned since a day, or in one run, and all that came of it.
+    """Take back what NAME was told, said and learned.
 
-    With it go later runs, of any agent, that were shown its words. What was replaced is there again.
+    Since a day, or in one run, with all that came of it: later runs, of any agent, that were shown its words, go too.
+    What was replaced is there again.
     """
     where = f"/agents/{part(name)}/memory/revert"
     taken = call("POST", where, since=since, source=source, show=show, project=here())
     if as_json:
         return tell_json(taken)
     rows = [(_WHAT.get(what, what), each) for what, found in taken.items() for each in found]
-    tell_table(("what", "which"), rows, empty="there was nothing then")
+    tell_table(("what", "which"), rows, empty="there is nothing to take back")
     if taken["memories"]:
         click.echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
 
@@ -176,7 +183,7 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
 @click.argument("name", shell_complete=agents)
 @click.argument("key")
 def release(name: str, key: str) -> None:
-    """Let NAME remember what was held back from it."""
+    """Give back to NAME what was held back from its memory."""
     click.echo(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()))
 
 
@@ -185,7 +192,7 @@ def release(name: str, key: str) -> None:
 @click.argument("note", required=False)
 @as_json_option
 def notes(name: str, note: str | None, as_json: bool) -> None:
-    """The notes of NAME; with NOTE, that one."""
+    """List the notes of NAME; with NOTE, show that one."""
     if note:
         text = call("GET", f"/agents/{part(name)}/notes/{part(note)}", project=here())
         return tell_json(text) if as_json else click.echo(clean(text), nl=False)
@@ -199,7 +206,7 @@ def notes(name: str, note: str | None, as_json: bool) -> None:
 @click.option("--done", type=int, help="Tick off by number.")
 @as_json_option
 def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
-    """The todos of NAME."""
+    """Show the todos of NAME, add one, or tick one off."""
     path = f"/agents/{part(name)}/todos"
     if add:
         found = call("POST", path, text=add, project=here())
@@ -219,15 +226,15 @@ def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("-m", "--model", help="provider/model")
 @click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
-@click.option("--system", help="Who it is told to be.")
+@click.option("--system", help="Its system prompt: who it is.")
 @as_json_option
 def new(name: str | None, model: str | None, backend: str | None, system: str | None, as_json: bool) -> None:
-    """A quick agent that lives only in the daemon: no file is written."""
+    """Make a quick agent that lives only in the daemon: no file is written."""
     made = call(
         "POST", "/agents", name=name, model=model, backend=backend, system=system, lasting=False, project=here()
     )
     if as_json:
         return tell_json(made)
-    click.echo(f"{made['name']} is there until the daemon stops")
+    click.echo(f"created {made['name']}, which lives until the daemon stops")
     click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
     click.echo(f"  keep it:     agent-worker agent create NAME --from {made['name']}")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from agent_worker.daemon.client import Client, connect
-from agent_worker.daemon.plain_http import Event
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.plain_http import ServerEvent
 
 
 def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:
@@ -18,7 +18,7 @@ def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any)
     return client.request(method, target, body, timeout=timeout)[1]
 
 
-def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: Any) -> Iterator[Event]:
+def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: Any) -> Iterator[ServerEvent]:
     target, body = _request(method, path, arguments)
     yield from connect().stream(method, target, body, last_event_id=last_event_id)
 
@@ -40,4 +40,4 @@ def _request(method: str, path: str, arguments: dict[str, Any]) -> tuple[str, di
     return path, given
 
 
-__all__ = ["Client", "Event", "call", "here", "part", "stream"]
+__all__ = ["Client", "ServerEvent", "call", "here", "part", "stream"]

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import click
 
-from agent_worker.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError
 
 
 def addresses(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -29,7 +29,7 @@ def instances(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def _ask(path: str) -> list[dict[str, Any]]:
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     try:
         client = find()

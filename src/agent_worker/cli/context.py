@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import clean
-from agent_worker.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 
 TOKEN = "AGENT_WORKER_RUN_TOKEN"
 #: A text may begin with a dash, so there are no options of one letter.
@@ -19,12 +19,15 @@ TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 @click.group()
 def context() -> None:
-    """The tools of the run you are in, where there is no MCP: the token in AGENT_WORKER_RUN_TOKEN says who you are."""
+    """Use the tools of the run you are in, where there is no MCP.
+
+    The token in AGENT_WORKER_RUN_TOKEN says who you are.
+    """
 
 
 @context.command()
 def tools() -> None:
-    """Every tool you have, with its arguments."""
+    """List the tools you have, with their arguments."""
     for tool in _ask("tools/list", {})["tools"]:
         takes = ", ".join(tool["inputSchema"].get("properties", {}))
         click.echo(clean(f"{tool['name']}({takes})\n    {tool['description'].splitlines()[0]}"))
@@ -51,13 +54,13 @@ def send(text: str) -> None:
 
 @context.command()
 def read() -> None:
-    """What was said in the channel that you have not seen."""
+    """Read what you have not seen of the channel."""
     _call("channel_read")
 
 
 @context.command()
 def inbox() -> None:
-    """What was sent to you and is not dealt with."""
+    """List what was sent to you and is not dealt with yet."""
     _call("my_inbox")
 
 
@@ -80,11 +83,11 @@ def _call(tool: str, **arguments: Any) -> None:
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     token = os.environ.get(TOKEN)
     if not token:
-        raise Refused(f"{TOKEN} is not set: this is for programs that an agent runs in", hint="agent-worker send …")
+        raise Refused(f"{TOKEN} is not set: it is for programs that work as an agent", hint="agent-worker send …")
     client = find()
     if client is None:
         raise Refused("the daemon is not running", hint="agent-worker daemon status")

@@ -12,22 +12,22 @@ from agent_worker.cli.output import as_json_option, clean, tell_json
 
 @click.group()
 def daemon() -> None:
-    """The daemon itself. It starts by itself when it is needed."""
+    """Run the daemon, or show its status and log. It starts by itself when it is needed."""
 
 
 @daemon.command()
 def run() -> None:
     """Run the daemon here, in the foreground."""
-    from agent_worker.daemon.main import main
+    from agent_worker.local.run import run_daemon
 
-    sys.exit(main())
+    sys.exit(run_daemon())
 
 
 @daemon.command()
 @as_json_option
 def status(as_json: bool) -> None:
-    """Whether it runs, and where."""
-    from agent_worker.daemon.client import find
+    """Show whether it runs, and where."""
+    from agent_worker.client.connection import find
 
     client = find()
     if client is None:
@@ -42,10 +42,10 @@ def status(as_json: bool) -> None:
 
 
 @daemon.command()
-@click.option("-n", "--count", default=40, show_default=True, help="How many of the last lines.")
+@click.option("-n", "--count", default=40, show_default=True, help="How many lines to show.")
 def logs(count: int) -> None:
-    """The end of its log."""
-    from agent_worker.daemon.discovery import LOG_FILE, home_directory
+    """Show the end of its log."""
+    from agent_worker.client.discovery import LOG_FILE, home_directory
 
     file = home_directory() / LOG_FILE
     if not file.exists():

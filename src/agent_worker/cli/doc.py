@@ -16,14 +16,14 @@ TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 @click.group()
 def doc() -> None:
-    """Documents of a workspace."""
+    """List, read and write the documents of a workspace."""
 
 
 @doc.command("list")
 @click.argument("workflow", shell_complete=instances)
 @as_json_option
 def list_(workflow: str, as_json: bool) -> None:
-    """The documents of @WORKFLOW."""
+    """List the documents of @WORKFLOW."""
     names = call("GET", "/documents", at=workflow, project=here())
     tell_json(names) if as_json else click.echo("\n".join(map(clean, names)) or "no documents yet")
 

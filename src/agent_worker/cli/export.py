@@ -46,21 +46,19 @@ def _struck(line: dict[str, Any]) -> str:
 
 
 def _page(target: str) -> str:
-    from agent_worker.daemon.web.record import Record, as_page  # heavy, and only needed here
+    from agent_worker.local.run import record_page
 
     lines = _all_lines(target)
     if not target.startswith("@"):
-        return as_page(Record(target, lines))
+        return record_page(target, lines=lines)
     long = {line["resource"] for line in lines if line.get("resource")}
-    return as_page(
-        Record(
-            target,
-            lines,
-            _documents(target),
-            call("GET", "/proposals", at=target, project=here()),
-            call("GET", "/runs", at=target, limit=500, project=here()),
-            {id: call("GET", f"/resources/{id}", at=target, project=here())["text"] for id in long},
-        )
+    return record_page(
+        target,
+        lines=lines,
+        documents=_documents(target),
+        proposals=call("GET", "/proposals", at=target, project=here()),
+        runs=call("GET", "/runs", at=target, limit=500, project=here()),
+        resources={id: call("GET", f"/resources/{id}", at=target, project=here())["text"] for id in long},
     )
 
 

@@ -13,8 +13,9 @@ import click
 
 from agent_worker.cli.call import call, here
 from agent_worker.cli.output import clean, paint
-from agent_worker.definitions.remote import is_remote
-from agent_worker.errors import DefinitionError, Problem
+from agent_worker.core.errors import Problem
+from agent_worker.core.remote import is_remote
+from agent_worker.core.wording import plural
 
 
 @click.command()
@@ -42,47 +43,25 @@ def validate(path: str, as_json: bool) -> None:
 
 
 def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
-    from agent_worker.definitions.project import find_project, load_project
+    from agent_worker.local.definitions import checked
 
     if not path.exists():
         return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], "", []
-    project = load_project(find_project(path))
-    problems = list(project.problems)
-    if path.is_file() and path.resolve() not in map(Path.resolve, project.workflow_files.values()):
-        try:
-            project.load_workflow(path)
-        except DefinitionError as error:
-            problems += error.problems
+    project, problems = checked(path)
     agents, workflows = len(project.agents), len(project.workflows)
-    counted = f"{_count(agents, 'agent')} and {_count(workflows, 'workflow')} in {project.root}"
+    counted = f"{plural(agents, 'agent')} and {plural(workflows, 'workflow')} in {project.root}"
     return problems, counted, _too_short(project.secret_variables)
 
 
 def _limits_that_wait(path: Path) -> list[str]:
-    """Of a file that is right and yet does not hold as it is written."""
-    from agent_worker.clock import SystemClock
-    from agent_worker.daemon.discovery import home_directory
-    from agent_worker.definitions.project import find_project, load_project
-    from agent_worker.storage.files import Root
-    from agent_worker.trust.allowances import allowances_of
-    from agent_worker.trust.store import TrustStore
+    from agent_worker.local.definitions import limits_that_wait
 
-    if not path.exists():
-        return []
-    project, home = load_project(find_project(path)), home_directory()
-    store = TrustStore(Root.private(home) if home.is_dir() else None, project.root, clock=SystemClock())
-    held = store.held_back(allowances_of(project))
-    return [
-        f"{each.of} may use {each.told(each.value)} once you approve it (agent-worker trust); until then"
-        f" {each.told(held[each.of, each.name])}"
-        for each in allowances_of(project)
-        if (each.of, each.name) in held
-    ]
+    return limits_that_wait(path) if path.exists() else []
 
 
 def _too_short(variables: Iterable[str]) -> list[str]:
     """Values that are given to agents and cannot be told from honest words."""
-    from agent_worker.redaction import SHORTEST
+    from agent_worker.core.redaction import SHORTEST
 
     short = [name for name in sorted(variables) if 0 < len(os.environ.get(name, "").strip()) < SHORTEST]
     return [
@@ -96,19 +75,15 @@ def _check_elsewhere(source: str) -> tuple[list[Problem], str, list[str]]:
     found = call("GET", "/workflows", project=here(), file=source)[-1]
     return (
         [],
-        f"workflow {clean(found['name'])} with {_count(len(found['members']), 'agent')} from {clean(found['file'])}",
+        f"workflow {clean(found['name'])} with {plural(len(found['members']), 'agent')} from {clean(found['file'])}",
         [],
     )
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 @click.command()
 @click.argument("kind", type=click.Choice(["agent", "workflow", "project"]))
 def schema(kind: Literal["agent", "workflow", "project"]) -> None:
     """Print the JSON Schema of an agent, workflow or project file."""
-    from agent_worker.definitions.schema import json_schema
+    from agent_worker.local.definitions import schema_of
 
-    click.echo(json.dumps(json_schema(kind), indent=2))
+    click.echo(json.dumps(schema_of(kind), indent=2))

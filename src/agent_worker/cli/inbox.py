@@ -12,17 +12,17 @@ from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json
 @as_json_option
 @click.pass_context
 def inbox(ctx: click.Context, as_json: bool) -> None:
-    """What waits for you: questions, approvals, failures, limits, mentions."""
+    """Show what waits for you: questions, approvals, failures, limits, mentions."""
     if ctx.invoked_subcommand is not None:
         return
-    items = call("GET", "/attention", project=here())
+    items = call("GET", "/inbox", project=here())
     if as_json:
         return tell_json(items)
     if not items:
         return click.echo("nothing waits for you")
     for item in items:
         place = f"@{item['workspace']}" if item["workspace"] else item["agent"]
-        click.echo(f"{paint(item['id'], 'cyan')}  {paint(item['sort'], 'yellow')}  {clean(place)}  {ago(item['at'])}")
+        click.echo(f"{paint(item['id'], 'cyan')}  {paint(item['kind'], 'yellow')}  {clean(place)}  {ago(item['at'])}")
         for line in clean(item["text"]).splitlines()[:8]:
             click.echo(f"    {line}")
         for verb in item["answers"]:
@@ -31,13 +31,13 @@ def inbox(ctx: click.Context, as_json: bool) -> None:
 
 
 def _answer(item: str, action: str, text: str = "") -> None:
-    click.echo(call("POST", f"/attention/{part(item)}", action=action, text=text))
+    click.echo(call("POST", f"/inbox/{part(item)}", action=action, text=text))
 
 
 @inbox.command()
 @click.argument("item")
 def approve(item: str) -> None:
-    """Say yes to a tool call."""
+    """Allow a tool call, or let an outcome stand that you may veto."""
     _answer(item, "approve")
 
 
@@ -45,7 +45,10 @@ def approve(item: str) -> None:
 @click.argument("item")
 @click.argument("reason", default="")
 def deny(item: str, reason: str) -> None:
-    """Say no to a tool call; the reason is told to the agent."""
+    """Refuse a tool call, or veto an outcome.
+
+    The agent, or the team, is told the reason.
+    """
     _answer(item, "deny", reason)
 
 
@@ -53,19 +56,22 @@ def deny(item: str, reason: str) -> None:
 @click.argument("item")
 @click.argument("text")
 def answer(item: str, text: str) -> None:
-    """Answer a question, a vote, or somebody who called on you; they go on with it."""
+    """Answer a question, vote, or reply to somebody who called on you."""
     _answer(item, "answer", text)
 
 
 @inbox.command()
 @click.argument("item")
 def retry(item: str) -> None:
-    """Try again what failed, or go on with a new allowance."""
+    """Retry what failed or met a limit.
+
+    Where a limit stopped it, it goes on with a new allowance.
+    """
     _answer(item, "retry")
 
 
 @inbox.command()
 @click.argument("item")
-def drop(item: str) -> None:
-    """Let it be."""
-    _answer(item, "drop")
+def dismiss(item: str) -> None:
+    """Close an item without doing anything about it."""
+    _answer(item, "dismiss")

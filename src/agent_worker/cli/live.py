@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import clean, paint, wants_colour
+from agent_worker.core.wording import plural
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 _WIDTH = 10
@@ -35,7 +36,7 @@ class LiveView:
 
     def show(self, record: Mapping[str, Any]) -> None:
         match record:
-            case {"event": "message", "sort": "system", "text": text}:
+            case {"event": "message", "kind": "system", "text": text}:
                 self._line("·", clean(text), "yellow")
             case {"event": "message", "sender": sender, "text": text}:
                 self._message(sender, text)
@@ -60,7 +61,7 @@ class LiveView:
             case {"event": "vote", "voter": voter, "text": text}:
                 self._line(voter, f"☑ {clean(text)}", "bright_black")
             case {"event": "resource", "size": size}:
-                self._line("·", f"a text of {size:,} bytes was kept as a resource", "bright_black")
+                self._line("·", f"a text of {plural(size, 'byte')} was kept as a resource", "bright_black")
             case {"event": "ended", "name": name, "state": state, "reason": reason}:
                 self._busy.pop(name, None)
                 if state in ("failed", "incomplete", "dead"):
@@ -102,7 +103,7 @@ def _folded(lines: list[str], *, show: int = 12) -> list[str]:
     """Long messages show their beginning."""
     if len(lines) <= show:
         return lines
-    return [*lines[:show], f"[… {len(lines) - show} more lines]"]
+    return [*lines[:show], f"[… {plural(len(lines) - show, 'more line')}]"]
 
 
 def _marked(line: str) -> str:
@@ -114,12 +115,13 @@ def _marked(line: str) -> str:
 
 def summary_line(summary: Mapping[str, Any]) -> str:
     """What came of a workflow: a line, and one for the documents it changed."""
-    runs = ", ".join(f"{name} ({n} {'run' if n == 1 else 'runs'})" for name, n in summary["runs"].items())
+    runs = ", ".join(f"{name} ({plural(n, 'run')})" for name, n in summary["runs"].items())
     done = paint("done", "green") if summary["outcome"] == "done" else paint(summary["outcome"], "red")
     reason = f" ({clean(summary['reason'])})" if summary["reason"] not in ("", summary["outcome"]) else ""
-    cost = f"{summary['tokens']:,} tokens, {summary['usd']:.2f} USD"
+    cost = f"{plural(summary['tokens'], 'token')}, {summary['usd']:.2f} USD"
     wrote = f"\n  documents: {clean(', '.join(summary['documents']))}" if summary["documents"] else ""
-    return f"{done}{reason}: {summary['messages']} messages by {runs or 'nobody'}; {cost}{wrote}"
+    said = plural(summary["messages"], "message")
+    return f"{done}{reason}: {said}; {runs or 'no runs'}; {cost}{wrote}"
 
 
 def decision_lines(summary: Mapping[str, Any]) -> list[str]:

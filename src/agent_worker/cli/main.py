@@ -13,42 +13,42 @@ _C = "agent_worker.cli."
 COMMANDS = {  # name → (module, function, what it does), in the order of help
     "demo": (_C + "demo", "demo", "Watch a team of mock agents review a change: no key, no network."),
     "init": (_C + "setup", "init", "Set up agents and a workflow in this directory."),
-    "doctor": (_C + "setup", "doctor", "Check everything, each check with what would fix it."),
+    "doctor": (_C + "setup", "doctor", "Check everything, and say what would fix it."),
     "validate": (_C + "files", "validate", "Check agent, workflow and project files without running."),
     "schema": (_C + "files", "schema", "Print the JSON Schema of a file, for your editor."),
-    "run": (_C + "work", "run", "Run a workflow until everybody is done."),
-    "start": (_C + "work", "start", "Start a workflow and keep it alive."),
-    "stop": (_C + "work", "stop", "Stop a workflow, an agent, or everything."),
-    "pause": (_C + "work", "pause", "Let the work of a workflow or an agent wait."),
-    "resume": (_C + "work", "resume", "Go on, with a new allowance where a limit stopped it."),
-    "send": (_C + "talk", "send", "Deliver a message and return."),
-    "ask": (_C + "talk", "ask", "Ask an agent and wait for the answer."),
-    "peek": (_C + "talk", "peek", "Read a channel or a conversation."),
-    "inbox": (_C + "inbox", "inbox", "What waits for you, and your answers."),
-    "ls": (_C + "look", "ls", "Agents and running workflows."),
-    "status": (_C + "look", "status", "Everything at a glance."),
-    "runs": (_C + "look", "runs", "The newest runs."),
-    "explain": (_C + "look", "explain", "What a run saw and did."),
-    "trace": (_C + "look", "trace", "Where a message went."),
-    "stats": (_C + "look", "stats", "What was done and spent."),
-    "audit": (_C + "look", "audit", "What was done to the memory of agents, and by whom."),
-    "agent": (_C + "agent", "agent", "Make, look at and delete agents; their memory, notes and todos."),
-    "new": (_C + "agent", "new", "A quick agent that lives only in the daemon."),
-    "doc": (_C + "doc", "doc", "Documents of a workspace."),
-    "proposal": (_C + "proposal", "proposal", "Questions a team votes on, and your vote."),
-    "schedule": (_C + "schedule", "schedule", "Wake agents by themselves."),
-    "trust": (_C + "leave", "trust", "What this project would do that you have not approved, and your approval."),
-    "skill": (_C + "skill", "skill", "Take a skill from a repository, after reading it."),
-    "remote": (_C + "remote", "remote", "Workflows that were fetched from elsewhere: list, update."),
+    "run": (_C + "run", "run", "Run a workflow until everybody is done."),
+    "start": (_C + "run", "start", "Start a workflow and keep it alive."),
+    "stop": (_C + "run", "stop", "Stop a workflow, an agent, or everything."),
+    "pause": (_C + "run", "pause", "Pause a workflow or an agent."),
+    "resume": (_C + "run", "resume", "Resume paused work; what a limit stopped gets a new allowance."),
+    "send": (_C + "messages", "send", "Deliver a message and return."),
+    "ask": (_C + "messages", "ask", "Ask an agent and wait for the answer."),
+    "peek": (_C + "messages", "peek", "Read a channel or a conversation."),
+    "inbox": (_C + "inbox", "inbox", "Show what waits for you, and answer it."),
+    "ls": (_C + "status", "ls", "List agents and running workflows."),
+    "status": (_C + "status", "status", "Show everything at a glance."),
+    "runs": (_C + "status", "runs", "List the newest runs."),
+    "explain": (_C + "status", "explain", "Show what a run saw and did."),
+    "trace": (_C + "status", "trace", "Show where a message went."),
+    "stats": (_C + "status", "stats", "Show what was done and spent."),
+    "audit": (_C + "status", "audit", "Show what was done to the memory of agents, and by whom."),
+    "agent": (_C + "agent", "agent", "Create, show, edit and delete agents, their memory and todos."),
+    "new": (_C + "agent", "new", "Make a quick agent that lives only in the daemon."),
+    "doc": (_C + "doc", "doc", "List, read and write the documents of a workspace."),
+    "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and cast your own."),
+    "schedule": (_C + "schedule", "schedule", "Wake agents, and run workflows, at set times."),
+    "trust": (_C + "approval", "trust", "Show what this project wants to do, and approve it."),
+    "skill": (_C + "skill", "skill", "Import a skill from a repository, after you have read it."),
+    "remote": (_C + "remote", "remote", "List and update workflows that were fetched from elsewhere."),
     "export": (_C + "export", "export", "Write a workspace or a conversation to one file."),
-    "backup": (_C + "keep", "backup", "Copy everything the daemon keeps to one file, while it works."),
-    "restore": (_C + "keep", "restore", "Put a backup in the place of what the daemon keeps."),
-    "gc": (_C + "keep", "gc", "Remove from the disk what nobody needs any more."),
-    "providers": (_C + "look", "providers", "Which model providers can be used."),
-    "backends": (_C + "look", "backends", "Which backends are there."),
-    "daemon": (_C + "daemon", "daemon", "The daemon itself: run, status, logs, stop."),
-    "context": (_C + "context", "context", "The tools of a run, for programs that speak no MCP."),
-    "web": (_C + "web", "web", "Open the page: everything live, in your browser."),
+    "backup": (_C + "backup", "backup", "Copy everything the daemon keeps to one file, while it works."),
+    "restore": (_C + "backup", "restore", "Replace what the daemon keeps with a backup."),
+    "gc": (_C + "backup", "gc", "Remove from the disk what nobody needs any more."),
+    "providers": (_C + "status", "providers", "Show which model providers can be used."),
+    "backends": (_C + "status", "backends", "Show which backends can be used, and test them."),
+    "daemon": (_C + "daemon", "daemon", "Run the daemon, or show its status and log."),
+    "context": (_C + "context", "context", "Use the tools of a run from a program that does not speak MCP."),
+    "web": (_C + "web", "web", "Open the web page: everything live, in your browser."),
     "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
     "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }
@@ -87,7 +87,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    from agent_worker.errors import AgentWorkerError
+    from agent_worker.core.errors import AgentWorkerError, trouble_of
 
     try:
         cli.main(standalone_mode=False)
@@ -108,7 +108,6 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         from agent_worker.cli.output import complain
-        from agent_worker.storage.disk import trouble_of
 
         if (told := trouble_of(error)) is None:
             raise

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import here
-from agent_worker.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError
 
 _writing = threading.Lock()
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
@@ -25,7 +25,7 @@ def mcp() -> None:
 
     In Claude Code: claude mcp add agent-worker -- agent-worker mcp
     """
-    from agent_worker.daemon.client import connect
+    from agent_worker.client.connection import connect
 
     client = connect()
     for line in sys.stdin:
@@ -90,5 +90,5 @@ def _in_this_project(message: dict[str, Any]) -> None:
     params = message.get("params")
     if isinstance(params, dict):
         arguments = params.get("arguments") or {}
-        if isinstance(arguments, dict) and params.get("name") != "attention_answer":
+        if isinstance(arguments, dict) and params.get("name") != "inbox_answer":
             params["arguments"] = {"project": here()} | arguments

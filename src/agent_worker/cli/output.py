@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,21 +11,17 @@ from typing import Any, TypeVar
 
 import click
 
-from agent_worker.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.text_safety import UNSAFE_ON_A_TERMINAL
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Control characters, but for newline and tab; C1; the marks that reorder or hide what is shown; half characters.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
-    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
-)
 _STATES = {"running": "cyan", "idle": "green", "done": "green", "paused": "yellow", "error": "red", "failed": "red"}
 
 
 def clean(text: str) -> str:
     """Nothing in it can move the cursor, change colours or hide: what would, is shown as what it is."""
-    return _UNSAFE.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+    return UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def wants_colour() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.errors import BadInput
+from agent_worker.core.errors import BadInput
 
 _TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool}
 

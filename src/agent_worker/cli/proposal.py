@@ -13,7 +13,7 @@ from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json
 
 @click.group()
 def proposal() -> None:
-    """Questions that a team votes on."""
+    """Put questions to a team's vote, and cast your own."""
 
 
 @proposal.command("list")
@@ -21,7 +21,7 @@ def proposal() -> None:
 @click.option("--open", "only_open", is_flag=True, help="Only those that can be voted on.")
 @as_json_option
 def list_(workflow: str, only_open: bool, as_json: bool) -> None:
-    """The proposals of @WORKFLOW, the oldest first."""
+    """List the proposals of @WORKFLOW, the oldest first."""
     found = call("GET", "/proposals", at=workflow, open=only_open, project=here())
     if as_json:
         return tell_json(found)
@@ -34,17 +34,16 @@ def list_(workflow: str, only_open: bool, as_json: bool) -> None:
 @click.argument("number", type=int)
 @as_json_option
 def show(workflow: str, number: int, as_json: bool) -> None:
-    """One proposal of @WORKFLOW: the question, the votes, what came of it."""
+    """Show one proposal of @WORKFLOW, with its votes."""
     _tell(call("GET", f"/proposals/{number}", at=workflow, project=here()), workflow, as_json)
 
 
 @proposal.command()
 @click.argument("workflow", shell_complete=instances)
 @click.argument("question")
-@click.option("--option", "options", multiple=True, help="Something to choose; give it twice or more.")
+@click.option("--option", "options", multiple=True, help="An option to vote for; give it twice or more.")
 @click.option(
-    "--type",
-    "type_",
+    "--kind",
     type=click.Choice(["decision", "election", "approval", "assignment"]),
     default="decision",
     show_default=True,
@@ -55,18 +54,18 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @click.option("--tie-break", type=click.Choice(["first", "random", "creator"]), default="first", show_default=True)
 @click.option("--minutes", type=float, default=10, show_default=True, help="How long it is open.")
 @click.option("--fallback", help="The option that takes effect when none is chosen in time.")
-@click.option("--advisory", is_flag=True, help="Nothing changes by itself.")
+@click.option("--advisory", is_flag=True, help="The outcome is advice: nothing changes by itself.")
 @click.option("--veto", is_flag=True, help="The outcome waits for you.")
-@click.option("--role", type=click.Choice(["document_owner", "coordinator"]), help="What the winner becomes.")
+@click.option("--role", type=click.Choice(["document_owner", "coordinator"]), help="The role that the winner gets.")
 @click.option("--turns", type=int, help="If approved, how many runs one request may take.")
 @click.option("--usd", type=float, help="If approved, how much one request may cost.")
 @click.option("--vote", help="Your own vote.")
 @as_json_option
-def create(workflow: str, as_json: bool, **wish: Any) -> None:
+def create(workflow: str, as_json: bool, **asked: Any) -> None:
     """Put QUESTION to the vote in @WORKFLOW."""
-    wish["type"], wish["binding"] = wish.pop("type_"), not wish.pop("advisory")
-    wish["options"], wish["voters"] = list(wish["options"]) or None, list(wish["voters"]) or None
-    _tell(call("POST", "/proposals", at=workflow, project=here(), **wish), workflow, as_json)
+    asked["binding"] = not asked.pop("advisory")
+    asked["options"], asked["voters"] = list(asked["options"]) or None, list(asked["voters"]) or None
+    _tell(call("POST", "/proposals", at=workflow, project=here(), **asked), workflow, as_json)
 
 
 @proposal.command()
@@ -76,7 +75,10 @@ def create(workflow: str, as_json: bool, **wish: Any) -> None:
 @click.option("--reason", default="", help="Why; the team can read it.")
 @as_json_option
 def vote(workflow: str, number: int, choice: str, reason: str, as_json: bool) -> None:
-    """Vote on a proposal of @WORKFLOW; a later vote replaces an earlier one."""
+    """Vote on a proposal of @WORKFLOW.
+
+    A later vote replaces an earlier one.
+    """
     found = call("POST", f"/proposals/{number}/votes", at=workflow, choice=choice, reason=reason, project=here())
     _tell(found, workflow, as_json)
 
@@ -106,14 +108,14 @@ def veto(workflow: str, number: int, reason: str, as_json: bool) -> None:
 @click.argument("reason", default="")
 @as_json_option
 def cancel(workflow: str, number: int, reason: str, as_json: bool) -> None:
-    """Take a proposal back."""
+    """Cancel a proposal."""
     _tell(call("DELETE", f"/proposals/{number}", at=workflow, reason=reason, project=here()), workflow, as_json)
 
 
 def _tell(found: dict[str, Any], workflow: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
-    number, kind = found["number"], f"{found['type']} by {found['resolution']}"
+    number, kind = found["number"], f"{found['kind']} by {found['resolution']}"
     click.echo(f"{paint(f'proposal {number}', 'cyan')}  {clean(found['question'])}")
     click.echo(clean(f"  {kind}, {found['meaning']}; asked by {found['creator']}"))
     voted = {vote["voter"]: vote for vote in found["votes"]}

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import click
 
+from agent_worker.cli.approval import can_ask, confirm, show_pending
 from agent_worker.cli.call import call, here
-from agent_worker.cli.leave import can_ask, confirm, tell_wishes
 from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
-from agent_worker.errors import Untrusted
+from agent_worker.core.errors import Untrusted
 
 
 @click.group()
 def remote() -> None:
-    """Workflows that were fetched from elsewhere."""
+    """List and update workflows that were fetched from elsewhere."""
 
 
 @remote.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """What was fetched, each with the commit that is used until you update it."""
+    """List what was fetched, with the commit in use."""
     found = call("GET", "/remotes")
     if as_json:
         return tell_json(found)
@@ -28,20 +28,20 @@ def list_(as_json: bool) -> None:
 
 @remote.command()
 @click.argument("source")
-@click.option("--trust", is_flag=True, help="Use what it is now, without asking.")
+@click.option("--trust", is_flag=True, help="Use its current version, without asking.")
 @as_json_option
 def update(source: str, trust: bool, as_json: bool) -> None:
-    """See what changed at SOURCE since you approved it, and use that from now on."""
+    """Show what changed at SOURCE, and use it from now on."""
     newer = call("POST", "/remotes/look", source=source, project=here())
-    if newer["commit"] == newer["locked"] and not newer["wishes"]:
+    if newer["commit"] == newer["locked"] and not newer["pending_approvals"]:
         return tell_json(newer) if as_json else click.echo(f"{clean(source)} has not changed")
     if trust:
-        tell_wishes(newer["wishes"])
+        show_pending(newer["pending_approvals"])
     elif can_ask():
-        confirm(newer["wishes"])
+        confirm(newer["pending_approvals"])
     else:
-        what = "\n".join(f"  {wish['what']}" for wish in newer["wishes"])
+        what = "\n".join(f"  {pending['what']}" for pending in newer["pending_approvals"])
         raise Untrusted(f"{source} has changed:\n{what}", hint=f"agent-worker remote update {source} --trust")
-    digests = [wish["digest"] for wish in newer["wishes"]]
+    digests = [pending["digest"] for pending in newer["pending_approvals"]]
     lock = call("POST", "/remotes/update", source=source, commit=newer["commit"], digests=digests, project=here())
     tell_json(lock) if as_json else click.echo(f"{clean(lock['source'])} is now {lock['commit']}")

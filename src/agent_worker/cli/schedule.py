@@ -10,6 +10,7 @@ from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import agents
 from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
 from agent_worker.cli.params import read_params
+from agent_worker.core.address import WorkspaceName
 
 _HEAD = ("target", "when", "zone", "next", "last", "by", "in", "to")
 
@@ -25,13 +26,13 @@ class _EitherWay(click.Group):
 
 @click.group(cls=_EitherWay)
 def schedule() -> None:
-    """Wake agents, and run workflows, by themselves."""
+    """Wake agents, and run workflows, at set times."""
 
 
 @schedule.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """All schedules, with when each is due next and was last."""
+    """List all schedules: when each is due next, and last was."""
     _tell(call("GET", "/schedules", project=here()), as_json)
 
 
@@ -39,7 +40,7 @@ def list_(as_json: bool) -> None:
 @click.argument("target", shell_complete=agents)
 @as_json_option
 def get(target: str, as_json: bool) -> None:
-    """The schedule of TARGET (alice, or @review)."""
+    """Show the schedule of TARGET (alice, or @review)."""
     found = call("GET", f"/schedules/{part(target)}", project=here())
     tell_json(found) if as_json else _tell([found], as_json)
 
@@ -50,15 +51,17 @@ def get(target: str, as_json: bool) -> None:
 @click.argument("params", nargs=-1, type=click.UNPROCESSED)
 @click.option("--at", help="Once, at this time: 2026-08-01T09:00")
 @click.option("--tz", help="Time zone of the cron line or of --at.")
-@click.option("--prompt", help="What to do then; for a workflow, said after its kickoff.")
+@click.option("--prompt", help="What it is told then; for a workflow, said after its kickoff.")
 @click.option("--workspace", help="Where an agent wakes: a workflow, or workflow:tag.")
 @as_json_option
 def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Wake TARGET (alice), or run it (@review), by an interval (5m) or a cron line ("0 9 * * 1-5").
+    """Set when TARGET wakes (alice) or runs (@review).
+
+    WAKEUP is an interval (5m) or a cron line ("0 9 * * 1-5"); --at is once.
 
     A workflow's own parameters follow after `--`, as with `run`.
     """
-    workflow = target.removeprefix("@").partition(":")[0]
+    workflow = WorkspaceName.parse(target).workflow
     values = read_params(workflow, list(params)) if params else None
     found = call("PUT", f"/schedules/{part(target)}", wakeup=wakeup, params=values, project=here(), **given)
     tell_json(found) if as_json else _tell([found], as_json)
@@ -67,7 +70,10 @@ def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool
 @schedule.command()
 @click.argument("target", shell_complete=agents)
 def clear(target: str) -> None:
-    """End the schedule that was set for TARGET; one in its file counts again."""
+    """Remove the schedule that was set for TARGET.
+
+    If its file has one, that counts again.
+    """
     was = call("DELETE", f"/schedules/{part(target)}", project=here())
     click.echo("cleared" if was else f"{target} had no schedule")
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
-from agent_worker.errors import AgentWorkerError, Refused
+from agent_worker.core.errors import AgentWorkerError, Refused
 
 TEMPLATES = ("review", "triage", "research", "debate")
 PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
@@ -35,10 +35,12 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     Without --model and --backend the agents use the first key that is found in the environment, else the first coding
     program that is installed, else they are mock agents.
     """
+    from agent_worker.local.definitions import approve
+
     backend, model = _chosen(backend, model)
     written, kept = _write(template, Path.cwd(), _settings(backend, model))
     if not kept:
-        _approve(Path.cwd())
+        approve(Path.cwd())
     if not written and not as_json:
         raise Refused("everything is there already", hint=f"agent-worker run {template}")
     if as_json:
@@ -46,7 +48,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     for name in written:
         click.echo(f"  {paint('+', 'green')} {name}")
     for name in kept:
-        click.echo(f"  {paint('=', 'yellow')} {name} (was there)")
+        click.echo(f"  {paint('=', 'yellow')} {name} (kept as it was)")
     if backend == "mock":
         click.echo("\nThe agents are mock agents: they cost nothing. See how it works:")
         click.echo(f"  agent-worker run {template}")
@@ -70,68 +72,46 @@ def _settings(backend: str, model: str | None) -> str:
 
 
 def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:
-    from agent_worker.storage.files import Root
+    from agent_worker.local.definitions import write_new
 
-    written, kept, files = [], [], Root(root)
     with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
-        for file in sorted(p for p in source.rglob("*") if p.is_file()):
-            name = str(file.relative_to(source))
-            if files.exists(name):
-                kept.append(name)
-                continue
-            files.replace(name, file.read_text("utf-8").replace("backend: mock\n", settings))
-            written.append(name)
-    return written, kept
-
-
-def _approve(root: Path) -> None:
-    """What we wrote for the user need not be approved by them again."""
-    from agent_worker.clock import SystemClock
-    from agent_worker.daemon.discovery import home_directory, make_home
-    from agent_worker.definitions.project import load_project
-    from agent_worker.storage.files import Root
-    from agent_worker.trust.gate import Gate
-    from agent_worker.trust.powers import powers_of
-
-    project = load_project(root)
-    gate = Gate(Root.private(make_home(home_directory())), SystemClock())
-    for workflow in (None, *project.workflows.values()):
-        gate.approve(project.root, powers_of(project, workflow))
+        return write_new(source, root, settings)
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="Do what can be done.")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired.")
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
-    """Check everything; each check says what would fix it."""
-    checks = [
+    """Check everything, and say what would fix it."""
+    from agent_worker.local import checks
+
+    done = [
         _home(),
-        _disk(),
-        _database(fix),
+        checks.disk(),
+        checks.database(fix=fix),
         _daemon(fix),
-        _project(),
-        *_engine(),
+        checks.project(_found_at_work),
+        *checks.other_runtime(_daemon_process()),
         _keys(),
-        *_sandbox(),
-        _git(),
+        *checks.sandbox(),
+        checks.git(),
         *_programs(),
     ]
     if as_json:
-        tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in checks])
+        tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in done])
     else:
-        for name, ok, found, cure in checks:
+        for name, ok, found, cure in done:
             click.echo(f"{paint('ok', 'green') if ok else paint('!!', 'red')}  {name}: {clean(found)}")
             if cure and not ok:
                 click.echo(f"      fix: {clean(cure)}")
-    sys.exit(0 if all(ok for _, ok, _, _ in checks) else 1)
+    sys.exit(0 if all(ok for _, ok, _, _ in done) else 1)
 
 
-Check = tuple[str, bool, str, str]
-SAFE_GIT = (2, 43, 7)
+Check = tuple[str, bool, str, str]  #: what, whether it is well, what was found, what would mend it
 
 
 def _home() -> Check:
-    from agent_worker.daemon.discovery import check_home, home_directory
+    from agent_worker.client.discovery import check_home, home_directory
 
     home = home_directory()
     if not home.exists():
@@ -143,46 +123,8 @@ def _home() -> Check:
     return "home", True, str(home), ""
 
 
-def _disk() -> Check:
-    from agent_worker.daemon.discovery import home_directory
-    from agent_worker.storage.space import Space, amount
-
-    home = home_directory()
-    try:
-        room = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
-    except AgentWorkerError as error:
-        return "disk", False, error.message, error.hint
-    if told := room.told():
-        return "disk", False, told, "agent-worker gc"
-    return "disk", True, "nobody knows how much is free" if room.free is None else f"{amount(room.free)} are free", ""
-
-
-def _database(fix: bool) -> Check:
-    """Every page of it; and with `fix`, what can be read of a damaged one is put in its place."""
-    from agent_worker.daemon.discovery import DATABASE, home_directory
-    from agent_worker.storage.recovery import look_at
-    from agent_worker.storage.space import amount
-
-    path = home_directory() / DATABASE
-    if not (wrong := look_at(path)):
-        if not path.exists():
-            return "database", True, "there is none yet", ""
-        return "database", True, f"whole, {amount(path.stat().st_size)}", ""
-    if not fix:
-        cure = "agent-worker stop --all, then agent-worker doctor --fix, or agent-worker restore FILE"
-        return "database", False, f"damaged: {wrong}", cure
-    from agent_worker.cli.keep import recovered
-
-    try:
-        complete, told = recovered()
-    except AgentWorkerError as error:
-        return "database", False, error.message, error.hint
-    cure = "look through it, or agent-worker restore FILE; the database is whole now, and the daemon starts again"
-    return "database", complete, f"was damaged; {told}", cure
-
-
 def _daemon(fix: bool) -> Check:
-    from agent_worker.daemon.client import connect, find
+    from agent_worker.client.connection import connect, find
 
     try:
         client = connect() if fix else find()
@@ -193,27 +135,10 @@ def _daemon(fix: bool) -> Check:
     return "daemon", True, f"running at {client.found.host}:{client.found.port}", ""
 
 
-def _project() -> Check:
-    from agent_worker.definitions.project import find_project, load_project
-
-    project = load_project(find_project(Path.cwd()))
-    if project.problems:
-        return "files", False, _first_of([str(one) for one in project.problems]), "agent-worker validate"
-    if problems := _found_at_work(project.root):
-        return "files", False, _first_of(problems), "agent-worker status"
-    if not project.agents and not project.workflows:
-        return "files", False, f"no agents in {project.root}", "agent-worker init"
-    return "files", True, f"{len(project.agents)} agents, {len(project.workflows)} workflows in {project.root}", ""
-
-
-def _first_of(problems: list[str]) -> str:
-    return problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
-
-
 def _found_at_work(root: Path) -> list[str]:
     """What the daemon found when it made the agents ready: some things are not seen in the files. It is not started."""
     from agent_worker.cli.call import call
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     if find() is None:
         return []
@@ -224,59 +149,25 @@ def _found_at_work(root: Path) -> list[str]:
     return problems
 
 
-def _engine() -> list[Check]:
-    """Who works on this project, when that is not the daemon of this home."""
-    from agent_worker.daemon.client import find
-    from agent_worker.definitions.project import find_project
-    from agent_worker.storage.engine_lock import holder_of, refusal
+def _daemon_process() -> str:
+    """The process id of the daemon of this home; empty when none runs."""
+    from agent_worker.client.connection import find
 
-    root = find_project(Path.cwd())
-    holder, client = holder_of(root), find()
-    if holder is None or (client is not None and holder.pid == str(client.found.pid)):
-        return []
-    error = refusal(f"the project {root}", holder)
-    return [("project", False, f"{error.message}: the daemon of this home cannot", error.hint)]
+    client = find()
+    return str(client.found.pid) if client else ""
 
 
 def _keys() -> Check:
     found = [key for key in KEYS if os.environ.get(key)]
     if found:
         return "keys", True, ", ".join(found), ""
-    return "keys", True, "none: mock agents work without", ""
-
-
-def _sandbox() -> list[Check]:
-    """Whether there is one, and which limits it can hold on this machine."""
-    if sys.platform == "linux" and shutil.which("bwrap") is None:
-        return [("sandbox", False, "bubblewrap is missing: the bash tool is off", "apt-get install bubblewrap")]
-    from agent_worker.tools.sandbox import NoSandbox, find_sandbox, limits_that_hold
-
-    match find_sandbox():
-        case NoSandbox(reason):
-            cure = "allow user namespaces, or mark bash as unsafe: true"
-            return [("sandbox", False, f"bash is off: {reason}", cure)]
-        case sandbox:
-            cure = "run agent-worker as a user who is not root"
-            limits = [(f"sandbox, {each.name}", each.held, each.told, cure) for each in limits_that_hold(sandbox)]
-            return [("sandbox", True, "bash runs sandboxed", ""), *limits]
-
-
-def _git() -> Check:
-    """To fetch workflows and skills, and for working copies. Older ones have holes in what we do not use."""
-    from agent_worker.processes.git import version as version_of_git
-
-    words = version_of_git().split()
-    if not words:
-        return "git", True, "not installed: nothing can be fetched from repositories, and no copies of them made", ""
-    version = tuple(int(part) for part in words[2].split(".")[:3] if part.isdigit()) if len(words) > 2 else ()
-    old = f", older than {'.'.join(map(str, SAFE_GIT))}: update it" if version < SAFE_GIT else ""
-    return "git", True, f"{'.'.join(map(str, version))}{old}", ""
+    return "keys", True, "none; mock agents need none", ""
 
 
 def _programs() -> list[Check]:
     """The coding programs that are installed, and what came of their last test. The daemon knows; it is not started."""
     from agent_worker.cli.call import call
-    from agent_worker.daemon.client import find
+    from agent_worker.client.connection import find
 
     if find() is None:
         return []

@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import call, here
-from agent_worker.cli.leave import can_ask
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
-from agent_worker.errors import Untrusted
+from agent_worker.core.errors import Untrusted
 
 
 @click.group()
 def skill() -> None:
-    """Skills: instructions for special tasks that agents read when they need them."""
+    """Import skills: instructions for special tasks that agents read when they need them."""
 
 
 @skill.command("import")
@@ -29,7 +29,7 @@ def import_(source: str, trust: bool, as_json: bool) -> None:
     if not trust:
         if not can_ask():
             raise Untrusted(
-                f"{offer['name']} was not imported: nobody said yes to it",
+                f"{offer['name']} was not imported: nobody has approved it",
                 hint=f"read it, then: agent-worker skill import {source} --trust",
             )
         click.confirm("\nImport it, as it is now?", abort=True, err=True)

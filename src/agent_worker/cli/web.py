@@ -18,8 +18,8 @@ def web(no_open: bool, as_json: bool) -> None:
 
     The address holds a code that is good for one minute and for one page.
     """
-    from agent_worker.daemon.client import connect
-    from agent_worker.daemon.discovery import authority
+    from agent_worker.client.connection import connect
+    from agent_worker.client.discovery import authority
 
     client = connect()
     given = client.request("POST", "/page/code", {"project": here()})[1]

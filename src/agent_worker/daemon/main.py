@@ -6,18 +6,20 @@ import asyncio
 import os
 import sys
 
-from agent_worker.daemon.discovery import home_directory
-from agent_worker.daemon.process import App, Identity, MakeApp, serve
-from agent_worker.daemon.settings import PORT, Settings
+from agent_worker.client.discovery import home_directory
+from agent_worker.daemon.http.asgi import App
+from agent_worker.daemon.process.front import Identity
+from agent_worker.daemon.process.process import MakeApp, serve
+from agent_worker.daemon.process.settings import PORT, DaemonSettings
 
 PORT_VARIABLE = "AGENT_WORKER_PORT"
 
 
 def main(*, host: str = "127.0.0.1", port: int | None = None, exposed: bool = False) -> int:
-    """The exit code."""
+    """Run the daemon until it is told to stop; the exit code."""
     given = os.environ.get(PORT_VARIABLE, "")
     chosen = port if port is not None else int(given) if given.isdecimal() else PORT
-    return serve(_make_app, Settings(home=home_directory(), host=host, port=chosen, exposed=exposed))
+    return serve(_make_app, DaemonSettings(home=home_directory(), host=host, port=chosen, exposed=exposed))
 
 
 async def _make_app(identity: Identity) -> App:
@@ -26,8 +28,8 @@ async def _make_app(identity: Identity) -> App:
 
 
 def _load() -> MakeApp:
-    """In a thread: while it is imported, the process already says who it is."""
-    from agent_worker.daemon.app import make_app
+    """Import the application in a thread: meanwhile the process already says who it is."""
+    from agent_worker.daemon.http.app import make_app
 
     return make_app
 

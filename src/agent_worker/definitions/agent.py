@@ -1,4 +1,4 @@
-"""An agent as its file describes it (SPEC §4.1). `AgentSettings` is what inline members share with it."""
+"""An agent as its file describes it (docs/reference/files.md). `AgentSettings` is what inline members share with it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def on_or_off(settings: str) -> Discriminator:
     return Discriminator(lambda value: "<off>" if value is False else settings)
 
 
-class Provider(Block):
+class ProviderSettings(Block):
     """Who serves the model: a known name, or an endpoint of one's own."""
 
     name: Name
@@ -83,7 +83,7 @@ class Provider(Block):
         return self.api_key and self.api_key.removeprefix("$")
 
 
-class Prompt(Block):
+class PromptSettings(Block):
     """Who the agent is told to be. Once loaded, `system` holds the text, wherever it was written."""
 
     misplaced: ClassVar[Mapping[str, str]] = {"append": "is only for a member with `ref`"}
@@ -108,7 +108,7 @@ class Soul(Block):
     principles: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """Everything that was written, in that order."""
+        """Everything that was written, in the order of the file."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -118,7 +118,7 @@ class PersonalContext(Block):
     store: Literal["files", "database"] = "files"
 
 
-class Memory(Block):
+class MemorySettings(Block):
     budget: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 2000  #: tokens in the prompt
     auto_load: tuple[Label, ...] = ("core",)
     search: tuple[Label, ...] = ("working",)
@@ -130,7 +130,7 @@ class AutoMemory(Block):
     model: ModelName | None = None
 
 
-class Tool(Block):
+class ToolSettings(Block):
     name: Annotated[str, AfterValidator(_tool)]
     approve: Flag = False  #: a person must say yes to each call
     network: Flag = False  #: of bash: may reach the network from its sandbox
@@ -154,11 +154,13 @@ class AgentLimits(Block):
 class AgentSettings(Block):
     model: ModelName | None = None
     backend: BackendName = "sdk"
-    provider: Annotated[Provider, BeforeValidator(_named, json_schema_input_type=Name | Provider)] | None = None
-    prompt: Prompt | None = None
+    provider: (
+        Annotated[ProviderSettings, BeforeValidator(_named, json_schema_input_type=Name | ProviderSettings)] | None
+    ) = None
+    prompt: PromptSettings | None = None
     system_prompt: Text | None = Field(None, description="shorthand for prompt: the text, or a .md or .txt file")
     soul: Soul = Soul()
-    tools: tuple[Annotated[Tool, BeforeValidator(_named, json_schema_input_type=str | Tool)], ...] = ()
+    tools: tuple[Annotated[ToolSettings, BeforeValidator(_named, json_schema_input_type=str | ToolSettings)], ...] = ()
     mcp_servers: dict[Name, McpServer] = Field(default_factory=dict)
     skills: tuple[InsidePath, ...] = ()
     cwd: InsidePath = "."
@@ -202,7 +204,7 @@ class AgentSettings(Block):
     def _write_out_shorthand(self) -> AgentSettings:
         if self.system_prompt is not None:
             is_file = "\n" not in self.system_prompt and plain(self.system_prompt).endswith((".md", ".txt"))
-            prompt = Prompt(**{"system_file" if is_file else "system": self.system_prompt})
+            prompt = PromptSettings(**{"system_file" if is_file else "system": self.system_prompt})
             # The value is not out of our hands yet, so freezing does not bind us.
             object.__setattr__(self, "prompt", prompt)
             object.__setattr__(self, "system_prompt", None)
@@ -210,7 +212,7 @@ class AgentSettings(Block):
 
     @property
     def unsafe(self) -> str:
-        """What it may do that nothing holds it back from; a person must see it."""
+        """What the agent may do that nothing holds it back from; a person must see it."""
         if self.backend in _PROGRAMS and self.access == "full":
             return "full access"
         return "bash without sandbox" if any(tool.unsafe for tool in self.tools) else ""
@@ -241,7 +243,7 @@ class AgentSettings(Block):
 
     @property
     def edits_freely(self) -> bool:
-        """A program that changes files by itself."""
+        """Whether this is a program that changes files by itself."""
         return self.is_program and self.access != "read"
 
     @property
@@ -264,7 +266,7 @@ class AgentSettings(Block):
 class AgentDefinition(AgentSettings):
     name: Name
     context: PersonalContext = PersonalContext()
-    memory: Memory = Memory()
+    memory: MemorySettings = MemorySettings()
     auto_memory: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[AutoMemory, Tag("<AutoMemory>")],
         on_or_off("<AutoMemory>"),
@@ -272,5 +274,5 @@ class AgentDefinition(AgentSettings):
 
     @property
     def personal_dir(self) -> str:
-        """Relative to the project."""
+        """The folder of the agent, relative to the project."""
         return self.context.dir or f".agents/{self.name}"

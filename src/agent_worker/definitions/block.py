@@ -34,7 +34,7 @@ class Broken(NamedTuple):
     hint: str = ""
 
     def below(self, *path: str | int) -> Broken:
-        """The same, seen from a block further up."""
+        """The same problem, seen from a block further up."""
         return self._replace(path=(*path, *self.path))
 
 
@@ -103,7 +103,7 @@ class Block(BaseModel):
 
 
 def wrong(message: str, hint: str = "") -> PydanticCustomError:
-    """What a check of a single value raises."""
+    """The error that a check of a single value raises."""
     return _custom("problem", {"message": message, "hint": hint})
 
 

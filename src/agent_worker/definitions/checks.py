@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_worker.address import canonical
-from agent_worker.control_files import CONTROL_NAMES
+from agent_worker.core.address import canonical
+from agent_worker.core.control_files import CONTROL_NAMES
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed_in, names_in
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
-from agent_worker.errors import BadInput
-from agent_worker.storage import paths as storage_paths
+from agent_worker.files import paths as storage_paths
 
 #: Where nobody works and nothing is kept but what belongs there.
 _NO_CWD = CONTROL_NAMES
 _NO_HOME = tuple(name for name in CONTROL_NAMES if name != ".agents")
-_NO_ROOM = tuple(name for name in CONTROL_NAMES if name != ".workspace")
+_NO_WORKSPACE = tuple(name for name in CONTROL_NAMES if name != ".workspace")
 
 
 def check_members(
@@ -41,7 +41,7 @@ def check_members(
 
 
 def check_overrides(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition]) -> Iterator[Broken]:
-    """What an override makes of its agent must still be able to work."""
+    """Check that what an override makes of its agent is still able to work."""
     for name, member in workflow.agents.items():
         if not isinstance(member, RefMember) or (agent := canonical(member.ref, agents)) is None:
             continue
@@ -53,7 +53,7 @@ def check_overrides(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefi
 
 
 def check_checkouts(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition]) -> Iterator[Broken]:
-    """Two programs that edit the same files do so because somebody wanted it."""
+    """Report programs that edit the same files, unless somebody wanted it."""
     places: dict[str, list[str]] = {}
     for name, member in workflow.agents.items():
         if isinstance(member, RefMember):
@@ -90,7 +90,7 @@ def check_placeholders(written: Any) -> Iterator[Broken]:
 
 
 def known_names(written: Any) -> set[str]:
-    """What can be filled in besides the outputs of the set-up."""
+    """Names that can be filled in besides the outputs of the set-up."""
     variables = _get(written, "env")
     return {
         *BUILT_IN,
@@ -157,7 +157,7 @@ def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterato
 
 def check_own_path(path: Where, text: str, root: Path) -> Iterator[Broken]:
     """A directory that we will fill, and that is no agent's, no definition's and not git's."""
-    yield from _check_path(path, text, root, forbidden=_NO_ROOM, own=True)
+    yield from _check_path(path, text, root, forbidden=_NO_WORKSPACE, own=True)
 
 
 def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> dict[str, Broken]:

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, StrictBool, StrictInt
 
-from agent_worker.address import check_name
+from agent_worker.core.address import check_name
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.block import wrong
 from agent_worker.definitions.paths import plain
-from agent_worker.errors import BadInput
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)")

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_worker.definitions.agent import AgentDefinition, AgentSettings, Prompt
+from agent_worker.core.errors import DefinitionError, Problem
+from agent_worker.definitions.agent import AgentDefinition, AgentSettings, PromptSettings
 from agent_worker.definitions.block import Broken, Where
 from agent_worker.definitions.checks import (
     check_checkouts,
@@ -23,9 +24,8 @@ from agent_worker.definitions.checks import (
 )
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import validate
-from agent_worker.definitions.source import Source, read_source, read_text
+from agent_worker.definitions.source import Source, parse_source, read_source, read_text
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
-from agent_worker.errors import DefinitionError, Problem
 
 A = TypeVar("A", bound=AgentSettings)
 
@@ -40,8 +40,13 @@ def load_agent(path: Path, *, root: Path) -> AgentDefinition:
     return agent_of(read_source(path, shown_as=shown(path, root)), path, root=root)
 
 
+def agent_in(text: str, *, file: str) -> AgentDefinition:
+    """The agent that this text defines, whose file need not be there. Raises DefinitionError."""
+    return validate(AgentDefinition, parse_source(text, file=file), defaults={})
+
+
 def agent_of(source: Source, path: Path, *, root: Path) -> AgentDefinition:
-    """What a file at this path says, or would say."""
+    """The agent that a file at this path defines, or would define."""
     agent = validate(AgentDefinition, source, defaults={"name": path.stem})
     agent, wrong_prompt = with_prompt_read(agent, named_in=path, root=root)
     refuse(source, [*wrong_prompt, *check_paths_of_agent(agent, root)])
@@ -96,7 +101,7 @@ def with_prompt_read(settings: A, *, named_in: Path, root: Path) -> tuple[A, lis
         text = _prompt_text(settings.prompt.system_file, named_in, root)
     except DefinitionError as error:
         return settings, [Broken(("prompt", "system_file"), problem.message) for problem in error.problems]
-    prompt = Prompt.model_construct(system=text, system_file=settings.prompt.system_file)
+    prompt = PromptSettings.model_construct(system=text, system_file=settings.prompt.system_file)
     return settings.model_copy(update={"prompt": prompt}), []
 
 
@@ -116,7 +121,7 @@ def located(source: Source, wrong: Iterable[Broken]) -> list[Problem]:
 
 
 def refuse(source: Source, wrong: Iterable[Broken]) -> None:
-    """Raises DefinitionError if anything is wrong."""
+    """Raise DefinitionError if anything is wrong."""
     if problems := located(source, wrong):
         raise DefinitionError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
@@ -135,7 +140,7 @@ def _prompt_text(name: str, named_in: Path, root: Path) -> str:
 
 
 def _as_written(path: Where, data: Any) -> list[str | int]:
-    """The path by the spelling that the file uses for what has two."""
+    """The path of a field by the spelling that the file uses where there are two."""
     written: list[str | int] = []
     for step in path:
         keys = data if isinstance(data, dict) else {}

@@ -16,7 +16,7 @@ def plain(text: str) -> str:
 
 
 class Outside(ValueError):
-    """The path leads out of the directory it must stay in."""
+    """Raised when a path leads out of the directory it must stay in."""
 
 
 def beneath(root: Path, text: str, *, start: Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""`${{ name }}`: how it is written, and what a name is called as an environment variable (SPEC §13).
+"""`${{ name }}`: how it is written, and what a name is called as an environment variable.
 
 There is no expression language: a name, or two joined by a dot. `$${{` is how to write `${{` itself.
 Every part of the pattern is bounded, so a search takes linear time on any text.
@@ -62,10 +62,10 @@ def variable_of(name: str) -> str:
 
 
 def is_powerful(variable: str) -> bool:
-    """Must not be set to a value from outside."""
+    """Whether a variable must not be set to a value from outside."""
     return _POWERFUL.fullmatch(variable) is not None
 
 
 def is_secret(variable: str) -> bool:
-    """By its name, holds something that must not be written into a prompt."""
+    """Whether a variable, by its name, holds something that must not be written into a prompt."""
     return _SECRET.search(variable) is not None

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from agent_worker.core.errors import DefinitionError, Problem
 from agent_worker.definitions.source import Source
-from agent_worker.errors import DefinitionError, Problem
 
 M = TypeVar("M", bound=BaseModel)
 

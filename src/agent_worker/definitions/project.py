@@ -1,4 +1,4 @@
-"""A project: the directory, its optional file (SPEC §4.3), and every definition in it that is right.
+"""A project: the directory, its optional file (docs/reference/files.md), and every definition in it that is right.
 
 One bad file does not stop the others. A file that was right before keeps what it said then, until it is right again.
 """
@@ -17,26 +17,19 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Discriminator, Tag
 
-from agent_worker.address import canonical
-from agent_worker.control_files import is_stand_in
+from agent_worker.core.address import canonical
+from agent_worker.core.control_files import is_stand_in
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
+from agent_worker.core.ids import new_id
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
 from agent_worker.definitions.fields import InsidePath, Line, Money, Name
-from agent_worker.definitions.loading import (
-    load_agent,
-    load_workflow,
-    prompt_files,
-    refuse,
-    shown,
-    with_prompt_read,
-)
+from agent_worker.definitions.loading import load_agent, load_workflow, prompt_files, refuse, shown, with_prompt_read
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.problems import did_you_mean, validate
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
-from agent_worker.errors import BadInput, DefinitionError, NotFound, Problem
-from agent_worker.ids import new_id
 from agent_worker.processes.environment import BASE
 
 log = logging.getLogger(__name__)
@@ -76,7 +69,7 @@ class ProjectDefinition(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectFiles:
     """What was found in one look at the files."""
 
     root: Path
@@ -104,16 +97,16 @@ class Project:
 
     @property
     def wrong(self) -> tuple[Problem, ...]:
-        """All that a person should mend."""
+        """All problems that a person should mend."""
         return (*self.problems, *self.unusable)
 
     def wrong_with(self, agent: str) -> list[Problem]:
-        """In the file that this agent is written in."""
+        """Problems in the file that this agent is written in."""
         file = self.broken.get(agent) or self.agent_files.get(agent)
         return [one for one in self.wrong if file and one.file == shown(file, self.root)]
 
     def no_workflow(self, name: str) -> BadInput:
-        """What to say to whoever asks for one that is not there, or cannot be used."""
+        """The error for whoever asks for a workflow that is not there, or cannot be used."""
         if broken := [one for one in self.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
             return DefinitionError(broken)
         known = f"workflows: {', '.join(self.workflows)}" if self.workflows else "agent-worker init"
@@ -145,8 +138,8 @@ def find_project(start: Path) -> Path:
     return here
 
 
-def load_project(root: Path, *, previous: Project | None = None) -> Project:
-    """Never raises for what is in the files: see `Project.problems`.
+def load_project(root: Path, *, previous: ProjectFiles | None = None) -> ProjectFiles:
+    """Never raises for what is in the files: see `ProjectFiles.problems`.
 
     What was right in `previous` and is broken now stays as it was.
     """
@@ -156,10 +149,10 @@ def load_project(root: Path, *, previous: Project | None = None) -> Project:
 class _Look:
     """One look at all files of a project. `_before` is what the look before found."""
 
-    def __init__(self, root: Path, previous: Project | None) -> None:
+    def __init__(self, root: Path, previous: ProjectFiles | None) -> None:
         self._root = root
         self._default = ProjectDefinition(name=root.name or "project")
-        self._before = previous or Project(root, self._default)
+        self._before = previous or ProjectFiles(root, self._default)
         self._has_history = previous is not None
         files = (self._before.agent_files, self._before.workflow_files)
         self._before_in = {file: name for each in files for name, file in each.items()}
@@ -171,7 +164,7 @@ class _Look:
         self._broken: dict[str, Path] = {}  # agents that cannot be had, each with its file
         self._read: set[Path] = set()  # files that define the project, there or not
 
-    def project(self) -> Project:
+    def project(self) -> ProjectFiles:
         definition = self._project_file()
         self._take_agents(self._found(AGENTS) if definition.agents is None else definition.agents)
         self._refuse_shared_dirs()
@@ -179,7 +172,7 @@ class _Look:
             self._take_workflows({path: None for path in self._found(WORKFLOWS)})
         else:
             self._take_workflows({path: name for name, path in definition.workflows.items()})
-        project = Project(self._root, definition, self._agents, {}, self._agent_files, self._workflow_files)
+        project = ProjectFiles(self._root, definition, self._agents, {}, self._agent_files, self._workflow_files)
         workflows = {name: project.with_defaults(workflow) for name, workflow in self._workflows.items()}
         project = replace(project, workflows=workflows, problems=tuple(self._problems), broken=self._broken)
         return replace(project, elsewhere=tuple(sorted(self._read)))
@@ -277,7 +270,7 @@ class _Look:
     # --- workflows ------------------------------------------------------------------------------------
 
     def _take_workflows(self, paths: Mapping[str, str | None]) -> None:
-        """Path → the name that the project gives it."""
+        """Read the workflows, given as path → the name that the project gives it."""
         loaded: list[tuple[Path, WorkflowDefinition]] = []
         for path, name in paths.items():
             file = self._root / path
@@ -346,7 +339,7 @@ class _Look:
         return taken is None
 
     def _name_in(self, file: Path) -> str:
-        """Of what this file held before."""
+        """The name of what this file held before."""
         return self._before_in.get(file, "")
 
     def _watch(self, file: Path) -> None:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent_worker.errors import BadInput
+from agent_worker.core.errors import BadInput
 
 
 def rewritten(text: str, changes: Mapping[str, Any], *, keys: Iterable[str], file: str) -> str:
@@ -35,5 +35,5 @@ def rewritten(text: str, changes: Mapping[str, Any], *, keys: Iterable[str], fil
 
 
 def _comments(text: str) -> str:
-    """Of a file without entries, what ruamel has nothing to hang on."""
+    """The comments of a file without entries, where ruamel has nothing to hang them on."""
     return "".join(line for line in text.splitlines(keepends=True) if line.startswith("#") or not line.strip())

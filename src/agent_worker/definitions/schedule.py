@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from agent_worker.address import NAME, TAG
+from agent_worker.core.address import NAME, TAG
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
 from agent_worker.definitions.fields import Name, Text, parse_duration
 
@@ -56,7 +56,7 @@ def _moment(value: Any) -> datetime:
     return moment
 
 
-def _room(text: str) -> str:
+def _workspace(text: str) -> str:
     workflow, colon, tag = text.partition(":")
     if not NAME.fullmatch(workflow) or bool(TAG.fullmatch(tag)) != bool(colon):
         raise wrong("must be a workflow or workflow:tag", "such as review or review:pr-123")
@@ -91,17 +91,17 @@ class Timing(Block):
 
     @property
     def moment(self) -> datetime | None:
-        """`at`, in UTC."""
+        """The time of `at`, in UTC."""
         if self.at is None:
             return None
         return (self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)).astimezone(UTC)
 
 
 class Schedule(Timing):
-    """Of an agent."""
+    """When an agent wakes by itself."""
 
     prompt: Text = "You were woken by your schedule. Look for work that waits for you."
-    workspace: Annotated[str, AfterValidator(_room)] | None = None  #: workflow or workflow:tag
+    workspace: Annotated[str, AfterValidator(_workspace)] | None = None  #: workflow or workflow:tag
 
 
 class WorkflowSchedule(Timing):

@@ -13,7 +13,7 @@ from agent_worker.definitions.fields import Duration, Line
 _ACTIONS = ("say", "call", "fail", "steps", "again")
 
 
-class Call(Block):
+class ScriptedCall(Block):
     """One use of a tool."""
 
     tool: Line
@@ -21,7 +21,7 @@ class Call(Block):
 
 
 def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, dict | Call) else value
+    return [value] if isinstance(value, dict | ScriptedCall) else value
 
 
 class ScriptEntry(Block):
@@ -30,7 +30,9 @@ class ScriptEntry(Block):
     say: str | None = None
     call: (
         Annotated[
-            tuple[Call, ...], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=Call | list[Call])
+            tuple[ScriptedCall, ...],
+            Field(min_length=1),
+            BeforeValidator(_as_list, json_schema_input_type=ScriptedCall | list[ScriptedCall]),
         ]
         | None
     ) = None

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from agent_worker.errors import DefinitionError, Problem
+from agent_worker.core.errors import DefinitionError, Problem
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -35,13 +35,13 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, in C
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Where a value stands, and what stands below it."""
 
     line: int = 1
     column: int = 1
-    children: dict[str | int, Place] = field(default_factory=dict)
-    keys: dict[str, Place] = field(default_factory=dict)  #: where the key of each child stands
+    children: dict[str | int, Position] = field(default_factory=dict)
+    keys: dict[str, Position] = field(default_factory=dict)  #: where the key of each child stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Source:
 
     file: str
     data: Any
-    root: Place = Place()
+    root: Position = Position()
     problems: tuple[Problem, ...] = ()
 
     def problem(self, path: Sequence[str | int], message: str, *, hint: str = "", at_key: bool = False) -> Problem:
@@ -126,20 +126,20 @@ class _Open:
     """A mapping or list whose end has not come yet."""
 
     data: dict[str, Any] | list[Any]
-    place: Place
+    place: Position
     anchor: str | None
     size: int = 1  # nodes in it, aliases written out
-    key: tuple[str, Place] | None = None  # read, its value still to come
+    key: tuple[str, Position] | None = None  # read, its value still to come
 
 
 class _Builder:
     def __init__(self, file: str) -> None:
         self._file = file
         self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Any, Place, int] | None] = {}  # None while the anchored value is open
+        self._anchors: dict[str, tuple[Any, Position, int] | None] = {}  # None while the anchored value is open
         self._nodes = 0
         self._documents = 0
-        self._result: tuple[Any, Place] = (None, Place())
+        self._result: tuple[Any, Position] = (None, Position())
         self._problems: list[Problem] = []
 
     def build(self, events: Iterator[yaml.Event]) -> Source:
@@ -182,7 +182,7 @@ class _Builder:
         data: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         self._open.append(_Open(data, _place(event), event.anchor))
 
-    def _add(self, value: Any, place: Place, size: int, *, counted: bool = False) -> None:
+    def _add(self, value: Any, place: Position, size: int, *, counted: bool = False) -> None:
         if not counted:
             self._count(size, place)
         if not self._open:
@@ -207,7 +207,7 @@ class _Builder:
                 parent.place.children[key] = place
                 parent.place.keys[key] = at
 
-    def _key(self, value: Any, place: Place) -> str:
+    def _key(self, value: Any, place: Position) -> str:
         if not isinstance(value, str):
             raise self._stop(place, "a key must be plain text")
         return value
@@ -225,21 +225,21 @@ class _Builder:
         number = float(text) if _DECIMAL.fullmatch(text) else math.inf
         return number if math.isfinite(number) else text  # 1e999 would be no limit at all
 
-    def _aliased(self, event: yaml.AliasEvent) -> tuple[Any, Place, int]:
+    def _aliased(self, event: yaml.AliasEvent) -> tuple[Any, Position, int]:
         if event.anchor not in self._anchors:
             raise self._stop(event, f"*{event.anchor} has no anchor &{event.anchor} above it")
         if (known := self._anchors[event.anchor]) is None:
             raise self._stop(event, f"*{event.anchor} stands inside of what it repeats")
         return known
 
-    def _anchor(self, name: str | None, value: Any, place: Place, size: int) -> None:
+    def _anchor(self, name: str | None, value: Any, place: Position, size: int) -> None:
         if name:
             self._anchors[name] = value, place, size
 
     def _is_key_next(self) -> bool:
         return bool(self._open) and isinstance(self._open[-1].data, dict) and self._open[-1].key is None
 
-    def _count(self, size: int, at: yaml.Event | Place) -> None:
+    def _count(self, size: int, at: yaml.Event | Position) -> None:
         self._nodes += size
         if self._nodes > MAX_NODES:
             raise self._stop(at, f"holds more than {MAX_NODES:,} values, aliases written out")
@@ -248,15 +248,15 @@ class _Builder:
         if event.tag not in allowed:  # type: ignore[attr-defined]  # the stub leaves it out
             self._note(_place(event), "", "YAML tags are not supported", "write the plain value")
 
-    def _note(self, place: Place, field: str, message: str, hint: str = "") -> None:
+    def _note(self, place: Position, field: str, message: str, hint: str = "") -> None:
         self._problems.append(Problem(self._file, place.line, place.column, field, message, hint))
 
-    def _stop(self, at: yaml.Event | Place, message: str, hint: str = "") -> DefinitionError:
-        place = at if isinstance(at, Place) else _place(at)
+    def _stop(self, at: yaml.Event | Position, message: str, hint: str = "") -> DefinitionError:
+        place = at if isinstance(at, Position) else _place(at)
         self._note(place, "", message, hint)
         return DefinitionError(self._problems)
 
 
-def _place(event: yaml.Event) -> Place:
+def _place(event: yaml.Event) -> Position:
     mark = event.start_mark
-    return Place(mark.line + 1, mark.column + 1) if mark else Place()
+    return Position(mark.line + 1, mark.column + 1) if mark else Position()

@@ -1,4 +1,4 @@
-"""A workflow as its file describes it (SPEC §4.2): members, set-up, kickoff.
+"""A workflow as its file describes it (docs/reference/files.md): members, set-up, kickoff.
 
 What needs other files, such as whether a `ref` exists, is looked at in `checks`.
 """
@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, AliasChoices, Discriminator, Field, Tag
 
-from agent_worker.address import canonical
+from agent_worker.core.address import canonical
 from agent_worker.definitions.agent import (
     AgentDefinition,
     AgentLimits,
@@ -173,8 +173,8 @@ class GuardSettings(Block):
     soul_evolution: Literal["propose", "auto", "disabled"] = "propose"
 
 
-class Limits(Block):
-    """Of one instance. None leaves the default, "off" lifts the limit."""
+class WorkflowLimits(Block):
+    """Limits of one instance. None leaves the default, "off" lifts the limit."""
 
     turns: Count | None = None
     usd: Money | None = None
@@ -202,7 +202,7 @@ class WorkflowDefinition(Block):
     schedule: WorkflowSchedule | None = None  #: when it is run by itself
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}
     guard: GuardSettings = GuardSettings()
-    limits: Limits = Limits()
+    limits: WorkflowLimits = WorkflowLimits()
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -219,7 +219,7 @@ class WorkflowDefinition(Block):
 
 
 def with_model(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition], model: str) -> WorkflowDefinition:
-    """All who call a model, or play one, call this one. Programs keep theirs."""
+    """The workflow with this model for all who call one, or play one. Programs keep theirs."""
     members: dict[str, RefMember | InlineMember] = {}
     for name, member in workflow.agents.items():
         known = canonical(member.ref, agents) if isinstance(member, RefMember) else None
@@ -235,13 +235,13 @@ def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterato
     for spelling in ("document_owner", "documentOwner"):
         owner = settings.get(spelling) if isinstance(settings, dict) else None
         if isinstance(owner, str) and owner != "elect" and canonical(owner, members) is None:
-            yield Broken((key, spelling), f'"{owner}" is no member', f"elect, or one of {', '.join(members)}")
+            yield Broken((key, spelling), f'"{owner}" is not a member', f"elect, or one of {', '.join(members)}")
         if owner == "elect" and len(members) > ELECTORATE:
             yield Broken((key, spelling), f"at most {ELECTORATE} members can elect", "name the owner")
 
 
 def _schedule_rules(written: Mapping[str, Any]) -> Iterator[Broken]:
-    """Nobody is there to give what is missing."""
+    """A workflow that starts by itself needs defaults: nobody is there to give what is missing."""
     schedule = written.get("schedule")
     if not isinstance(schedule, dict):
         return

@@ -19,7 +19,7 @@ from typing import IO
 
 import psutil
 
-from agent_worker.processes import census
+from agent_worker.processes import descendants
 from agent_worker.processes.launch import spawn
 from agent_worker.processes.streams import CHUNK, OUTPUT_CAP, Ends
 
@@ -74,9 +74,9 @@ async def start(
     Only on the main thread's event loop: Linux ends a child with the *thread* that started it. `stderr` may be
     `subprocess.PIPE` to read it apart, and `stdin` to talk to the child while it runs.
     """
-    mark = census.new_mark()
+    mark = descendants.new_mark()
     child = Child(spawn(argv, cwd=cwd, env=env, mark=mark, stdin=stdin, stderr=stderr), mark)
-    census.held.add(child.pid)
+    descendants.held.add(child.pid)
     try:
         await child.attach()
         yield child
@@ -85,8 +85,8 @@ async def start(
             await child.kill_tree()
         finally:
             child.detach()
-            census.held.discard(child.pid)
-            await asyncio.to_thread(census.end_strays)
+            descendants.held.discard(child.pid)
+            await asyncio.to_thread(descendants.end_strays)
 
 
 class Child:
@@ -127,7 +127,7 @@ class Child:
             self._process.wait(timeout=1)
 
     async def wait(self) -> int:
-        """Its exit code, as a shell counts it. What it left running is ended first."""
+        """Wait for the exit code, as a shell counts it. What the process left running is ended first."""
         await self.exited.wait()
         await self.kill_tree()
         code = self._process.wait()
@@ -145,17 +145,17 @@ class Child:
         return self._gone
 
     async def _end(self, number: int, patience: float) -> bool:
-        members = await asyncio.to_thread(census.family, self.pid, self._mark)
+        members = await asyncio.to_thread(descendants.family, self.pid, self._mark)
         if members:
             self._signal_group(number)
-            census.tell(members, number)
+            descendants.tell(members, number)
             await _all_end(members, within=patience)
-            members = await asyncio.to_thread(census.family, self.pid, self._mark)
+            members = await asyncio.to_thread(descendants.family, self.pid, self._mark)
         # Its end reaches us by a thread, a moment after the system shows it.
         return not members and await happens(self.exited, within=_KILL_PATIENCE)
 
     def _signal_group(self, number: int) -> None:
-        """All of the group in one step: nothing in it can fork away meanwhile."""
+        """Signal all of the group in one step: nothing in it can fork away meanwhile."""
         if self._process.returncode is None:  # once it is reaped, the number may be somebody else's
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
@@ -201,5 +201,5 @@ async def _all_end(processes: Sequence[psutil.Process], *, within: float) -> Non
     with suppress(TimeoutError):
         async with asyncio.timeout(within):
             # The system tells nobody but its parent when a process ends.
-            while census.any_alive(processes):  # noqa: ASYNC110
+            while descendants.any_alive(processes):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_worker.errors import Refused
+from agent_worker.core.errors import Refused
 from agent_worker.processes.child import start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends
@@ -67,14 +67,14 @@ BYTE_FOR_BYTE = "* !text !eol !crlf !ident !filter !working-tree-encoding\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class GitResult:
     exit_code: int
     output: bytes
     complaint: str
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GitLimits:
     time: float = TIME
     output: int = 256 * 1024 * 1024
     file: int | None = None  #: bytes of each file that git writes
@@ -111,12 +111,12 @@ class Repository:
         objects: Path | None = None,
         protocol: str = "file",
         more: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
-    ) -> Done:
+        limits: GitLimits | None = None,
+    ) -> GitResult:
         """One call. `files` is a work tree of ours, `objects` a store to write to; `more` are further variables."""
         if command not in COMMANDS:
             raise ValueError(f"nobody has tried what a hostile repository makes of git {command}")
-        limits = limits or Limits()
+        limits = limits or GitLimits()
         env = {**environment(self.folder, protocol=protocol), **(more or {})}
         env |= {"GIT_WORK_TREE": str(files)} if files else {}
         if objects:
@@ -135,9 +135,9 @@ class Repository:
                 ) as child,
             ):
                 await asyncio.gather(_take(child.stdout, said, limits.output), complaint.take_all(child.stderr))
-                return Done(await child.wait(), bytes(said), complaint.text())
+                return GitResult(await child.wait(), bytes(said), complaint.text())
         except TimeoutError:
-            return Done(_TIMED_OUT, b"", f"it took longer than {limits.time:.0f} s and was given up")
+            return GitResult(_TIMED_OUT, b"", f"it took longer than {limits.time:.0f} s and was given up")
 
 
 def environment(folder: Path, *, protocol: str = "file", source: Mapping[str, str] = os.environ) -> dict[str, str]:

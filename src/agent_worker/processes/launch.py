@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from agent_worker.errors import BadInput, NotFound, Refused
-from agent_worker.processes import census
+from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.processes import descendants
 from agent_worker.processes.sweeper import be_swept_after
 
 # The death signal is set between fork and exec, by a program that then becomes the child. Not by a preexec_fn: that
@@ -48,7 +48,7 @@ def spawn(
         raise NotFound(f"there is no directory {cwd} to run {argv[0]} in")
     program = _program(argv[0], cwd=cwd, path=env.get("PATH", os.defpath))
     be_swept_after()
-    with _input(stdin) as source, census.marking(mark) as marked:
+    with _input(stdin) as source, descendants.marking(mark) as marked:
         try:
             return subprocess.Popen(
                 [*_launcher(), program, *argv[1:]],
@@ -85,7 +85,7 @@ def _launcher() -> list[str]:
 
 @cache
 def _setpriv() -> str | None:
-    """Only where it knows the death signal: that of busybox does not."""
+    """The path of setpriv, only where it knows the death signal: that of busybox does not."""
     found = shutil.which("setpriv", path=os.defpath)
     if found and subprocess.run([found, *_SETPRIV, "/bin/true"], capture_output=True).returncode == 0:
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from agent_worker.errors import Refused
+from agent_worker.core.errors import Refused
 
 OUTPUT_CAP = 1024 * 1024
 CHUNK = 64 * 1024
@@ -26,9 +26,9 @@ class Ends:
 
     def add(self, chunk: bytes) -> None:
         self._seen += len(chunk)
-        room = self._half - len(self._head)
-        self._head += chunk[:room]
-        self._tail += chunk[room:]
+        left = self._half - len(self._head)
+        self._head += chunk[:left]
+        self._tail += chunk[left:]
         if len(self._tail) > 2 * self._half:  # not at every chunk: moving the rest costs
             del self._tail[: -self._half]
 
@@ -57,9 +57,9 @@ async def lines(
             if number:
                 yield _whole(line, missing)
                 line, missing = bytearray(), 0
-            room = cap - len(line)
-            line += piece[:room]
-            missing += max(len(piece) - room, 0)
+            left = cap - len(line)
+            line += piece[:left]
+            missing += max(len(piece) - left, 0)
     if line:
         yield _whole(line, missing)
 

@@ -1,8 +1,8 @@
 """A process that outlives us by a moment: it ends what our children have started and nobody can end any more.
 
 Killed outright, we take our children with us (launch.py) but not theirs. It waits at a pipe that only we hold open,
-and goes by our mark. A shell, because it costs a megabyte and starts at once. The sweep at the next start (census.py)
-is for the case that this one was killed too.
+and goes by our mark. A shell, because it costs a megabyte and starts at once. The sweep at the next start
+(descendants.py) is for the case that this one was killed too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 
-from agent_worker.processes import census
+from agent_worker.processes import descendants
 
 _ROUNDS = 50
 _PATH = "/usr/bin:/bin:/run/current-system/sw/bin"
@@ -30,10 +30,10 @@ done
 
 
 def be_swept_after() -> None:
-    """Once for each process of ours that starts children."""
+    """Start the sweeper, once for each process of ours that starts children."""
     if sys.platform == "linux":
         with suppress(OSError):  # no process to be had: then the next start sweeps
-            census.held.add(_start(os.getpid()))
+            descendants.held.add(_start(os.getpid()))
 
 
 @cache
@@ -41,7 +41,7 @@ def _start(_: int) -> int:
     reading, _writing = os.pipe()  # the other end is open as long as we live
     try:
         sweeper = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "agent-worker-sweeper", census.owner()],
+            ["/bin/sh", "-c", _SCRIPT, "agent-worker-sweeper", descendants.owner()],
             stdin=reading,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -10,29 +10,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_worker import identities, limits, threads
-from agent_worker.address import canonical, check_name
-from agent_worker.agents import leaving, rescue
-from agent_worker.agents.roster import Admitted
+from agent_worker.agents import commands, deletion
+from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
+from agent_worker.core.address import canonical, check_name
+from agent_worker.core.errors import NotFound, Refused
+from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.loading import agent_of
-from agent_worker.definitions.problems import validate
+from agent_worker.definitions.loading import agent_in, agent_of
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
-from agent_worker.errors import NotFound, Refused
-from agent_worker.mirror import HISTORY, Target
-from agent_worker.personal.pages import rewrite
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict
+from agent_worker.memory.edits import rewrite
 from agent_worker.service.messages import agent_id
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Row, Transaction
-from agent_worker.storage.files import Root
-from agent_worker.storage.swap import Conflict
+from agent_worker.service.service import Service
 from agent_worker.trust.powers import powers_of_agent
-from agent_worker.workspaces import workspace
+from agent_worker.work import agent_rows, limits, threads
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.log_files import HISTORY, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +76,30 @@ LANES = ("immediate", "normal", "background")
 
 
 @operation("GET", "/agents", tool="agents_list")
-async def agents_list(office: Office, project: str | None = None) -> list[Agent]:
+async def agents_list(service: Service, project: str | None = None) -> list[Agent]:
     """Every agent of a project, with its state and what it spent today."""
-    admitted = await office.project(project)
-    rows = await office.stage.database.read(_states, admitted.id, day=limits.day_of(office.now()))
-    found = [_agent(office, admitted, row) for row in rows if row["name"] in admitted.agents]
-    return sorted((*found, *(_broken(admitted, name) for name in admitted.project.broken)), key=lambda a: a.name)
+    loaded = await service.project(project)
+    rows = await service.read(_states, loaded.id, day=limits.day_of(service.now()))
+    found = [_agent(service, loaded, row) for row in rows if row["name"] in loaded.agents]
+    return sorted((*found, *(_broken(loaded, name) for name in loaded.project.broken)), key=lambda a: a.name)
 
 
 @operation("GET", "/agents/{name}")
-async def agent_info(office: Office, name: str, project: str | None = None) -> AgentDetail:
+async def agent_info(service: Service, name: str, project: str | None = None) -> AgentDetail:
     """One agent: state, queue by lane, soul, last words."""
-    admitted = await office.project(project)
-    if canonical(name, admitted.agents) is None and (broken := canonical(name, admitted.project.broken)) is not None:
-        return AgentDetail(_broken(admitted, broken), {}, "", [], [])
-    id = agent_id(admitted, name)
-    day = limits.day_of(office.now())
-    row = next(r for r in await office.stage.database.read(_states, admitted.id, day=day) if r["id"] == id)
-    queue = await office.stage.database.read(_queue, id)
-    talk = await office.stage.database.read(threads.recent, id, threads.PERSONAL, 10)
-    definition = admitted.definition(row["name"])
+    loaded = await service.project(project)
+    if canonical(name, loaded.agents) is None and (broken := canonical(name, loaded.project.broken)) is not None:
+        return AgentDetail(_broken(loaded, broken), {}, "", [], [])
+    id = agent_id(loaded, name)
+    day = limits.day_of(service.now())
+    row = next(r for r in await service.read(_states, loaded.id, day=day) if r["id"] == id)
+    queue = await service.read(_queue, id)
+    talk = await service.read(threads.recent, id, threads.PERSONAL, 10)
+    definition = loaded.definition(row["name"])
     return AgentDetail(
-        agent=_agent(office, admitted, row),
+        agent=_agent(service, loaded, row),
         soul=definition.soul.record(),
-        directory="" if row["name"] in admitted.quick else str(admitted.project.root / definition.personal_dir),
+        directory="" if row["name"] in loaded.quick else str(loaded.project.root / definition.personal_dir),
         queue=queue,
         thread=[f"{t.who}: {t.text}" for t in talk],
     )
@@ -108,7 +107,7 @@ async def agent_info(office: Office, name: str, project: str | None = None) -> A
 
 @operation("POST", "/agents")
 async def agent_create(
-    office: Office,
+    service: Service,
     name: str | None = None,
     project: str | None = None,
     backend: str | None = None,
@@ -121,27 +120,27 @@ async def agent_create(
 
     `origin` names a quick agent that becomes a lasting one under the new name.
     """
-    admitted = await office.project(project)
-    name = check_name(name or await _free_name(office, admitted))
-    if canonical(name, admitted.agents):
+    loaded = await service.project(project)
+    name = check_name(name or await _free_name(service, loaded))
+    if canonical(name, loaded.agents):
         raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
-    text = _written(admitted, name, origin, backend=backend, model=model, system=system)
-    definition = validate(AgentDefinition, parse_source(text, file=f"agent {name}"), defaults={})
-    before = await office.stage.database.read(identities.known, project=admitted.id, name=name)
+    text = _written(loaded, name, origin, backend=backend, model=model, system=system)
+    definition = agent_in(text, file=f"agent {name}")
+    before = await service.read(agent_rows.known, project=loaded.id, name=name)
     found = ""
     if lasting:
-        found = await asyncio.to_thread(_folder_of, Root(admitted.project.root), definition.personal_dir)
+        found = await asyncio.to_thread(_folder_of, Root(loaded.project.root), definition.personal_dir)
         if before is not None:  # its file was taken away by hand: who begins now is somebody else
-            await _take_leave(office, admitted, before, definition)
-        await _write_file(office, admitted, name, text)
+            await _take_leave(service, loaded, before, definition)
+        await _write_file(service, loaded, name, text)
     elif before is not None:
         raise Refused(
             f"there was a lasting agent {name} here, and what it did is kept",
             hint=f"choose another name, or let a new one take its place: agent-worker agent create {name}",
         )
     else:
-        await office.add_quick(admitted, definition)
-    return replace((await agent_info(office, name, project=str(admitted.project.root))).agent, found=found)
+        await service.add_quick(loaded, definition)
+    return replace((await agent_info(service, name, project=str(loaded.project.root))).agent, found=found)
 
 
 def _folder_of(root: Root, folder: str) -> str:
@@ -152,15 +151,15 @@ def _folder_of(root: Root, folder: str) -> str:
         return ""
 
 
-def _written(admitted: Admitted, name: str, origin: str | None, **given: str | None) -> str:
+def _written(loaded: LoadedProject, name: str, origin: str | None, **given: str | None) -> str:
     """The definition as its file says it."""
     values: dict[str, Any] = {"name": name}
     if origin is not None:
-        known = canonical(origin, admitted.quick)
+        known = canonical(origin, loaded.quick)
         if known is None:
-            quick = ", ".join(admitted.quick) or "none"
+            quick = ", ".join(loaded.quick) or "none"
             raise NotFound(f"there is no quick agent {origin}", hint=f"quick agents: {quick}")
-        values |= admitted.quick[known].model_dump(mode="json", exclude_unset=True, exclude={"name", "soul"})
+        values |= loaded.quick[known].model_dump(mode="json", exclude_unset=True, exclude={"name", "soul"})
     values |= {key: value for key, value in given.items() if value is not None and key != "system"}
     if given["system"] or "prompt" not in values:
         values["prompt"] = {"system": given["system"] or f"You are {name}, a helpful colleague."}
@@ -168,29 +167,29 @@ def _written(admitted: Admitted, name: str, origin: str | None, **given: str | N
     return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
 
 
-async def _write_file(office: Office, admitted: Admitted, name: str, text: str) -> None:
-    root, path = Root(admitted.project.root), f"{AGENTS}/{name}.yaml"
-    definition = validate(AgentDefinition, parse_source(text, file=path), defaults={})
+async def _write_file(service: Service, loaded: LoadedProject, name: str, text: str) -> None:
+    root, path = Root(loaded.project.root), f"{AGENTS}/{name}.yaml"
+    definition = agent_in(text, file=path)
     # What our own command writes for the user is approved.
-    powers = await asyncio.to_thread(powers_of_agent, definition, admitted.project.root)
-    await asyncio.to_thread(office.stage.gate.approve, admitted.project.root, powers)
+    powers = await asyncio.to_thread(powers_of_agent, definition, loaded.project.root)
+    await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, powers)
     if isinstance(await asyncio.to_thread(root.swap, path, text, expected=None), Conflict):
         raise Refused(f"{path} is there already", hint=f"agent-worker agent info {name}")
-    await office.project(str(admitted.project.root))
+    await service.project(str(loaded.project.root))
 
 
-async def _free_name(office: Office, admitted: Admitted) -> str:
+async def _free_name(service: Service, loaded: LoadedProject) -> str:
     """One that no agent has, or had when its file was last seen."""
-    taken = set(admitted.agents) | {row["name"] for row in await office.stage.database.read(_names, admitted.id)}
+    taken = set(loaded.agents) | {row["name"] for row in await service.read(_names, loaded.id)}
     return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in taken)
 
 
 @operation("PATCH", "/agents/{name}")
-async def agent_edit(office: Office, name: str, changes: dict[str, Any], project: str | None = None) -> Agent:
+async def agent_edit(service: Service, name: str, changes: dict[str, Any], project: str | None = None) -> Agent:
     """Set keys of an agent's definition, or take them out with null. All else in its file stays as it was written."""
-    admitted = await office.project(project)
-    found, file = _own_file(admitted, name)
-    root, before = admitted.project.root, admitted.project.agents[found]
+    loaded = await service.project(project)
+    found, file = _own_file(loaded, name)
+    root, before = loaded.project.root, loaded.project.agents[found]
     if "name" in changes:
         raise Refused(
             "a name is who an agent is: it cannot be changed", hint=f"agent-worker agent create --from {found}"
@@ -199,91 +198,91 @@ async def agent_edit(office: Office, name: str, changes: dict[str, Any], project
     def changed(text: str) -> str:
         there = parse_source(text, file=file)
         after = rewritten(text, changes, keys=there.data, file=file)
-        _approve_new(office, root, before, agent_of(parse_source(after, file=file), root / file, root=root))
+        _approve_new(service, root, before, agent_of(parse_source(after, file=file), root / file, root=root))
         return after
 
     await asyncio.to_thread(rewrite, Root(root), file, changed)
-    return (await agent_info(office, found, project=str(root))).agent
+    return (await agent_info(service, found, project=str(root))).agent
 
 
-def _approve_new(office: Office, root: Path, before: AgentDefinition, after: AgentDefinition) -> None:
+def _approve_new(service: Service, root: Path, before: AgentDefinition, after: AgentDefinition) -> None:
     """What the user's own command adds is approved; what was in the file before is not approved by the way."""
     known = {power.digest for power in powers_of_agent(before, root)}
-    office.stage.gate.approve(root, [power for power in powers_of_agent(after, root) if power.digest not in known])
+    service.runtime.gate.approve(root, [power for power in powers_of_agent(after, root) if power.digest not in known])
 
 
-def _own_file(admitted: Admitted, name: str) -> tuple[str, str]:
+def _own_file(loaded: LoadedProject, name: str) -> tuple[str, str]:
     """Name and file of an agent that has a file to itself."""
-    id = agent_id(admitted, name)
-    found = next(n for n, i in admitted.agents.items() if i == id)
-    if found in admitted.quick:
+    id = agent_id(loaded, name)
+    found = next(n for n, i in loaded.agents.items() if i == id)
+    if found in loaded.quick:
         raise Refused(f"{found} has no file: it ends with the daemon", hint=f"agent-worker stop {found}")
-    file = admitted.project.agent_files[found].relative_to(admitted.project.root)
+    file = loaded.project.agent_files[found].relative_to(loaded.project.root)
     if str(file) in PROJECT_FILES:
         raise Refused(f"{found} is written in {file}, with the rest of the project", hint=f"edit {file}")
     return found, str(file)
 
 
 @operation("DELETE", "/agents/{name}")
-async def agent_delete(office: Office, name: str, project: str | None = None, files: bool = False) -> str:
+async def agent_delete(service: Service, name: str, project: str | None = None, files: bool = False) -> str:
     """Remove an agent: its definition, its queue, its conversations and runs in the database.
 
     With `files` its folder goes too: memory, notes, todos and conversations. What it said in a team's channel and wrote
     into a team's documents is the team's, and stays; so do its costs, and backups that were made before.
     """
-    admitted = await office.project(project)
-    found, file = _own_file(admitted, name)
-    id, definition, root = admitted.agents[found], admitted.project.agents[found], Root(admitted.project.root)
-    if rooms := await office.stage.database.read(workspace.at_work_with, id):
-        at = " and ".join(f"@{workspace.name_of(room)}" for room in rooms)
-        raise Refused(f"{found} takes part in {at}", hint=f"agent-worker stop @{workspace.name_of(rooms[0])}")
-    me = await office.stage.database.read(identities.identity, id)
-    logs = await office.stage.database.read(workspace.rooms_of, id) if files else []
+    loaded = await service.project(project)
+    found, file = _own_file(loaded, name)
+    id, definition, root = loaded.agents[found], loaded.project.agents[found], Root(loaded.project.root)
+    if workspaces := await service.read(workspace_rows.at_work_with, id):
+        at = " and ".join(f"@{workspace_rows.name_of(workspace)}" for workspace in workspaces)
+        raise Refused(f"{found} takes part in {at}", hint=f"agent-worker stop @{workspace_rows.name_of(workspaces[0])}")
+    me = await service.read(agent_rows.identity, id)
+    logs = await service.read(workspace_rows.workspaces_of, id) if files else []
     await asyncio.to_thread(root.remove, file)
-    await _take_leave(office, admitted, me, definition)
+    await _take_leave(service, loaded, me, definition)
     if files:
         await asyncio.to_thread(_remove_files, root, definition.personal_dir, logs)
-    await office.project(str(admitted.project.root))
+    await service.project(str(loaded.project.root))
     left = await asyncio.to_thread(_folder_of, root, definition.personal_dir)
     return f"{found} was deleted" + (" with its files" if files else f"; its files are still in {left}" if left else "")
 
 
-async def _take_leave(office: Office, admitted: Admitted, me: Row, definition: AgentDefinition) -> None:
+async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definition: AgentDefinition) -> None:
     """Whatever of an agent is in this process, in the database, and with coding programs."""
-    stage, id = office.stage, me["id"]
-    await stage.database.write(leaving.cancel_all, id, now=office.now())
-    await stage.supervisor.dismiss(id)
-    await stage.mirror.flush()
-    stage.mirror.forget(Target(None, id))
-    for library in stage.registry.remove_all(id):
+    runtime, id = service.runtime, me["id"]
+    await runtime.database.write(deletion.cancel_all, id, now=service.now())
+    await runtime.supervisor.dismiss(id)
+    await runtime.log_files.flush()
+    runtime.log_files.forget(Target(None, id))
+    for library in runtime.registry.remove_all(id):
         await asyncio.to_thread(library.close)
-    await stage.database.write(leaving.erase, me, now=office.now())
-    await stage.database.shed()
-    root = admitted.project.root
-    await asyncio.to_thread(lambda: stage.gate.withdraw(root, powers_of_agent(definition, root)))
-    await asyncio.to_thread(forget_sessions, stage.programs, owner_of(me["name"], root, me["name"]))
+    await runtime.database.write(deletion.erase, me, now=service.now())
+    await runtime.database.shed()
+    root = loaded.project.root
+    await asyncio.to_thread(lambda: runtime.gate.withdraw(root, powers_of_agent(definition, root)))
+    await asyncio.to_thread(forget_sessions, runtime.programs, owner_of(me["name"], root, me["name"]))
 
 
 @operation("POST", "/agents/{name}/{action}")
 async def agent_set(
-    office: Office, name: str, action: Literal["pause", "resume", "start", "stop"], project: str | None = None
+    service: Service, name: str, action: Literal["pause", "resume", "start", "stop"], project: str | None = None
 ) -> Agent:
     """Pause or resume an agent (with a new allowance), stop it, or start it again after an error."""
-    admitted = await office.project(project)
-    id = agent_id(admitted, name)
-    database = office.stage.database
+    loaded = await service.project(project)
+    id = agent_id(loaded, name)
+    database = service.runtime.database
     match action:
         case "pause":
-            await database.write(identities.pause, id, "paused by a person")
+            await database.write(agent_rows.pause, id, "paused by a person")
         case "resume":
-            await database.write(rescue.resume_agent, id, now=office.now())
+            await database.write(commands.resume_agent, id, now=service.now())
         case "stop":
-            await office.stage.supervisor.dismiss(id)
-            await database.write(identities.set_state, id, "stopped", reason="stopped by a person")
+            await service.runtime.supervisor.dismiss(id)
+            await database.write(agent_rows.set_state, id, "stopped", reason="stopped by a person")
         case "start":
-            await database.write(rescue.start_agent, id)
-    office.stage.supervisor.wake(id)
-    return (await agent_info(office, name, project=str(admitted.project.root))).agent
+            await database.write(commands.start_agent, id)
+    service.runtime.supervisor.wake(id)
+    return (await agent_info(service, name, project=str(loaded.project.root))).agent
 
 
 def _remove_files(root: Root, folder: str, logs: list[Row]) -> None:
@@ -298,17 +297,17 @@ def _names(tx: Transaction, project: str) -> list[Row]:
     return tx.all("select name from agent where project = :project and home = ''", project=project)
 
 
-def _broken(admitted: Admitted, name: str) -> Agent:
+def _broken(loaded: LoadedProject, name: str) -> Agent:
     """One whose file cannot be used, and never could since we know it."""
-    why = "; ".join(map(str, admitted.project.wrong_with(name)))
-    file = str(admitted.project.broken[name])
+    why = "; ".join(map(str, loaded.project.wrong_with(name)))
+    file = str(loaded.project.broken[name])
     return Agent(name, "error", why, backend="", model="", queued=0, usd_today=0.0, file=file)
 
 
-def _agent(office: Office, admitted: Admitted, row: Row) -> Agent:
-    definition = admitted.definition(row["name"])
-    worker = office.stage.registry.own(row["id"])
-    trouble = "; ".join(map(str, admitted.project.wrong_with(row["name"])))
+def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
+    definition = loaded.definition(row["name"])
+    worker = service.runtime.registry.own(row["id"])
+    trouble = "; ".join(map(str, loaded.project.wrong_with(row["name"])))
     return Agent(
         name=row["name"],
         state="paused" if row["paused"] else row["state"] if worker is None or worker.is_fit else "error",
@@ -318,7 +317,7 @@ def _agent(office: Office, admitted: Admitted, row: Row) -> Agent:
         queued=row["queued"],
         usd_today=row["micros"] / 1e6,
         kind=row["kind"],
-        file=str(admitted.project.agent_files.get(row["name"], "")),
+        file=str(loaded.project.agent_files.get(row["name"], "")),
         unsafe=definition.unsafe,
         label=definition.label,
     )

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from agent_worker.backends.programs.known import KNOWN, found, version
-from agent_worker.backends.programs.probe import Guest, Seen, probe
-from agent_worker.clock import from_micros
-from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.backends.programs.probe import ProbeResult, ProbeSink, probe
+from agent_worker.core.clock import from_micros
+from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.files.root import Root
+from agent_worker.files.scratch import scratch
 from agent_worker.processes.environment import safe_environment
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
-from agent_worker.storage.files import Root
-from agent_worker.storage.scratch import scratch
+from agent_worker.service.service import Service
 
 RESULTS = "tested.json"
 
@@ -27,7 +27,7 @@ class Tested:
 
     version: str
     at: str  #: UTC
-    seen: Seen
+    seen: ProbeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ OTHERS = {
 
 
 @operation("GET", "/backends")
-async def backends(office: Office, only: str | None = None) -> list[BackendStatus]:
+async def backends(service: Service, only: str | None = None) -> list[BackendStatus]:
     """The backends, or `only` one; where their programs are, and what came of the last test of each."""
     if only is not None and only not in {*OTHERS, *KNOWN}:
         raise NotFound(f"there is no backend {only}", hint="agent-worker backends")
-    tested = await asyncio.to_thread(_results, office)
+    tested = await asyncio.to_thread(_results, service)
     programs = await asyncio.gather(*(_status(name, tested.get(name)) for name in KNOWN if only in (None, name)))
     return [*(each for name, each in OTHERS.items() if only in (None, name)), *programs]
 
 
 @operation("POST", "/backends/{name}/test")
-async def backend_test(office: Office, name: str, model: str = "") -> BackendStatus:
+async def backend_test(service: Service, name: str, model: str = "") -> BackendStatus:
     """Prove what a program can do, with two tiny runs of it. They cost what such runs cost."""
     if name not in KNOWN:
         raise BadInput(f"{name} is not a program that can be tested", hint=f"one of: {', '.join(KNOWN)}")
@@ -69,21 +69,19 @@ async def backend_test(office: Office, name: str, model: str = "") -> BackendSta
         raise NotFound(f"{name} is not installed", hint=KNOWN[name].install)
 
     @contextmanager
-    def invite(guest: Guest) -> Iterator[None]:
-        with office.stage.supervisor.visited(guest):
+    def invite(guest: ProbeSink) -> Iterator[None]:
+        with service.runtime.supervisor.visited(guest):
             yield
 
-    if office.stage.testbench is None:
-        raise Refused("programs are tested by the daemon", hint="agent-worker backends --test")
     with scratch("test") as place:
-        backend = office.stage.testbench(name, model, place)
+        backend = service.runtime.backends.to_try(name, model, place)
         try:
             seen = await probe(backend, invite, model=model)
         finally:
             await backend.close()
-    at = from_micros(office.now()).isoformat(timespec="seconds")
-    await asyncio.to_thread(_keep, office, name, Tested(await version(binary), at, seen))
-    return await _status(name, (await asyncio.to_thread(_results, office)).get(name))
+    at = from_micros(service.now()).isoformat(timespec="seconds")
+    await asyncio.to_thread(_keep, service, name, Tested(await version(binary), at, seen))
+    return await _status(name, (await asyncio.to_thread(_results, service)).get(name))
 
 
 async def _status(name: str, tested: Tested | None) -> BackendStatus:
@@ -97,22 +95,22 @@ def _place(name: str) -> str:
     return found(name, safe_environment()["PATH"])
 
 
-def _results(office: Office) -> dict[str, Tested]:
-    root = _root(office)
+def _results(service: Service) -> dict[str, Tested]:
+    root = _root(service)
     try:
         kept = json.loads(root.read_text(RESULTS)) if root else {}
-        return {name: Tested(each["version"], each["at"], Seen(**each["seen"])) for name, each in kept.items()}
+        return {name: Tested(each["version"], each["at"], ProbeResult(**each["seen"])) for name, each in kept.items()}
     except (NotFound, ValueError, TypeError, KeyError):  # of an older version: to be tested again
         return {}
 
 
-def _keep(office: Office, name: str, tested: Tested) -> None:
-    if root := _root(office):
-        kept = _results(office) | {name: tested}
+def _keep(service: Service, name: str, tested: Tested) -> None:
+    if root := _root(service):
+        kept = _results(service) | {name: tested}
         root.make_dirs()
         root.replace(RESULTS, json.dumps({each: asdict(result) for each, result in kept.items()}, indent=1))
 
 
-def _root(office: Office) -> Root | None:
-    place = office.stage.programs
+def _root(service: Service) -> Root | None:
+    place = service.runtime.programs
     return Root(place) if place else None

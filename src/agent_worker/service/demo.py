@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass
 
 from agent_worker.demo.bundle import lay_out
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
-from agent_worker.service.workflows import begin
+from agent_worker.service.service import Service
+from agent_worker.service.workflows import WorkflowRequest, begin
 
 WORKFLOW = "review"
 
@@ -20,8 +20,8 @@ class Demo:
 
 
 @operation("POST", "/demo")
-async def demo_start(office: Office) -> Demo:
+async def demo_start(service: Service) -> Demo:
     """Let three mock agents review a bundled change, in a new temporary project. Costs nothing."""
     root = await asyncio.to_thread(lay_out)
-    await begin(office, WORKFLOW, str(root), trust=True)
+    await begin(service, WorkflowRequest(WORKFLOW, str(root)), trust=True)
     return Demo(str(root), WORKFLOW)

@@ -7,11 +7,13 @@ import difflib
 import itertools
 from dataclasses import dataclass
 
-from agent_worker.service.office import Office
+from agent_worker.core.address import WorkspaceName
+from agent_worker.database.database import Row
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Row
-from agent_worker.workspaces import documents, resources, workspace
-from agent_worker.workspaces.documents import Author, Document, Documents
+from agent_worker.service.service import Service
+from agent_worker.workspaces import document_rows, resources, workspace_rows
+from agent_worker.workspaces.document_rows import Author, Document
+from agent_worker.workspaces.documents import Documents
 
 LONGEST_CHANGE = 5000  #: lines
 COMPARED = 1000  #: lines of which the smallest difference is looked for
@@ -26,52 +28,52 @@ class Revision:
 
 
 @operation("GET", "/documents")
-async def doc_list(office: Office, at: str, project: str | None = None) -> list[str]:
+async def doc_list(service: Service, at: str, project: str | None = None) -> list[str]:
     """The names of the documents of a workspace."""
-    return sorted(await (await _documents(office, at, project)).names())
+    return sorted(await (await _documents(service, at, project)).names())
 
 
 @operation("GET", "/documents/{name:path}")
-async def doc_read(office: Office, at: str, name: str, project: str | None = None) -> Document:
+async def doc_read(service: Service, at: str, name: str, project: str | None = None) -> Document:
     """A document with its revision."""
-    return await (await _documents(office, at, project)).read(name)
+    return await (await _documents(service, at, project)).read(name)
 
 
 @operation("PUT", "/documents/{name:path}")
 async def doc_write(
-    office: Office, at: str, name: str, text: str, revision: str | None = None, project: str | None = None
+    service: Service, at: str, name: str, text: str, revision: str | None = None, project: str | None = None
 ) -> Document:
     """Replace the text that had this revision; without one, make a new document."""
-    return await (await _documents(office, at, project)).write(name, text, base=revision, by=Author("user"))
+    return await (await _documents(service, at, project)).write(name, text, base=revision, by=Author("user"))
 
 
 @operation("POST", "/documents/{name:path}")
-async def doc_append(office: Office, at: str, name: str, text: str, project: str | None = None) -> Document:
+async def doc_append(service: Service, at: str, name: str, text: str, project: str | None = None) -> Document:
     """Add to the end of a document."""
-    return await (await _documents(office, at, project)).append(name, text, by=Author("user"))
+    return await (await _documents(service, at, project)).append(name, text, by=Author("user"))
 
 
 @operation("GET", "/revisions/{name:path}")
-async def doc_history(office: Office, at: str, name: str, project: str | None = None) -> list[Revision]:
+async def doc_history(service: Service, at: str, name: str, project: str | None = None) -> list[Revision]:
     """The revisions of a document, oldest first."""
-    room = await _room(office, at, project)
-    rows = await office.stage.database.read(documents.revisions, room["id"], name)
+    workspace = await _workspace(service, at, project)
+    rows = await service.read(document_rows.revisions, workspace["id"], name)
     return [Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows]
 
 
 @operation("GET", "/changes/{name:path}")
-async def doc_change(office: Office, at: str, name: str, n: int, project: str | None = None) -> list[str]:
+async def doc_change(service: Service, at: str, name: str, n: int, project: str | None = None) -> list[str]:
     """What one revision changed, as the lines of a unified diff."""
-    room = await _room(office, at, project)
-    before, after = await office.stage.database.read(documents.revised, room["id"], name, n)
+    workspace = await _workspace(service, at, project)
+    before, after = await service.read(document_rows.revised, workspace["id"], name, n)
     return await asyncio.to_thread(_difference, before, after)
 
 
 @operation("GET", "/resources/{id}")
-async def resource_get(office: Office, at: str, id: str, project: str | None = None) -> resources.Resource:
+async def resource_get(service: Service, at: str, id: str, project: str | None = None) -> resources.Resource:
     """A resource, whole."""
-    room = await _room(office, at, project)
-    return await office.stage.database.read(resources.load, room["id"], id)
+    workspace = await _workspace(service, at, project)
+    return await service.read(resources.load, workspace["id"], id)
 
 
 def _difference(before: str, after: str) -> list[str]:
@@ -92,11 +94,10 @@ def _alike(old: list[str], new: list[str]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
-async def _documents(office: Office, at: str, project: str | None) -> Documents:
-    return Documents(office.stage.database, office.stage.clock, await _room(office, at, project))
+async def _documents(service: Service, at: str, project: str | None) -> Documents:
+    return Documents(service.runtime.database, service.runtime.clock, await _workspace(service, at, project))
 
 
-async def _room(office: Office, at: str, project: str | None) -> Row:
-    admitted = await office.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
-    return await office.stage.database.read(workspace.find, project=admitted.id, workflow=workflow, tag=tag or "main")
+async def _workspace(service: Service, at: str, project: str | None) -> Row:
+    loaded = await service.project(project)
+    return await service.read(workspace_rows.find, project=loaded.id, name=WorkspaceName.parse(at))

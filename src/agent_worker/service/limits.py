@@ -6,19 +6,20 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent_worker.agents.roster import Admitted
-from agent_worker.limits import Account, Limits, day_of, spent
-from agent_worker.service.office import Office
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import WorkspaceName
+from agent_worker.database.database import Transaction
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Transaction
+from agent_worker.service.service import Service
 from agent_worker.trust.allowances import THE_PROJECT, allowances_of
-from agent_worker.workspaces import workspace
+from agent_worker.work.limits import Payer, WorkLimits, day_of, spent
+from agent_worker.workspaces import workspace_rows
 
 LATELY = 100  # pieces of work that ended last: what they descend from is still of interest
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class LimitUse:
     of: str  #: project, an agent, or @workflow
     what: str
     unit: Literal["USD", "runs"]
@@ -28,19 +29,19 @@ class Allowance:
 
 
 @operation("GET", "/limits")
-async def limits_list(office: Office, project: str | None = None) -> list[Allowance]:
+async def limits_list(service: Service, project: str | None = None) -> list[LimitUse]:
     """What a project, its agents and its running workflows may spend, and have spent."""
-    admitted = await office.project(project)
-    own = {name: office.stage.registry.worker(id).limits for name, id in admitted.agents.items()}
-    waiting = await asyncio.to_thread(_waiting, office, admitted)
-    found = await office.stage.database.read(_allowances, office, admitted, own, now=office.now())
+    loaded = await service.project(project)
+    own = {name: service.runtime.registry.worker(id).limits for name, id in loaded.agents.items()}
+    waiting = await asyncio.to_thread(_waiting, service, loaded)
+    found = await service.read(_allowances, service, loaded, own, now=service.now())
     return [replace(each, waits=waiting.get((_whose(each), each.unit), "")) for each in found]
 
 
-def _waiting(office: Office, admitted: Admitted) -> dict[tuple[str, str], str]:
+def _waiting(service: Service, loaded: LoadedProject) -> dict[tuple[str, str], str]:
     """What files say of whom, in USD or runs, that is not approved."""
-    project = admitted.project
-    held = office.stage.gate.held_back(project.root, allowances_of(project))
+    project = loaded.project
+    held = service.runtime.gate.held_back(project.root, allowances_of(project))
     return {
         (each.of, "runs" if each.name == "turns" else "USD"): f"{each.told(each.value)}, once you approve it"
         for each in allowances_of(project)
@@ -48,47 +49,51 @@ def _waiting(office: Office, admitted: Admitted) -> dict[tuple[str, str], str]:
     }
 
 
-def _whose(allowance: Allowance) -> str:
-    return THE_PROJECT if allowance.of == "project" else allowance.of.removeprefix("@").partition(":")[0]
+def _whose(allowance: LimitUse) -> str:
+    return THE_PROJECT if allowance.of == "project" else WorkspaceName.parse(allowance.of).workflow
 
 
 def _allowances(
-    tx: Transaction, office: Office, admitted: Admitted, own: dict[str, Limits], *, now: int
-) -> list[Allowance]:
-    found: list[Allowance] = []
-    for name, id in admitted.agents.items():
-        used = spent(tx, Account(id, admitted.id, ""), hop=0, fruitless=0, now=now)
+    tx: Transaction, service: Service, loaded: LoadedProject, own: dict[str, WorkLimits], *, now: int
+) -> list[LimitUse]:
+    found: list[LimitUse] = []
+    for name, id in loaded.agents.items():
+        used = spent(tx, Payer(id, loaded.id, ""), hop=0, fruitless=0, now=now)
         if not found:
             total = own[name].usd_per_project_day
-            found.append(Allowance("project", f"today ({day_of(now)})", "USD", used.usd_project, total))
-        found.append(Allowance(name, "today", "USD", used.usd_agent, own[name].usd_per_agent_day))
-    for room in workspace.of_project(tx, admitted.id):
-        if room["state"] == "running":
-            found += _of_room(tx, office, admitted, room["id"], now=now)
+            found.append(LimitUse("project", f"today ({day_of(now)})", "USD", used.usd_project, total))
+        found.append(LimitUse(name, "today", "USD", used.usd_agent, own[name].usd_per_agent_day))
+    for workspace in workspace_rows.of_project(tx, loaded.id):
+        if workspace["state"] == "running":
+            found += _of_workspace(tx, service, loaded, workspace["id"], now=now)
     return found
 
 
-def _of_room(tx: Transaction, office: Office, admitted: Admitted, room: str, *, now: int) -> list[Allowance]:
+def _of_workspace(
+    tx: Transaction, service: Service, loaded: LoadedProject, workspace: str, *, now: int
+) -> list[LimitUse]:
     """Of the dearest request that is, or just was, worked on: each has an allowance of its own."""
     dearest = tx.one(
         """select t.key from tally t where t.scope = 'root' and t.key in (
-             select root from instruction where workspace = :room and state in ('queued', 'running', 'waiting')
+             select root from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')
              union select root from (
-               select root from instruction where workspace = :room and ended_at is not null
+               select root from instruction where workspace = :workspace and ended_at is not null
                 order by ended_at desc limit :lately) as ended)
            order by t.runs desc limit 1""",
-        room=room,
+        workspace=workspace,
         lately=LATELY,
     )
-    members = workspace.seated(tx, room)
+    members = workspace_rows.members_in(tx, workspace)
     if dearest is None or not members:
         return []
     agent = next(iter(members.values()))
-    limits = office.stage.registry.worker(agent, room).limits.with_granted(workspace.granted(tx, room))
-    used = spent(tx, Account(agent, admitted.id, dearest["key"]), hop=0, fruitless=0, now=now)
-    row = workspace.get(tx, room)
-    name = f"@{row['workflow']}" if row["tag"] == "main" else f"@{row['workflow']}:{row['tag']}"
+    limits = service.runtime.registry.worker(agent, workspace).limits.with_granted(
+        workspace_rows.granted(tx, workspace)
+    )
+    used = spent(tx, Payer(agent, loaded.id, dearest["key"]), hop=0, fruitless=0, now=now)
+    row = workspace_rows.get(tx, workspace)
+    name = f"@{workspace_rows.name_of(row)}"
     return [
-        Allowance(name, "its largest request", "runs", used.runs, limits.runs_per_root),
-        Allowance(name, "its largest request", "USD", used.usd_root, limits.usd_per_root),
+        LimitUse(name, "its largest request", "runs", used.runs, limits.runs_per_root),
+        LimitUse(name, "its largest request", "USD", used.usd_root, limits.usd_per_root),
     ]

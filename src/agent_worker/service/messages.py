@@ -7,20 +7,19 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 
-from agent_worker import routing, threads
-from agent_worker.address import Address, canonical, parse_address
-from agent_worker.agents.roster import Admitted
-from agent_worker.clock import micros
-from agent_worker.errors import BadInput, DefinitionError, NotFound, NotRunning
-from agent_worker.events import Ended, Event
-from agent_worker.mentions import find_mentions
-from agent_worker.routing import Receipt, Speech
-from agent_worker.service.office import Office
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import Address, WorkspaceName, canonical, parse_address
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning
+from agent_worker.core.events import Ended, Event
+from agent_worker.core.mentions import find_mentions
+from agent_worker.database.database import Transaction
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Transaction
-from agent_worker.workflows.instance import Stage
-from agent_worker.workspaces import channel, inbox, workspace
+from agent_worker.service.service import Service
+from agent_worker.work import threads
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workspaces import channel, deliveries, routing, workspace_rows
 from agent_worker.workspaces.channel import Message
+from agent_worker.workspaces.routing import OutgoingMessage, Receipt
 
 ENDS = ("done", "failed", "incomplete", "cancelled", "dead")
 
@@ -35,20 +34,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MessageView:
     """One entry of a channel or a conversation."""
 
     seq: int
     who: str
     text: str
     at: int
-    sort: str = "message"
+    kind: str = "message"
     id: str = ""
     mentions: tuple[str, ...] = ()
     resource: str | None = None
     run: str | None = None  #: that said it
     reply_to: int | None = None
     held: bool = False  #: taken back: no agent reads it any more
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +79,24 @@ class Hop:
 
 
 @operation("POST", "/send", tool="agent_send")
-async def send(office: Office, to: str, message: str, project: str | None = None, key: str | None = None) -> Receipt:
+async def send(service: Service, to: str, message: str, project: str | None = None, key: str | None = None) -> Receipt:
     """Deliver a message to `alice`, `@workflow` or `alice@workflow`. The same key is accepted once."""
-    return await deliver(office.stage, await office.project(project), to, message, key=key)
+    return await deliver(service.runtime, await service.project(project), to, message, key=key)
 
 
 @operation("POST", "/channels/{workspace}", tool="channel_send")
 async def channel_send(
-    office: Office, workspace: str, message: str, project: str | None = None, key: str | None = None
+    service: Service, workspace: str, message: str, project: str | None = None, key: str | None = None
 ) -> Receipt:
     """Say something in the channel of a running workflow. Write @name to call on a member."""
     return await deliver(
-        office.stage, await office.project(project), f"@{workspace.removeprefix('@')}", message, key=key
+        service.runtime, await service.project(project), f"@{workspace.removeprefix('@')}", message, key=key
     )
 
 
 @operation("GET", "/messages", tool="channel_read")
 async def read(
-    office: Office,
+    service: Service,
     at: str,
     project: str | None = None,
     since: int = 0,
@@ -104,57 +104,55 @@ async def read(
     last: bool = False,
     before: int | None = None,
     held: bool = False,
-) -> list[Line]:
+) -> list[MessageView]:
     """Read a channel (`@workflow`) or a conversation (`alice`), after `since`; with `last`, the newest ones.
 
     With `before`, the newest ones before that. With `held`, also what a person took back.
     """
-    admitted = await office.project(project)
+    loaded = await service.project(project)
     pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before, held)
-    return await office.stage.database.read(_read, admitted, parse_address(at), pick)
+    return await service.read(_read, loaded, parse_address(at), pick)
 
 
 @operation("POST", "/preview")
-async def preview(office: Office, at: str, message: str, project: str | None = None) -> Wakes:
+async def preview(service: Service, at: str, message: str, project: str | None = None) -> Wakes:
     """Whom a message in a channel would wake. Nothing is sent."""
-    admitted = await office.project(project)
-    return await office.stage.database.read(_wakes, admitted, parse_address(at), message)
+    loaded = await service.project(project)
+    return await service.read(_wakes, loaded, parse_address(at), message)
 
 
 @operation("GET", "/mentions")
-async def mentions_map(office: Office, at: str, project: str | None = None) -> list[Calls]:
+async def mentions_map(service: Service, at: str, project: str | None = None) -> list[Calls]:
     """Who has called on whom in a channel, and how often."""
-    admitted = await office.project(project)
-    return await office.stage.database.read(_calls, admitted, parse_address(at))
+    loaded = await service.project(project)
+    return await service.read(_calls, loaded, parse_address(at))
 
 
 @operation("POST", "/ask", tool="agent_ask")
-async def ask(office: Office, agent: str, message: str, project: str | None = None) -> Answer:
+async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answer:
     """Send a direct message to an agent and wait for the answer."""
-    return await put_question(office.stage, await office.project(project), agent, message)
+    return await put_question(service.runtime, await service.project(project), agent, message)
 
 
 @operation("GET", "/trace/{message}")
-async def trace(office: Office, message: str) -> list[Hop]:
+async def trace(service: Service, message: str) -> list[Hop]:
     """Where a message went."""
-    rows = await office.stage.database.read(inbox.trace, message)
+    rows = await service.read(deliveries.trace, message)
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 
 # --- for those inside the process ---------------------------------------------------------------------
 
 
-async def deliver(stage: Stage, admitted: Admitted, to: str, text: str, *, key: str | None = None) -> Receipt:
+async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *, key: str | None = None) -> Receipt:
     routing.check_size(text)
-    return await stage.database.write(
-        hand_over, admitted, parse_address(to), text, now=micros(stage.clock.now()), key=key
-    )
+    return await runtime.database.write(hand_over, loaded, parse_address(to), text, now=runtime.clock.micros(), key=key)
 
 
-async def put_question(stage: Stage, admitted: Admitted, agent: str, text: str) -> Answer:
+async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
     """Send a direct message and wait for what becomes of it."""
     if parse_address(agent).workflow is not None:
-        raise BadInput(f"{agent} is no direct address: only an agent by itself can be asked", hint="such as alice")
+        raise BadInput(f"{agent} is not a direct address: only an agent by itself can be asked", hint="such as alice")
     answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     ended: dict[str, Answer] = {}
     asked: list[str] = []
@@ -169,9 +167,9 @@ async def put_question(stage: Stage, admitted: Admitted, agent: str, text: str) 
         if not answer.done():
             answer.set_exception(NotRunning("it was closed before there was an answer", hint="open it again, and ask"))
 
-    unlisten, unwait = stage.bus.listen(hear), stage.bus.when_closed(close)
+    unlisten, unwait = runtime.bus.listen(hear), runtime.bus.when_closed(close)
     try:
-        receipt = await deliver(stage, admitted, agent, text)
+        receipt = await deliver(runtime, loaded, agent, text)
         asked.append(receipt.id)
         return ended[receipt.id] if receipt.id in ended else await answer
     finally:
@@ -180,33 +178,35 @@ async def put_question(stage: Stage, admitted: Admitted, agent: str, text: str) 
         answer.cancel()
 
 
-async def read_channel(stage: Stage, admitted: Admitted, at: str, *, since: int = 0, limit: int = 100) -> list[Message]:
-    return await stage.database.read(_messages, admitted, parse_address(at), since, limit)
+async def read_channel(
+    runtime: Runtime, loaded: LoadedProject, at: str, *, since: int = 0, limit: int = 100
+) -> list[Message]:
+    return await runtime.database.read(_messages, loaded, parse_address(at), since, limit)
 
 
-def agent_id(admitted: Admitted, name: str) -> str:
-    found = canonical(name, admitted.agents)
-    if found is None and (broken := canonical(name, admitted.project.broken)) is not None:
-        raise DefinitionError(admitted.project.wrong_with(broken))
+def agent_id(loaded: LoadedProject, name: str) -> str:
+    found = canonical(name, loaded.agents)
+    if found is None and (broken := canonical(name, loaded.project.broken)) is not None:
+        raise DefinitionError(loaded.project.wrong_with(broken))
     if found is None:
-        known = ", ".join(admitted.agents) or "none yet"
+        known = ", ".join(loaded.agents) or "none yet"
         raise NotFound(f"there is no agent {name} in this project", hint=f"agents: {known}")
-    return admitted.agents[found]
+    return loaded.agents[found]
 
 
 def hand_over(
-    tx: Transaction, admitted: Admitted, to: Address, text: str, *, now: int, key: str | None = None
+    tx: Transaction, loaded: LoadedProject, to: Address, text: str, *, now: int, key: str | None = None
 ) -> Receipt:
-    if to.workflow is None:
-        return routing.tell_agent(tx, agent_id(admitted, to.agent or ""), text, now=now, key=key)
-    room = workspace.find_running(tx, project=admitted.id, workflow=to.workflow, tag=to.tag)
-    speech = Speech(workspace=room["id"], sender="user", text=text, to=to.agent)
+    if to.workspace is None:
+        return routing.tell_agent(tx, agent_id(loaded, to.agent or ""), text, now=now, key=key)
+    workspace = workspace_rows.find_running(tx, project=loaded.id, name=to.workspace)
+    speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     return routing.say(tx, speech, now=now, key=key)
 
 
-def _messages(tx: Transaction, admitted: Admitted, at: Address, since: int, limit: int) -> list[Message]:
-    room = workspace.find(tx, project=admitted.id, workflow=at.workflow or "", tag=at.tag)
-    return channel.read(tx, room["id"], since=since, limit=limit)
+def _messages(tx: Transaction, loaded: LoadedProject, at: Address, since: int, limit: int) -> list[Message]:
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
+    return channel.read(tx, workspace["id"], since=since, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,47 +218,51 @@ class _Pick:
     held: bool
 
 
-def _read(tx: Transaction, admitted: Admitted, at: Address, pick: _Pick) -> list[Line]:
-    if at.workflow is None:
-        return _conversation(tx, agent_id(admitted, at.agent or ""), threads.PERSONAL, pick)
-    room = workspace.find(tx, project=admitted.id, workflow=at.workflow, tag=at.tag)["id"]
+def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> list[MessageView]:
+    if at.workspace is None:
+        return _conversation(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL, pick)
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace)["id"]
     if at.agent is not None:
-        return _conversation(tx, agent_id(admitted, at.agent), room, pick)
+        return _conversation(tx, agent_id(loaded, at.agent), workspace, pick)
     if pick.last:
-        found = channel.last(tx, room, pick.limit, after=pick.since, before=pick.before or 2**62, with_held=pick.held)
+        found = channel.last(
+            tx, workspace, pick.limit, after=pick.since, before=pick.before or 2**62, with_held=pick.held
+        )
     else:
-        found = channel.read(tx, room, since=pick.since, limit=pick.limit, with_held=pick.held)
+        found = channel.read(tx, workspace, since=pick.since, limit=pick.limit, with_held=pick.held)
     return [_line(message) for message in found]
 
 
-def _line(m: Message) -> Line:
-    return Line(m.seq, m.sender, m.text, m.at, m.sort, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held)
+def _line(m: Message) -> MessageView:
+    return MessageView(
+        m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held, m.proposal
+    )
 
 
-def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[Line]:
+def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[MessageView]:
     if pick.last:
         talk = threads.before(tx, agent, context, pick.before, pick.limit, with_held=pick.held)
     else:
         talk = threads.since(tx, agent, context, pick.since, limit=pick.limit, with_held=pick.held)
-    return [Line(t.seq, t.who, t.text, t.at, t.sort, run=t.run, held=t.held) for t in talk]
+    return [MessageView(t.seq, t.who, t.text, t.at, t.kind, run=t.run, held=t.held) for t in talk]
 
 
-def _wakes(tx: Transaction, admitted: Admitted, at: Address, text: str) -> Wakes:
-    room = workspace.find(tx, project=admitted.id, workflow=at.workflow or "", tag=at.tag)
-    members = tuple(workspace.seated(tx, room["id"]))
+def _wakes(tx: Transaction, loaded: LoadedProject, at: Address, text: str) -> Wakes:
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
+    members = tuple(workspace_rows.members_in(tx, workspace["id"]))
     if at.agent is not None:
         return Wakes((at.agent,), members=members)
     found = find_mentions(text, members, sender="user")
     return Wakes(found.names, found.unknown, members)
 
 
-def _calls(tx: Transaction, admitted: Admitted, at: Address) -> list[Calls]:
-    room = workspace.find(tx, project=admitted.id, workflow=at.workflow or "", tag=at.tag)
+def _calls(tx: Transaction, loaded: LoadedProject, at: Address) -> list[Calls]:
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
     counted: Counter[tuple[str, str]] = Counter()
     for row in tx.all(
         """select sender, mentions, count(*) as n from message
-            where workspace = :room and mentions <> '[]' group by sender, mentions order by sender, mentions""",
-        room=room["id"],
+            where workspace = :workspace and mentions <> '[]' group by sender, mentions order by sender, mentions""",
+        workspace=workspace["id"],
     ):
         for name in json.loads(row["mentions"]):
             counted[row["sender"], name] += row["n"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from agent_worker.backends.providers import ProviderStatus, configured_providers
-from agent_worker.definitions.project import Project
+from agent_worker.backends.models.providers import ProviderStatus, configured_providers
+from agent_worker.core.disk_space import FreeSpace
+from agent_worker.definitions.project import ProjectFiles
 from agent_worker.service.agents import Agent, agents_list
-from agent_worker.service.attention import attention_list
-from agent_worker.service.office import Office
+from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
 from agent_worker.service.workflows import Running, instances_list
-from agent_worker.storage.space import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +30,35 @@ class Status:
     agents: list[Agent]
     instances: list[Running]
     waiting: int  #: items in the person's inbox
-    disk: Room
+    disk: FreeSpace
 
 
 @operation("GET", "/projects")
-async def projects_list(office: Office) -> list[ProjectSummary]:
+async def projects_list(service: Service) -> list[ProjectSummary]:
     """The projects that have been opened since the daemon started."""
-    return [_summary(admitted.project) for admitted in office.projects()]
+    return [_summary(loaded.project) for loaded in service.projects()]
 
 
 @operation("GET", "/status")
-async def status(office: Office, project: str | None = None) -> Status:
+async def status(service: Service, project: str | None = None) -> Status:
     """Agents, running workflows, what waits for the person, and mistakes in files."""
-    admitted = await office.project(project)
+    loaded = await service.project(project)
     return Status(
-        project=_summary(admitted.project),
-        agents=await agents_list(office, project),
-        instances=await instances_list(office, project),
-        waiting=len(await attention_list(office, project)),
-        disk=office.stage.space.look(),
+        project=_summary(loaded.project),
+        agents=await agents_list(service, project),
+        instances=await instances_list(service, project),
+        waiting=len(await inbox_list(service, project)),
+        disk=service.runtime.space.look(),
     )
 
 
 @operation("GET", "/providers")
-async def providers(office: Office) -> list[ProviderStatus]:
+async def providers(service: Service) -> list[ProviderStatus]:
     """Which model providers can be used, by the keys in the daemon's environment. No key is shown."""
     return configured_providers(os.environ)
 
 
-def _summary(project: Project) -> ProjectSummary:
+def _summary(project: ProjectFiles) -> ProjectSummary:
     return ProjectSummary(
         name=project.definition.name,
         root=str(project.root),

@@ -6,25 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent_worker.decisions import deciding, words
-from agent_worker.decisions.wish import MINUTES, PERSON, Wish
-from agent_worker.service.office import Office
+from agent_worker.core.address import WorkspaceName
+from agent_worker.core.signature import Flat
+from agent_worker.database.database import Transaction
+from agent_worker.proposals import lifecycle, store, wording
+from agent_worker.proposals.request import PERSON, ProposalRequest
+from agent_worker.proposals.store import Proposal, Vote
+from agent_worker.proposals.voting import missing, tally
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Transaction
-from agent_worker.workspaces import proposals, workspace
-from agent_worker.workspaces.proposals import Proposal, Role, Type, Vote
-from agent_worker.workspaces.voting import Resolution, TieBreak, missing, tally
+from agent_worker.service.service import Service
+from agent_worker.workspaces import workspace_rows
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
+class ProposalView:
     """A proposal as it stands."""
 
     number: int
     state: str  #: open | resolved | expired | cancelled | vetoed
-    type: str
+    kind: str
     question: str
     creator: str
     tally: dict[str, int]  #: votes by option
@@ -45,148 +47,126 @@ class Motion:
 
 
 @operation("GET", "/proposals")
-async def proposals_list(office: Office, at: str, open: bool = False, project: str | None = None) -> list[Motion]:
+async def proposals_list(
+    service: Service, at: str, open: bool = False, project: str | None = None
+) -> list[ProposalView]:
     """The proposals of a workspace, the oldest first; with `open`, only those that can be voted on."""
-    found = await _in_room(office, at, project, _all)
+    found = await _in_workspace(service, at, project, _all)
     return [each for each in found if each.state == "open" or not open]
 
 
 @operation("POST", "/proposals")
 async def proposal_create(
-    office: Office,
-    at: str,
-    question: str,
-    options: list[str] | None = None,
-    type: Type = "decision",
-    vote: str | None = None,
-    voters: list[str] | None = None,
-    resolution: Resolution | None = None,
-    quorum: int | None = None,
-    tie_break: TieBreak = "first",
-    minutes: float = MINUTES,
-    fallback: str | None = None,
-    binding: bool = True,
-    veto: bool = False,
-    role: Role | None = None,
-    turns: int | None = None,
-    usd: float | None = None,
-    project: str | None = None,
-) -> Motion:
+    service: Service, at: str, request: Flat[ProposalRequest], project: str | None = None
+) -> ProposalView:
     """Put a question to the vote. Voters are all members unless named; `user` is you."""
-    wish = Wish(
-        question=question,
-        type=type,
-        options=options,
-        voters=voters,
-        resolution=resolution,
-        quorum=quorum,
-        tie_break=tie_break,
-        minutes=minutes,
-        fallback=fallback,
-        binding=binding,
-        veto=veto,
-        role=role,
-        turns=turns,
-        usd=usd,
-    )
 
-    def make(tx: Transaction, room: str) -> Proposal:
-        return deciding.propose(tx, workspace.get(tx, room), wish, by=PERSON, vote=vote, now=office.now())
+    def make(tx: Transaction, workspace: str) -> Proposal:
+        return lifecycle.propose(tx, workspace_rows.get(tx, workspace), request, by=PERSON, now=service.now())
 
-    return await _change(office, at, project, make)
+    return await _change(service, at, project, make)
 
 
 @operation("GET", "/proposals/{number}")
-async def proposal_show(office: Office, at: str, number: int, project: str | None = None) -> Motion:
+async def proposal_show(service: Service, at: str, number: int, project: str | None = None) -> ProposalView:
     """One proposal with its votes."""
-    return await _in_room(office, at, project, lambda tx, room: _motion(tx, proposals.find(tx, room, number)))
+    return await _in_workspace(service, at, project, lambda tx, workspace: _view(tx, store.find(tx, workspace, number)))
 
 
 @operation("POST", "/proposals/{number}/votes")
 async def proposal_vote(
-    office: Office, at: str, number: int, choice: str, reason: str = "", project: str | None = None
-) -> Motion:
+    service: Service, at: str, number: int, choice: str, reason: str = "", project: str | None = None
+) -> ProposalView:
     """Your vote; a later one replaces it."""
     return await _change(
-        office,
+        service,
         at,
         project,
-        lambda tx, room: deciding.cast(tx, room, number, choice, by=PERSON, reason=reason, now=office.now()),
+        lambda tx, workspace: lifecycle.cast(
+            tx, workspace, number, choice, by=PERSON, reason=reason, now=service.now()
+        ),
     )
 
 
 @operation("POST", "/proposals/{number}/approval")
-async def proposal_approve(office: Office, at: str, number: int, project: str | None = None) -> Motion:
+async def proposal_approve(service: Service, at: str, number: int, project: str | None = None) -> ProposalView:
     """Let the outcome of a proposal stand that you may veto."""
-    return await _change(office, at, project, lambda tx, room: deciding.consent(tx, room, number, now=office.now()))
+    return await _change(
+        service, at, project, lambda tx, workspace: lifecycle.consent(tx, workspace, number, now=service.now())
+    )
 
 
 @operation("POST", "/proposals/{number}/veto")
-async def proposal_veto(office: Office, at: str, number: int, reason: str = "", project: str | None = None) -> Motion:
+async def proposal_veto(
+    service: Service, at: str, number: int, reason: str = "", project: str | None = None
+) -> ProposalView:
     """Stop a proposal that gives you a veto."""
     return await _change(
-        office, at, project, lambda tx, room: deciding.veto(tx, room, number, reason=reason, now=office.now())
+        service,
+        at,
+        project,
+        lambda tx, workspace: lifecycle.veto(tx, workspace, number, reason=reason, now=service.now()),
     )
 
 
 @operation("DELETE", "/proposals/{number}")
-async def proposal_cancel(office: Office, at: str, number: int, reason: str = "", project: str | None = None) -> Motion:
+async def proposal_cancel(
+    service: Service, at: str, number: int, reason: str = "", project: str | None = None
+) -> ProposalView:
     """Take a proposal back, whoever made it."""
     return await _change(
-        office,
+        service,
         at,
         project,
-        lambda tx, room: deciding.cancel(tx, room, number, by=PERSON, reason=reason, now=office.now()),
+        lambda tx, workspace: lifecycle.cancel(tx, workspace, number, by=PERSON, reason=reason, now=service.now()),
     )
 
 
-async def _in_room(office: Office, at: str, project: str | None, look: Callable[[Transaction, str], T]) -> T:
-    admitted = await office.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
+async def _in_workspace(service: Service, at: str, project: str | None, look: Callable[[Transaction, str], T]) -> T:
+    loaded, name = await service.project(project), WorkspaceName.parse(at)
 
     def find(tx: Transaction) -> T:
-        return look(tx, workspace.find(tx, project=admitted.id, workflow=workflow, tag=tag or "main")["id"])
+        return look(tx, workspace_rows.find(tx, project=loaded.id, name=name)["id"])
 
-    return await office.stage.database.read(find)
+    return await service.read(find)
 
 
 async def _change(
-    office: Office, at: str, project: str | None, change: Callable[[Transaction, str], Proposal]
-) -> Motion:
-    admitted = await office.project(project)
-    workflow, _, tag = at.removeprefix("@").partition(":")
+    service: Service, at: str, project: str | None, change: Callable[[Transaction, str], Proposal]
+) -> ProposalView:
+    loaded, name = await service.project(project), WorkspaceName.parse(at)
 
-    def make(tx: Transaction) -> Motion:
-        room = workspace.find_running(tx, project=admitted.id, workflow=workflow, tag=tag or "main")
-        return _motion(tx, change(tx, room["id"]))
+    def make(tx: Transaction) -> ProposalView:
+        workspace = workspace_rows.find_running(tx, project=loaded.id, name=name)
+        return _view(tx, change(tx, workspace["id"]))
 
-    return await office.stage.database.write(make)
-
-
-def _all(tx: Transaction, room: str) -> list[Motion]:
-    return [_motion(tx, each) for each in proposals.of_room(tx, room)]
+    return await service.write(make)
 
 
-def _motion(tx: Transaction, proposal: Proposal) -> Motion:
-    votes, rules = proposals.choices(tx, proposal.id), proposal.rules
-    return Motion(
+def _all(tx: Transaction, workspace: str) -> list[ProposalView]:
+    return [_view(tx, each) for each in store.of_workspace(tx, workspace)]
+
+
+def _view(tx: Transaction, proposal: Proposal) -> ProposalView:
+    votes, rules = store.choices(tx, proposal.id), proposal.rules
+    return ProposalView(
         number=proposal.number,
         state=proposal.state,
-        type=proposal.type,
+        kind=proposal.kind,
         question=proposal.question,
         creator=proposal.creator,
         tally=tally(rules, votes),
-        votes=proposals.votes(tx, proposal.id),
+        votes=store.votes(tx, proposal.id),
         missing=missing(rules, votes),
         outcome=proposal.outcome,
-        result=words.ending(proposal),
+        result=wording.ending(proposal),
         resolution=rules.resolution,
         quorum=rules.quorum,
         tie_break=rules.tie_break,
         fallback=proposal.fallback,
         binding=proposal.binding,
         veto=proposal.veto,
-        meaning=words.meaning(proposal),
+        meaning=wording.meaning(proposal),
         created_at=proposal.created_at,
         expires_at=proposal.expires_at,
         ended_at=proposal.ended_at,

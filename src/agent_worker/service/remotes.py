@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from agent_worker.agents.roster import Admitted
-from agent_worker.errors import Stale
-from agent_worker.service.office import Found, Office, read_fetched, workflow_source
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.errors import Stale
 from agent_worker.service.operation import operation
-from agent_worker.service.trust import Wish, approve_all, wishes
+from agent_worker.service.service import FoundWorkflow, Service, read_fetched, workflow_source
+from agent_worker.service.trust import PendingApproval, approve_all, pending_approvals
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
+class LockedSource:
     """A source, and the commit that it is until it is updated."""
 
     source: str
@@ -28,41 +28,42 @@ class Newer:
     source: str
     locked: str  #: the commit that is used now
     commit: str  #: the one that its branch or tag is now
-    wishes: list[Wish]  #: what it would do that was not approved, as a difference where there was something before
+    #: What it would do that was not approved, as a difference where there was something before.
+    pending_approvals: list[PendingApproval]
 
 
 @operation("GET", "/remotes")
-async def remotes_list(office: Office) -> list[Locked]:
+async def remotes_list(service: Service) -> list[LockedSource]:
     """What was fetched, each with the commit it is locked at."""
-    return [Locked(lock.source, lock.commit, lock.at) for lock in await office.remotes().locked()]
+    return [LockedSource(lock.source, lock.commit, lock.at) for lock in await service.remotes().locked()]
 
 
 @operation("POST", "/remotes/look")
-async def remote_look(office: Office, source: str, project: str | None = None) -> Newer:
+async def remote_look(service: Service, source: str, project: str | None = None) -> Newer:
     """What an update of a fetched workflow would change. Nothing is changed by looking."""
-    admitted = await office.project(project)
+    loaded = await service.project(project)
     remote = workflow_source(source)
-    now = await office.remotes().get(remote, now=office.stage.clock.now())
-    newest = await _newest(office, admitted, source)
+    now = await service.remotes().get(remote, now=service.runtime.clock.now())
+    newest = await _newest(service, loaded, source)
     assert newest.fetched is not None
-    return Newer(str(remote), now.commit, newest.fetched.commit, await wishes(office, admitted, newest))
+    return Newer(str(remote), now.commit, newest.fetched.commit, await pending_approvals(service, loaded, newest))
 
 
 @operation("POST", "/remotes/update")
 async def remote_update(
-    office: Office, source: str, commit: str, project: str | None = None, digests: list[str] | None = None
-) -> Locked:
+    service: Service, source: str, commit: str, project: str | None = None, digests: list[str] | None = None
+) -> LockedSource:
     """Use this commit from now on, and approve what has these digests. It must be the one that was looked at."""
-    admitted = await office.project(project)
-    newest = await _newest(office, admitted, source)
+    loaded = await service.project(project)
+    newest = await _newest(service, loaded, source)
     assert newest.fetched is not None
     if newest.fetched.commit != commit:
         raise Stale(f"{source} has moved again", hint=f"agent-worker remote update {source}")
-    await approve_all(office, admitted, newest, digests or [])
-    await office.remotes().move(newest.fetched.remote, commit, now=office.stage.clock.now())
-    return next(lock for lock in await remotes_list(office) if lock.source == str(newest.fetched.remote))
+    await approve_all(service, loaded, newest, digests or [])
+    await service.remotes().move(newest.fetched.remote, commit, now=service.runtime.clock.now())
+    return next(lock for lock in await remotes_list(service) if lock.source == str(newest.fetched.remote))
 
 
-async def _newest(office: Office, admitted: Admitted, source: str) -> Found:
-    fetched = await office.remotes().newest(workflow_source(source))
-    return await asyncio.to_thread(read_fetched, admitted, fetched)
+async def _newest(service: Service, loaded: LoadedProject, source: str) -> FoundWorkflow:
+    fetched = await service.remotes().newest(workflow_source(source))
+    return await asyncio.to_thread(read_fetched, loaded, fetched)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_worker.address import parse_address
 from agent_worker.backends.backend import Reply
-from agent_worker.errors import BadInput, NotFound
-from agent_worker.service.office import Office
+from agent_worker.core.address import WorkspaceName, parse_address
+from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Row, Transaction
-from agent_worker.workspaces import workspace
+from agent_worker.service.service import Service
+from agent_worker.workspaces import workspace_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Stats:
 
 @operation("GET", "/runs")
 async def runs_list(
-    office: Office,
+    service: Service,
     project: str | None = None,
     agent: str | None = None,
     state: str | None = None,
@@ -79,26 +79,25 @@ async def runs_list(
     limit: int = 50,
 ) -> list[Run]:
     """The newest runs of a project, of one agent, in one state, or `at` a workspace."""
-    admitted = await office.project(project)
-    wanted = {"agent": agent, "state": state, "room": None}
+    loaded = await service.project(project)
+    wanted = {"agent": agent, "state": state, "workspace": None}
     if at is not None:
-        place = parse_address(at)
-        room = {"project": admitted.id, "workflow": place.workflow or "", "tag": place.tag}
-        wanted["room"] = (await office.stage.database.read(workspace.find, **room))["id"]
-    return await office.stage.database.read(_runs, admitted.id, wanted, max(1, min(limit, 500)))
+        name = parse_address(at).workspace or WorkspaceName("")
+        wanted["workspace"] = (await service.read(workspace_rows.find, project=loaded.id, name=name))["id"]
+    return await service.read(_runs, loaded.id, wanted, max(1, min(limit, 500)))
 
 
 @operation("GET", "/runs/{run}")
-async def explain(office: Office, run: str) -> Explained:
+async def explain(service: Service, run: str) -> Explained:
     """What a run saw and did."""
-    return await office.stage.database.read(_explain, run)
+    return await service.read(_explain, run)
 
 
 @operation("GET", "/stats")
-async def stats(office: Office, project: str | None = None) -> Stats:
+async def stats(service: Service, project: str | None = None) -> Stats:
     """What a project has done and spent."""
-    admitted = await office.project(project)
-    return await office.stage.database.read(_stats, admitted.id)
+    loaded = await service.project(project)
+    return await service.read(_stats, loaded.id)
 
 
 RUN = """
@@ -115,7 +114,7 @@ CALLS = "select * from call where work = :work and step = :n order by at"
 def _runs(tx: Transaction, project: str, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
     rows = tx.all(
         f"""{RUN} where a.project = :project and (:agent is null or a.name = :agent)
-              and (:state is null or r.state = :state) and (:room is null or r.workspace = :room)
+              and (:state is null or r.state = :state) and (:workspace is null or r.workspace = :workspace)
             order by r.id desc limit :limit""",
         project=project,
         limit=limit,
@@ -144,9 +143,7 @@ def _run(row: Row) -> Run:
 
 
 def _place(row: Row) -> str:
-    if row["workflow"] is None:
-        return ""
-    return str(row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}")
+    return "" if row["workflow"] is None else str(workspace_rows.name_of(row))
 
 
 def _said(step: Row) -> str:

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from agent_worker.address import canonical, parse_address
-from agent_worker.agents import schedule
-from agent_worker.agents.roster import Admitted
-from agent_worker.agents.schedule import Timer
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import MAIN, WorkspaceName, canonical, parse_address
+from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.database.database import Row
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
-from agent_worker.errors import BadInput, NotFound, Refused
+from agent_worker.schedules import schedule
+from agent_worker.schedules.schedule import Timer
 from agent_worker.service.messages import agent_id
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
-from agent_worker.storage.database import Row
+from agent_worker.service.service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class Scheduled:
 
 
 @operation("GET", "/schedules")
-async def schedules_list(office: Office, project: str | None = None) -> list[Scheduled]:
+async def schedules_list(service: Service, project: str | None = None) -> list[Scheduled]:
     """All schedules of a project, with when each is due next and was last."""
-    admitted = await office.project(project)
-    return [_scheduled(row) for row in await office.stage.database.read(schedule.of_project, admitted.id)]
+    loaded = await service.project(project)
+    return [_scheduled(row) for row in await service.read(schedule.of_project, loaded.id)]
 
 
 @operation("GET", "/schedules/{target}")
-async def schedule_get(office: Office, target: str, project: str | None = None) -> Scheduled:
+async def schedule_get(service: Service, target: str, project: str | None = None) -> Scheduled:
     """The schedule of an agent, or of a @workflow."""
-    admitted = await office.project(project)
-    id = _id(admitted, target)
-    for row in await office.stage.database.read(schedule.of_project, admitted.id):
+    loaded = await service.project(project)
+    id = _id(loaded, target)
+    for row in await service.read(schedule.of_project, loaded.id):
         if row["id"] == id:
             return _scheduled(row)
     raise NotFound(f"{target} has no schedule", hint=f"agent-worker schedule set {target} 5m")
@@ -54,7 +54,7 @@ async def schedule_get(office: Office, target: str, project: str | None = None) 
 
 @operation("PUT", "/schedules/{target}")
 async def schedule_set(
-    office: Office,
+    service: Service,
     target: str,
     wakeup: str | None = None,
     at: str | None = None,
@@ -65,45 +65,45 @@ async def schedule_set(
     project: str | None = None,
 ) -> Scheduled:
     """Wake an agent, or run a @workflow, by an interval (5m), a cron line (0 9 * * 1-5) or once (at)."""
-    admitted = await office.project(project)
-    agent, workflow = _target(admitted, target)
+    loaded = await service.project(project)
+    agent, workflow = _target(loaded, target)
     given = {"wakeup": wakeup, "at": at, "tz": tz, "prompt": prompt, "workspace": workspace, "params": params}
     wanted = _checked(WorkflowSchedule if workflow else Schedule, {k: v for k, v in given.items() if v is not None})
     if workflow:
-        await _check_workflow(office, admitted, workflow, wanted)
-    timer = Timer(admitted.id, wanted, agent=agent, workflow=workflow, set_by="person")
-    await office.stage.database.write(schedule.keep, timer, now=office.stage.clock.now())
-    if office.stage.roster.ticker:
-        office.stage.roster.ticker.look_again()
-    return await schedule_get(office, target, project)
+        await _check_workflow(service, loaded, workflow, wanted)
+    timer = Timer(loaded.id, wanted, agent=agent, workflow=workflow, set_by="person")
+    await service.write(schedule.keep, timer, now=service.runtime.clock.now())
+    if service.runtime.loader.ticker:
+        service.runtime.loader.ticker.look_again()
+    return await schedule_get(service, target, project)
 
 
 @operation("DELETE", "/schedules/{target}")
-async def schedule_clear(office: Office, target: str, project: str | None = None) -> bool:
+async def schedule_clear(service: Service, target: str, project: str | None = None) -> bool:
     """End what a person has set. True if there was something; what the file says counts again."""
-    admitted = await office.project(project)
-    agent, workflow = _target(admitted, target)
-    id, written = schedule.id_of(admitted.id, agent, workflow), _in_file(admitted, agent, workflow)
-    was = await office.stage.database.write(schedule.clear, id, set_by="person")
+    loaded = await service.project(project)
+    agent, workflow = _target(loaded, target)
+    id, written = schedule.id_of(loaded.id, agent, workflow), _in_file(loaded, agent, workflow)
+    was = await service.write(schedule.clear, id, set_by="person")
     if not was and written:
         raise Refused(f"the schedule of {target} is in its file", hint="remove it there: the lines under schedule:")
     if written:
-        timer = Timer(admitted.id, written, agent=agent, workflow=workflow)
-        await office.stage.database.write(schedule.keep, timer, now=office.stage.clock.now())
+        timer = Timer(loaded.id, written, agent=agent, workflow=workflow)
+        await service.write(schedule.keep, timer, now=service.runtime.clock.now())
     return was
 
 
-def _in_file(admitted: Admitted, agent: str | None, workflow: str) -> Schedule | WorkflowSchedule | None:
+def _in_file(loaded: LoadedProject, agent: str | None, workflow: str) -> Schedule | WorkflowSchedule | None:
     if agent is not None:
-        return next(admitted.definition(name).schedule for name, id in admitted.agents.items() if id == agent)
-    name, _, tag = workflow.partition(":")
-    return admitted.project.workflows[name].schedule if tag == "main" else None
+        return next(loaded.definition(name).schedule for name, id in loaded.agents.items() if id == agent)
+    name = WorkspaceName.parse(workflow)
+    return loaded.project.workflows[name.workflow].schedule if name.tag == MAIN else None
 
 
 def _scheduled(row: Row) -> Scheduled:
     spec = schedule.spec_of(row)
     return Scheduled(
-        target=row["name"] or f"@{row['workflow'].removesuffix(':main')}",
+        target=row["name"] or f"@{WorkspaceName.parse(row['workflow'])}",
         wakeup=spec.wakeup or f"at {spec.at.isoformat() if spec.at else ''}",
         prompt=row["prompt"],
         workspace=row["workspace"],
@@ -115,28 +115,28 @@ def _scheduled(row: Row) -> Scheduled:
     )
 
 
-def _id(admitted: Admitted, target: str) -> str:
-    return schedule.id_of(admitted.id, *_target(admitted, target))
+def _id(loaded: LoadedProject, target: str) -> str:
+    return schedule.id_of(loaded.id, *_target(loaded, target))
 
 
-def _target(admitted: Admitted, target: str) -> tuple[str | None, str]:
+def _target(loaded: LoadedProject, target: str) -> tuple[str | None, str]:
     """An agent's id, or workflow:tag."""
     address = parse_address(target)
     if address.workflow is None:
-        return agent_id(admitted, target), ""
+        return agent_id(loaded, target), ""
     if address.agent is not None:
         raise BadInput(f"{target} is a member", hint=f"set it for {address.agent}, with --workspace {address.workflow}")
-    name = canonical(address.workflow, admitted.project.workflows)
+    name = canonical(address.workflow, loaded.project.workflows)
     if name is None:
-        raise admitted.project.no_workflow(address.workflow)
-    return None, f"{name}:{address.tag}"
+        raise loaded.project.no_workflow(address.workflow)
+    return None, WorkspaceName(name, address.tag).full
 
 
 async def _check_workflow(
-    office: Office, admitted: Admitted, workflow: str, wanted: Schedule | WorkflowSchedule
+    service: Service, loaded: LoadedProject, workflow: str, wanted: Schedule | WorkflowSchedule
 ) -> None:
     """Nobody will be there to give what is missing."""
-    definition = (await office.workflow(admitted, workflow.partition(":")[0])).definition
+    definition = (await service.workflow(loaded, WorkspaceName.parse(workflow).workflow)).definition
     params = wanted.params if isinstance(wanted, WorkflowSchedule) else {}
     known = {param.name: param for param in definition.params}
     wrong = [name for name in params if name not in known]

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from agent_worker.agents.roster import Admitted
-from agent_worker.definitions.remote import Fetched, Remote, looks_like, parse_remote
-from agent_worker.errors import AgentWorkerError, NotFound, Refused, Stale
-from agent_worker.service.office import Office
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.errors import AgentWorkerError, NotFound, Refused, Stale
+from agent_worker.core.remote import Fetched, Remote, looks_like, parse_remote
+from agent_worker.files.root import Root
 from agent_worker.service.operation import operation
-from agent_worker.storage.files import Root
+from agent_worker.service.service import Service
 from agent_worker.tools.skills import MAIN, find_skills, text_of
 from agent_worker.trust.powers import Power, powers_of
-from agent_worker.trust.shown import revealed
+from agent_worker.trust.preview import revealed
 
 FOLDER = ".agents/skills"
 _CONTROLS = (
@@ -48,34 +48,34 @@ class SkillOffer:
 
 
 @operation("POST", "/skills/look")
-async def skill_look(office: Office, source: str, project: str | None = None) -> SkillOffer:
+async def skill_look(service: Service, source: str, project: str | None = None) -> SkillOffer:
     """What a skill elsewhere is. Nothing is imported by looking."""
-    admitted = await office.project(project)
-    fetched = await _fetched(office, source)
-    return await asyncio.to_thread(_offer, fetched, admitted)
+    loaded = await service.project(project)
+    fetched = await _fetched(service, source)
+    return await asyncio.to_thread(_offer, fetched, loaded)
 
 
 @operation("POST", "/skills/import")
-async def skill_import(office: Office, source: str, commit: str, project: str | None = None) -> SkillOffer:
+async def skill_import(service: Service, source: str, commit: str, project: str | None = None) -> SkillOffer:
     """Copy a skill into the project, as it was looked at. An older one of the same name is replaced."""
-    admitted = await office.project(project)
-    fetched = await _fetched(office, source)
+    loaded = await service.project(project)
+    fetched = await _fetched(service, source)
     if fetched.commit != commit:
         raise Stale(f"{source} has moved since you looked", hint=f"agent-worker skill import {source}")
-    offer = await asyncio.to_thread(_offer, fetched, admitted)
-    waiting = await _waiting(office, admitted)
-    await asyncio.to_thread(_copy, fetched, offer, Root(admitted.project.root).beneath(FOLDER))
+    offer = await asyncio.to_thread(_offer, fetched, loaded)
+    waiting = await _waiting(service, loaded)
+    await asyncio.to_thread(_copy, fetched, offer, Root(loaded.project.root).beneath(FOLDER))
     # The person has seen it: those who may use the folder already may go on.
-    new = [p for p in await _waiting(office, admitted) if p.kind == "skills" and p.key not in {w.key for w in waiting}]
-    await asyncio.to_thread(office.stage.gate.approve, admitted.project.root, new)
-    await office.equip_again(admitted)
+    new = [p for p in await _waiting(service, loaded) if p.kind == "skills" and p.key not in {w.key for w in waiting}]
+    await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, new)
+    await service.remake_kit(loaded)
     return offer
 
 
-async def _fetched(office: Office, source: str) -> Fetched:
+async def _fetched(service: Service, source: str) -> Fetched:
     """As it is now: what was imported lies in the project, so nothing needs a lock."""
     remote = _skill(source)
-    return await office.remotes().newest(remote, folder=remote.path)
+    return await service.remotes().newest(remote, folder=remote.path)
 
 
 def _skill(source: str) -> Remote:
@@ -85,7 +85,7 @@ def _skill(source: str) -> Remote:
     return remote
 
 
-def _offer(fetched: Fetched, admitted: Admitted) -> SkillOffer:
+def _offer(fetched: Fetched, loaded: LoadedProject) -> SkillOffer:
     files, left_out = [], list(fetched.left_out)
     for path in sorted(str(file.relative_to(fetched.root)) for file in fetched.root.rglob("*") if file.is_file()):
         try:
@@ -97,7 +97,7 @@ def _offer(fetched: Fetched, admitted: Admitted) -> SkillOffer:
     if MAIN not in [file.path for file in files]:
         raise NotFound(f"there is no {MAIN} in {fetched.remote.path}", hint="name the folder of a skill")
     name = f"{fetched.remote.namespace}/{PurePosixPath(fetched.remote.path).name}"
-    known = find_skills([admitted.project.root / FOLDER])
+    known = find_skills([loaded.project.root / FOLDER])
     return SkillOffer(
         name=name,
         source=str(fetched.remote),
@@ -110,9 +110,9 @@ def _offer(fetched: Fetched, admitted: Admitted) -> SkillOffer:
     )
 
 
-async def _waiting(office: Office, admitted: Admitted) -> Iterable[Power]:
-    powers = await asyncio.to_thread(powers_of, admitted.project)
-    waiting = await asyncio.to_thread(office.stage.gate.unapproved, admitted.project.root, powers)
+async def _waiting(service: Service, loaded: LoadedProject) -> Iterable[Power]:
+    powers = await asyncio.to_thread(powers_of, loaded.project)
+    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
     return [one.power for one in waiting]
 
 

@@ -11,14 +11,14 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class StreamItem:
     kind: str
     data: str  #: JSON, on one line
-    number: int = 0  #: where to go on after it; 0 when that cannot be asked for
+    position: str = ""  #: where to go on after it; '' when that cannot be asked for
 
 
 class Stream(Protocol):
-    def __aiter__(self) -> AsyncIterator[Sequence[Happening]]:
+    def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
         """Everything since the last look, at once."""
         ...
 

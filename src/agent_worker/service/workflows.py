@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_worker.agents import rescue
+from agent_worker.agents import commands
+from agent_worker.core.address import MAIN, WorkspaceName
+from agent_worker.core.signature import Flat
+from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.workflow import with_model
-from agent_worker.service.office import Found, Office
 from agent_worker.service.operation import operation
+from agent_worker.service.service import FoundWorkflow, Service
 from agent_worker.service.trust import approve
-from agent_worker.storage.database import Row, Transaction
-from agent_worker.workflows.instance import Instance, Start
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
-from agent_worker.workspaces import workspace
+from agent_worker.workspaces import workspace_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,131 +50,125 @@ class Workflow:
     params: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowRequest:
+    """A workflow to start, as somebody asks for it. Its fields are arguments of the operations that start one."""
+
+    workflow: str  #: its name, its file, or where it is fetched from
+    project: str | None = None
+    tag: str = MAIN
+    params: dict[str, str] = field(default_factory=dict)
+    message: str | None = None
+
+
 @operation("GET", "/workflows")
-async def workflows_list(office: Office, project: str | None = None, file: str | None = None) -> list[Workflow]:
+async def workflows_list(service: Service, project: str | None = None, file: str | None = None) -> list[Workflow]:
     """The workflows of a project, and one in a file elsewhere if it is named."""
-    admitted = await office.project(project)
-    names = [*admitted.project.workflows, *([file] if file else [])]
-    return [_workflow(await office.workflow(admitted, name)) for name in names]
+    loaded = await service.project(project)
+    names = [*loaded.project.workflows, *([file] if file else [])]
+    return [_workflow(await service.workflow(loaded, name)) for name in names]
 
 
 @operation("GET", "/instances")
-async def instances_list(office: Office, project: str | None = None) -> list[Running]:
+async def instances_list(service: Service, project: str | None = None) -> list[Running]:
     """The instances of a project's workflows that run or are kept."""
-    admitted = await office.project(project)
-    return await office.stage.database.read(_instances, admitted.id)
+    loaded = await service.project(project)
+    return await service.read(_instances, loaded.id)
 
 
 @operation("GET", "/workflows/{instance}", tool="workflow_status")
-async def workflow_status(office: Office, instance: str, project: str | None = None) -> Running:
+async def workflow_status(service: Service, instance: str, project: str | None = None) -> Running:
     """One instance: its members, what each is doing, how much was said."""
-    admitted = await office.project(project)
-    name, _, tag = instance.removeprefix("@").partition(":")
-    row = await office.stage.database.read(workspace.find, project=admitted.id, workflow=name, tag=tag or "main")
-    return await office.stage.database.read(_running, row)
+    loaded = await service.project(project)
+    row = await service.read(workspace_rows.find, project=loaded.id, name=WorkspaceName.parse(instance))
+    return await service.read(_running, row)
 
 
 @operation("POST", "/workflows")
 async def workflow_start(
-    office: Office,
-    workflow: str,
-    project: str | None = None,
-    tag: str = "main",
-    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
-    message: str | None = None,
+    service: Service,
+    request: Flat[WorkflowRequest],
     trust: bool = False,
     model: ModelName | None = None,
 ) -> Running:
     """Start a workflow and keep it alive until it is stopped. `model` takes the place of its members' models."""
-    running = await begin(office, workflow, project, tag=tag, params=params, message=message, trust=trust, model=model)
-    return await office.stage.database.read(_running_by_id, running.id)
+    running = await begin(service, request, trust=trust, model=model)
+    return await service.read(_running_by_id, running.id)
 
 
 @operation("POST", "/workflows/run", tool="workflow_run")
-async def workflow_run(
-    office: Office,
-    workflow: str,
-    project: str | None = None,
-    tag: str = "main",
-    params: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
-    message: str | None = None,
-) -> Summary:
+async def workflow_run(service: Service, request: Flat[WorkflowRequest]) -> Summary:
     """Run a workflow until nobody has anything left to do, and return what came of it."""
-    running = await begin(office, workflow, project, tag=tag, params=params, message=message, ends="quiet")
-    return await office.finish(running)
+    return await service.finish(await begin(service, request, ends="quiet"))
 
 
 @operation("DELETE", "/workflows/{instance}")
-async def workflow_stop(office: Office, instance: str, project: str | None = None) -> Summary:
+async def workflow_stop(service: Service, instance: str, project: str | None = None) -> Summary:
     """Stop an instance now: what is queued or running in it is cancelled."""
-    admitted = await office.project(project)
-    return await office.stop(await office.instance(admitted, instance))
+    loaded = await service.project(project)
+    return await service.stop(await service.instance(loaded, instance))
 
 
 @operation("POST", "/workflows/{instance}/{action}")
 async def workflow_set(
-    office: Office, instance: str, action: Literal["pause", "resume"], project: str | None = None
+    service: Service, instance: str, action: Literal["pause", "resume"], project: str | None = None
 ) -> Running:
     """Let the work of an instance wait, or go on, with a new allowance where a limit stopped it."""
-    admitted = await office.project(project)
-    running = await office.instance(admitted, instance)
+    loaded = await service.project(project)
+    running = await service.instance(loaded, instance)
     if action == "pause":
-        await office.stage.database.write(workspace.pause, running.id, "paused by a person")
+        await service.write(workspace_rows.pause, running.id, "paused by a person")
     else:
-        await office.stage.database.write(rescue.resume_room, running.id, now=office.now())
-    return await office.stage.database.read(_running_by_id, running.id)
+        await service.write(commands.resume_workspace, running.id, now=service.now())
+    return await service.read(_running_by_id, running.id)
 
 
 async def begin(
-    office: Office,
-    workflow: str,
-    project: str | None,
+    service: Service,
+    request: WorkflowRequest,
     *,
-    tag: str = "main",
-    params: dict[str, str] | None = None,
-    message: str | None = None,
     ends: str = "stop",
     trust: bool = False,
     model: str | None = None,
 ) -> Instance:
     """`trust` approves all that the workflow could execute, as it is now; `model` is used by all who use one."""
-    admitted = await office.project(project)
+    loaded = await service.project(request.project)
     if trust:
-        await approve(office, admitted, workflow)
-    found = await office.workflow(admitted, workflow)
+        await approve(service, loaded, request.workflow)
+    found = await service.workflow(loaded, request.workflow)
     wanted = Start(
-        found.definition if model is None else with_model(found.definition, admitted.project.agents, model),
-        tag=tag,
-        params=params or {},
-        message=message,
+        found.definition if model is None else with_model(found.definition, loaded.project.agents, model),
+        tag=request.tag,
+        params=request.params,
+        message=request.message,
         file=found.file,
         ends=ends,
         fetched=found.fetched,
         model=model or "",
     )
-    return await office.start(admitted, wanted)
+    return await service.start(loaded, wanted)
 
 
-def _workflow(found: Found) -> Workflow:
+def _workflow(found: FoundWorkflow) -> Workflow:
     params = [param.model_dump(mode="json") for param in found.definition.params]
     file = str(found.fetched.remote) if found.fetched else found.file
     return Workflow(found.definition.name, file, list(found.definition.agents), params)
 
 
 def _instances(tx: Transaction, project: str) -> list[Running]:
-    return [_running(tx, row) for row in workspace.of_project(tx, project)]
+    return [_running(tx, row) for row in workspace_rows.of_project(tx, project)]
 
 
 def _running_by_id(tx: Transaction, id: str) -> Running:
-    return _running(tx, workspace.get(tx, id))
+    return _running(tx, workspace_rows.get(tx, id))
 
 
 def _running(tx: Transaction, row: Row) -> Running:
     members = [
         Member(m["name"], "paused" if m["paused"] else m["state"], m["status"])
-        for m in workspace.members(tx, row["id"])
+        for m in workspace_rows.members(tx, row["id"])
     ]
-    name = row["workflow"] if row["tag"] == "main" else f"{row['workflow']}:{row['tag']}"
+    name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
-    offices = row["document_owner"], row["coordinator"]
-    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *offices)
+    services = row["document_owner"], row["coordinator"]
+    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services)

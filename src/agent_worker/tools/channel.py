@@ -2,67 +2,71 @@
 
 from __future__ import annotations
 
-from agent_worker import instructions, routing, threads
-from agent_worker.clock import micros
-from agent_worker.storage.database import Transaction
-from agent_worker.tools.tool import Desk, Seat, tool
-from agent_worker.workspaces import channel, workspace
+from agent_worker.database.database import Transaction
+from agent_worker.tools.tool import RunIdentity, ToolContext, tool
+from agent_worker.work import queue, threads
+from agent_worker.workspaces import channel, routing, workspace_rows
 
 PAGE = 50
 LATELY = 100  # lines of its thread in which a run looks for its own words
 
 
 @tool
-def channel_send(tx: Transaction, desk: Desk, text: str) -> str:
+def channel_send(tx: Transaction, context: ToolContext, text: str) -> str:
     """Say something to the team now. Write @name to call on someone; the others read it later.
 
     Not needed for your answer: your final text is posted by itself, unless you have used this.
     """
-    seat, now = desk.seat, micros(desk.clock.now())
-    assert seat.workspace
-    if _said_in_this_run(tx, seat, text):
+    identity, now = context.identity, context.clock.micros()
+    assert identity.workspace
+    if _said_in_this_run(tx, identity, text):
         return "You have said exactly this already; it was not sent again."
     routing.check_size(text)
-    speech = routing.Speech(
-        workspace=seat.workspace, sender=seat.name, text=text, root=seat.root, hop=seat.hop + 1, run=seat.run
+    speech = routing.OutgoingMessage(
+        workspace=identity.workspace,
+        sender=identity.name,
+        text=text,
+        root=identity.root,
+        hop=identity.hop + 1,
+        run=identity.run,
     )
     receipt = routing.say(tx, speech, now=now)
-    instructions.note_produced(tx, seat.run, posted=True)
-    routing.hear(tx, seat.run, now=now)
-    threads.say(tx, seat.agent, seat.workspace, who=seat.name, text=text, run=seat.run, now=now)
+    queue.note_produced(tx, identity.run, posted=True)
+    routing.hear(tx, identity.run, now=now)
+    threads.say(tx, identity.agent, identity.workspace, who=identity.name, text=text, run=identity.run, now=now)
     return _told(receipt)
 
 
 @tool
-def channel_read(tx: Transaction, desk: Desk, since: int | None = None, limit: int = PAGE) -> str:
+def channel_read(tx: Transaction, context: ToolContext, since: int | None = None, limit: int = PAGE) -> str:
     """Read the channel in order, after message number `since` (default: what you have not seen). Marks it as seen."""
-    assert desk.seat.workspace
-    start = _seen(tx, desk) if since is None else since
-    messages = channel.read(tx, desk.seat.workspace, since=start, limit=max(1, min(limit, 200)))
+    assert context.identity.workspace
+    start = _seen(tx, context) if since is None else since
+    messages = channel.read(tx, context.identity.workspace, since=start, limit=max(1, min(limit, 200)))
     if not messages:
         return "Nothing new."
-    workspace.mark_seen(tx, desk.seat.workspace, desk.seat.agent, messages[-1].seq)
+    workspace_rows.mark_seen(tx, context.identity.workspace, context.identity.agent, messages[-1].seq)
     return _shown(messages)
 
 
 @tool
-def channel_peek(tx: Transaction, desk: Desk, limit: int = 20) -> str:
+def channel_peek(tx: Transaction, context: ToolContext, limit: int = 20) -> str:
     """Look at the latest messages without marking them as seen."""
-    assert desk.seat.workspace
-    messages = channel.last(tx, desk.seat.workspace, max(1, min(limit, 200)))
+    assert context.identity.workspace
+    messages = channel.last(tx, context.identity.workspace, max(1, min(limit, 200)))
     return _shown(messages) if messages else "The channel is empty."
 
 
-def _said_in_this_run(tx: Transaction, seat: Seat, text: str) -> bool:
-    talk = threads.recent(tx, seat.agent, seat.workspace or threads.PERSONAL, LATELY)
-    return any((line.run, line.who, line.text) == (seat.run, seat.name, text) for line in talk)
+def _said_in_this_run(tx: Transaction, identity: RunIdentity, text: str) -> bool:
+    talk = threads.recent(tx, identity.agent, identity.workspace or threads.PERSONAL, LATELY)
+    return any((line.run, line.who, line.text) == (identity.run, identity.name, text) for line in talk)
 
 
-def _seen(tx: Transaction, desk: Desk) -> int:
+def _seen(tx: Transaction, context: ToolContext) -> int:
     row = tx.one(
         "select seen from member where workspace = :workspace and agent = :agent",
-        workspace=desk.seat.workspace,
-        agent=desk.seat.agent,
+        workspace=context.identity.workspace,
+        agent=context.identity.agent,
     )
     return int(row["seen"]) if row else 0
 

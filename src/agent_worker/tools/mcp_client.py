@@ -39,12 +39,13 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 from pydantic import ValidationError
 
-from agent_worker.errors import AgentWorkerError, Refused, Transient
-from agent_worker.outbound import IPAddress, check_address, proxy_for, resolve
+from agent_worker.core.errors import AgentWorkerError, Refused, Transient
+from agent_worker.core.outbound import IPAddress, checked_addresses, proxy_for
 from agent_worker.processes.child import Child, start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
-from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, Offer, Program, Remote, Server
+from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, McpProgram, McpRemote, Offer, Server
+from agent_worker.tools.pinned_request import pinned
 from agent_worker.tools.tool import Result
 
 DESCRIBED = 4096  #: characters of a description that the model gets to read
@@ -95,9 +96,9 @@ class Link:
 
 def _transport(server: Server, lost: Lost) -> Transport:
     match server:
-        case Remote(url):
+        case McpRemote(url):
             return _over_http(url, lost)
-        case Program():
+        case McpProgram():
             return _over_pipes(server, lost)
 
 
@@ -110,7 +111,9 @@ async def _over_http(url: str, lost: Lost) -> AsyncIterator[Any]:
     if proxy is None:
         await _addresses(httpx2.URL(url))  # what can never be reached is the definition's fault, so said here
     certificates = await asyncio.to_thread(_certificates)
-    wire = _Wire(httpx2.AsyncHTTPTransport(verify=certificates, proxy=proxy), pinned=proxy is None, lost=lost)
+    wire = _GuardedTransport(
+        httpx2.AsyncHTTPTransport(verify=certificates, proxy=proxy), pinned=proxy is None, lost=lost
+    )
     # How long an answer may take is for whoever asks to say.
     timeout = httpx2.Timeout(None, connect=10, write=30)
     async with (
@@ -120,7 +123,7 @@ async def _over_http(url: str, lost: Lost) -> AsyncIterator[Any]:
         yield streams
 
 
-class _Wire(httpx2.AsyncBaseTransport):
+class _GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends only to addresses we looked at. What fails comes back as an answer that says so: the library ends the
     whole connection, and everybody's calls with it, when a single request raises."""
 
@@ -155,27 +158,13 @@ class _Wire(httpx2.AsyncBaseTransport):
         *others, last = await _addresses(request.url)
         for address in others:
             with suppress(httpx2.ConnectError):  # localhost is two addresses, of which a server may serve one
-                return await self._wire.handle_async_request(_pinned(request, address))
-        return await self._wire.handle_async_request(_pinned(request, last))
+                return await self._wire.handle_async_request(pinned(request, address))
+        return await self._wire.handle_async_request(pinned(request, last))
 
 
 async def _addresses(url: httpx2.URL) -> list[IPAddress]:
     """Where a name leads: this machine and its network are fine for an MCP server, the metadata of a cloud is not."""
-    addresses = await resolve(url.host, url.port or (443 if url.scheme == "https" else 80))
-    for address in addresses:
-        check_address(url.host, address, allow_local=True)
-    return addresses
-
-
-def _pinned(request: httpx2.Request, address: IPAddress) -> httpx2.Request:
-    """The same, to the very address that was checked: the name may answer differently a moment later."""
-    return httpx2.Request(
-        request.method,
-        request.url.copy_with(host=str(address)),
-        headers=request.headers,
-        stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": request.url.host},
-    )
+    return await checked_addresses(url.host, url.port or (443 if url.scheme == "https" else 80), allow_local=True)
 
 
 async def _bounded(response: httpx2.Response) -> httpx2.Response:
@@ -218,7 +207,7 @@ def _certificates() -> Any:
 
 
 @asynccontextmanager
-async def _over_pipes(program: Program, lost: Lost) -> AsyncIterator[MessageStream]:
+async def _over_pipes(program: McpProgram, lost: Lost) -> AsyncIterator[MessageStream]:
     said = Ends(4096)
     async with (
         create_client_server_memory_streams() as (ours, theirs),

@@ -25,7 +25,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class McpRemote:
     """A server that is there already."""
 
     url: str
@@ -35,7 +35,7 @@ class Remote:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class McpProgram:
     """A server that we start, and talk to through its pipes."""
 
     command: tuple[str, ...]
@@ -48,7 +48,7 @@ class Program:
 
 
 #: Whoever names the same one shares its connection.
-Server = Remote | Program
+Server = McpRemote | McpProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Offer:
 def servers_of(definition: AgentDefinition, root: Path, check: Check = _nothing) -> dict[str, Server]:
     """The servers a definition names, by the names it gives them."""
     return {
-        name: Remote(written.url)
+        name: McpRemote(written.url)
         if written.url
-        else Program(written.command or (), root / definition.cwd, definition.env, check)
+        else McpProgram(written.command or (), root / definition.cwd, definition.env, check)
         for name, written in definition.mcp_servers.items()
     }

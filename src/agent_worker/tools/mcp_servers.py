@@ -14,11 +14,19 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from agent_worker.clock import Clock
-from agent_worker.errors import AgentWorkerError, BackendFailure, BadInput, Permanent, Refused, Transient, Untrusted
-from agent_worker.imports import taking_turns
-from agent_worker.tools.mcp_server import Offer, Program, Server, Times
-from agent_worker.tools.tool import Desk, Tool, ToolSpec
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import (
+    AgentWorkerError,
+    BackendFailure,
+    BadInput,
+    Permanent,
+    Refused,
+    Transient,
+    Untrusted,
+)
+from agent_worker.core.late_imports import taking_turns
+from agent_worker.tools.mcp_server import McpProgram, Offer, Server, Times
+from agent_worker.tools.tool import Tool, ToolContext, ToolSpec
 
 if TYPE_CHECKING:  # importing it takes more than a second
     from agent_worker.tools.mcp_client import Link
@@ -63,7 +71,7 @@ class McpPool:
             await asyncio.gather(*late, return_exceptions=True)
 
     def _tool(self, name: str, server: Server, offer: Offer) -> Tool:
-        async def call(desk: Desk, /, **arguments: Any) -> str:
+        async def call(context: ToolContext, /, **arguments: Any) -> str:
             return await self._call(name, server, offer.name, arguments)
 
         return Tool(
@@ -192,7 +200,7 @@ class _Connection:
             if self._before:
                 await asyncio.wait({self._before.task})  # a program may not bear a second one of itself
             connect = await asyncio.to_thread(_import_connect)
-            if isinstance(self._server, Program):
+            if isinstance(self._server, McpProgram):
                 await asyncio.to_thread(self._server.check)
             async with asyncio.timeout(self._times.connect) as limit, connect(self._server, self.end) as link:
                 limit.reschedule(None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agent_worker.storage.database import Transaction
-from agent_worker.tools.tool import Desk, Question, tool
+from agent_worker.database.database import Transaction
+from agent_worker.tools.tool import Question, ToolContext, tool
 
 
 @tool(personal=True)
-def ask_user(tx: Transaction, desk: Desk, question: str, options: list[str] | None = None) -> Question:
+def ask_user(tx: Transaction, context: ToolContext, question: str, options: list[str] | None = None) -> Question:
     """Ask the person and wait for the answer. Give options if there are only a few possible ones.
 
     Your work rests until then, so ask only what you cannot find out or decide yourself.

@@ -1,8 +1,8 @@
 """A project's own Python function as a tool: `./tools/search.py:find_issue`.
 
 Its types are the arguments, its docstring is what the model reads, and what goes wrong in it is an answer for the
-model, never our crash. It runs in our process with our rights: the user approved the content of the file before
-(§18.3), which is not decided here. A function that is not async gets a thread of its own.
+model, never our crash. It runs in our process with our rights: the user approved the content of the file before,
+which is not decided here. A function that is not async gets a thread of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from agent_worker.errors import AgentWorkerError, BadInput, Refused, Untrusted
-from agent_worker.storage.files import Root
-from agent_worker.storage.swap import content_hash
-from agent_worker.tools.tool import Desk, Tool, tool
+from agent_worker.core.errors import AgentWorkerError, BadInput, Refused, Untrusted
+from agent_worker.files.root import Root
+from agent_worker.files.swap import content_hash
+from agent_worker.tools.tool import Tool, ToolContext, tool
 
 SOURCE_CAP = 1024 * 1024
 SHOWN = 32 * 1024  #: characters of an answer
@@ -57,7 +57,7 @@ def _module(relative: str, root: Root, approved: str | None, patience: float) ->
     if "\0" in source:  # no text, so nothing that could be shown and approved
         raise BadInput(f"{relative} cannot be loaded: it holds a NUL byte")
     if approved is not None and source != approved:
-        raise Untrusted(f"{relative} is not what you approved any more", hint="agent-worker trust")
+        raise Untrusted(f"{relative} is no longer what you approved", hint="agent-worker trust")
     shown = str(root.location(relative))
     name = f"project_tool_{content_hash(f'{shown}:{source}')[:16]}"
     if name not in sys.modules:
@@ -95,11 +95,11 @@ def _run(work: Callable[[], None], *, name: str, within: float) -> BaseException
 
 
 def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
-    """An async function of desk and arguments, as every tool is."""
+    """An async function of a context and arguments, as every tool is."""
     hints = _hints(function, reference)
 
     @wraps(function)
-    async def call(desk: Desk, /, **arguments: Any) -> str:
+    async def call(context: ToolContext, /, **arguments: Any) -> str:
         limit = asyncio.timeout(LIMIT)
         try:
             async with limit:
@@ -111,11 +111,11 @@ def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
                 raise Refused(f"{function.__name__} did not finish within {LIMIT:.0f} s") from None
             raise Refused(f"{function.__name__} failed: {_described(error)}") from None
 
-    desk = inspect.Parameter("desk", inspect.Parameter.POSITIONAL_ONLY, annotation=Desk)
+    context = inspect.Parameter("tool_context", inspect.Parameter.POSITIONAL_ONLY, annotation=ToolContext)
     own = inspect.signature(function).parameters.values()
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
-    call.__signature__ = inspect.Signature([desk, *parameters])  # type: ignore[attr-defined]
-    call.__annotations__ = {"desk": Desk, **hints, "return": str}
+    call.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    call.__annotations__ = {"tool_context": ToolContext, **hints, "return": str}
     return call
 
 
@@ -129,8 +129,8 @@ def _hints(function: Callable[..., Any], reference: str) -> dict[str, Any]:
             raise BadInput(f"{reference}: {parameter} cannot be an argument of a tool", hint="name each one")
         if parameter.name not in hints:
             raise BadInput(f"{reference}: {parameter.name} has no type", hint=f"write {parameter.name}: str")
-        if parameter.name == "desk":
-            raise BadInput(f"{reference}: desk is a name of ours", hint="call it something else")
+        if parameter.name == "tool_context":
+            raise BadInput(f"{reference}: tool_context is a name of ours", hint="call it something else")
     return hints
 
 

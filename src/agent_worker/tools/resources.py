@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from agent_worker import instructions
-from agent_worker.errors import NotFound
-from agent_worker.storage.database import Transaction
-from agent_worker.tools.tool import Desk, tool
+from agent_worker.core.errors import NotFound
+from agent_worker.database.database import Transaction
+from agent_worker.tools.tool import ToolContext, tool
+from agent_worker.work import queue
 from agent_worker.workspaces import resources
 
 PAGE = 20_000  # characters
 
 
 @tool
-def resource_create(tx: Transaction, desk: Desk, text: str) -> str:
+def resource_create(tx: Transaction, context: ToolContext, text: str) -> str:
     """Keep a large text for the team. You get an id to put into messages; the same text has the same id."""
-    assert desk.seat.workspace
-    kept = resources.store(tx, desk.seat.workspace, text)
-    instructions.note_produced(tx, desk.seat.run)
+    assert context.identity.workspace
+    kept = resources.store(tx, context.identity.workspace, text)
+    queue.note_produced(tx, context.identity.run)
     return f"Kept as resource {kept.id} ({kept.size} bytes)."
 
 
 @tool
-def resource_read(tx: Transaction, desk: Desk, id: str, start: int = 0, length: int = PAGE) -> str:
+def resource_read(tx: Transaction, context: ToolContext, id: str, start: int = 0, length: int = PAGE) -> str:
     """Read a resource, or the part of it from character `start` on."""
-    assert desk.seat.workspace
-    kept = resources.load(tx, desk.seat.workspace, id)
+    assert context.identity.workspace
+    kept = resources.load(tx, context.identity.workspace, id)
     if kept.held:
         raise NotFound(f"resource {id[:12]}… was taken back by a person")
     start, length = max(0, start), max(1, min(length, PAGE))

@@ -21,13 +21,13 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from agent_worker.control_files import CONTROL_NAMES, SHELL_PROFILES, is_stand_in
-from agent_worker.definitions.places import OwnPlaces
-from agent_worker.errors import Refused
+from agent_worker.core.control_files import CONTROL_NAMES, SHELL_PROFILES, is_stand_in
+from agent_worker.core.errors import Refused
+from agent_worker.definitions.layout import OwnPlaces
+from agent_worker.files.folder import make_directories
+from agent_worker.files.paths import same_document
+from agent_worker.processes.cgroups import MEMORY, PROCESSES, Place, group, usable_places
 from agent_worker.processes.environment import safe_environment
-from agent_worker.processes.groups import MEMORY, PROCESSES, Place, group, usable_places
-from agent_worker.storage.folder import make_directories
-from agent_worker.storage.paths import same_document
 
 #: Beneath the home directory: what lets one act as the user.
 CREDENTIALS = (

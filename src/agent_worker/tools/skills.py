@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_worker.core.errors import AgentWorkerError, DefinitionError, NotFound, Refused
+from agent_worker.core.text_safety import written_out
 from agent_worker.definitions.source import parse_source
-from agent_worker.errors import AgentWorkerError, DefinitionError, NotFound, Refused
-from agent_worker.storage.files import Root
-from agent_worker.tools.tool import Desk, Tool, tool
+from agent_worker.files.root import Root
+from agent_worker.tools.tool import Tool, ToolContext, tool
 
 MAIN = "SKILL.md"
 FILE_CAP = 64 * 1024
@@ -27,9 +27,6 @@ LEVELS = 3  #: folders above a skill: those that were imported lie in owner/repo
 FILES = 100  #: named with a skill
 
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*$(?:\r?\n)?", re.DOTALL | re.MULTILINE)
-_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # letters by name, nothing to see
-_EMOJI_STYLE = "\ufe0f"  # everywhere in honest text, and a lone one says nothing
-_PLAIN_BREAKS = frozenset("\n\r\t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +43,14 @@ def skill_tools(directories: Sequence[Path], check: Callable[[], None] = lambda:
     """
 
     @tool(repeatable=True, personal=True, foreign=True)
-    async def skill_list(desk: Desk) -> str:
+    async def skill_list(context: ToolContext) -> str:
         """The skills you can use: instructions for special tasks, each with a line that says when it helps."""
         await asyncio.to_thread(check)
         skills = await asyncio.to_thread(find_skills, directories)
         return "\n".join(f"- {skill.name}: {skill.description}" for skill in skills) or "(no skills)"
 
     @tool(repeatable=True, personal=True, foreign=True)
-    async def skill_read(desk: Desk, name: str, file: str = MAIN) -> str:
+    async def skill_read(context: ToolContext, name: str, file: str = MAIN) -> str:
         """Read a skill before you do what it is for; later also the files that it mentions, one by one."""
         await asyncio.to_thread(check)
         return await asyncio.to_thread(_read, directories, name, file)
@@ -72,7 +69,7 @@ def find_skills(directories: Sequence[Path]) -> list[Skill]:
 
 def revealed(text: str) -> str:
     """The text with every character that one cannot see written out."""
-    return "".join(f"⟦{_name(c)}⟧" if _is_hidden(c) else c for c in text)
+    return written_out(text, plain="\n\r\t")
 
 
 def _skills_in(directory: Root, above: str = "", level: int = 1) -> Iterator[Skill]:
@@ -123,7 +120,7 @@ def _read(directories: Sequence[Path], name: str, file: str) -> str:
 
 
 def text_of(folder: Root, file: str) -> str:
-    """A file of a skill. Raises Refused or BadInput when it is no text, or too long."""
+    """A file of a skill. Raises Refused or BadInput when it is not text, or too long."""
     text = folder.read_text(file, limit=FILE_CAP)
     if "\0" in text:
         raise Refused(f"{file} is not a text file")
@@ -141,16 +138,3 @@ def _files(root: Root) -> list[str]:
             if len(found) + len(waiting) > FILES:
                 return found
     return found
-
-
-def _is_hidden(character: str) -> bool:
-    if character in _PLAIN_BREAKS or character == _EMOJI_STYLE:
-        return False
-    variation = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"
-    return variation or character in _BLANK or unicodedata.category(character) in {"Cc", "Cf", "Co", "Cs"}
-
-
-def _name(character: str) -> str:
-    code = ord(character)
-    # Tag characters are a second, invisible alphabet: say which letter it is.
-    return f"tag {chr(code - 0xE0000)}" if 0xE0020 <= code <= 0xE007E else f"U+{code:04X}"

@@ -2,7 +2,7 @@
 
 `bash` runs in a sandbox or not at all, unless the definition says unsafe. The file tools open nothing outside the
 directory, follow no link, and leave control files alone (sandbox.py lists them). Errors are sentences for the model.
-Below: processes, storage/files.py. Not here: who may use these tools, and approval.
+Below: processes, files/root.py. Not here: who may use these tools, and approval.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent_worker import attention
-from agent_worker.clock import micros
-from agent_worker.definitions.places import OwnPlaces
-from agent_worker.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
+from agent_worker.definitions.layout import OwnPlaces
+from agent_worker.files.paths import is_control, names_in, same_document
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict, content_hash
 from agent_worker.processes.child import Completed, run_command
 from agent_worker.processes.environment import safe_environment
-from agent_worker.storage.files import Root
-from agent_worker.storage.paths import is_control, names_in, same_document
-from agent_worker.storage.swap import Conflict, content_hash
 from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
-from agent_worker.tools.tool import Desk, Tool, tool
+from agent_worker.tools.tool import Tool, ToolContext, tool
+from agent_worker.work import inbox
 
 SHOWN = 32 * 1024  #: how much of one result the model gets to read
 SHOWN_LINE = 200
@@ -68,31 +67,31 @@ def why_bash_is_off(*, unsafe: bool) -> str | None:
 def bash_tool(*, unsafe: bool = False, network: bool = False) -> Tool:
     """The shell as one definition wants it: `unsafe` is without any sandbox, and must have been written out."""
 
-    async def bash(desk: Desk, command: str, seconds: Seconds = 120) -> str:
+    async def bash(context: ToolContext, command: str, seconds: Seconds = 120) -> str:
         """Run a shell command in the working directory and read what it prints (both streams) and how it ended.
 
         Every call is a new shell; it is stopped after `seconds`, and what it started in the background ends with it.
         """
         argv = ["/bin/bash", "-c", command]
         if unsafe:
-            return _told(await _run(argv, desk, seconds), seconds)
+            return _told(await _run(argv, context, seconds), seconds)
         sandbox = await asyncio.to_thread(_sandbox)
-        places = await asyncio.to_thread(desk.places)
-        before = await asyncio.to_thread(nested_control, desk.cwd)
+        places = await asyncio.to_thread(context.places)
+        before = await asyncio.to_thread(nested_control, context.cwd)
         around = sandbox.around(
             argv,
-            cwd=desk.cwd,
-            hidden=_folders_of_others(desk, places),
+            cwd=context.cwd,
+            hidden=_folders_of_others(context, places),
             network=network,
             places=places,
             nested=before,
-            own_copy=desk.own_copy,
+            own_copy=context.own_copy,
         )
         with around as wrapped:
-            done = await _run(wrapped, desk, seconds)
-        after = await asyncio.to_thread(nested_control, desk.cwd)
+            done = await _run(wrapped, context, seconds)
+        after = await asyncio.to_thread(nested_control, context.cwd)
         new = sorted(path for path, sign in after.items() if before.get(path) != sign)
-        return _told(done, seconds) + await _reported(desk, new)
+        return _told(done, seconds) + await _reported(context, new)
 
     reach = _UNSAFE if unsafe else f"{_SANDBOXED} {_ONLINE if network else _OFFLINE}"
     bash.__doc__ = f"{inspect.getdoc(bash)}\n{reach}"
@@ -103,36 +102,36 @@ bash = bash_tool()
 
 
 @tool(repeatable=True, personal=True, foreign=True)
-async def read_file(desk: Desk, path: str, start: Line = 1, lines: Line = 1000) -> str:
+async def read_file(context: ToolContext, path: str, start: Line = 1, lines: Line = 1000) -> str:
     """Read a text file, or some lines of it: `lines` of them, from line `start` on."""
-    return await asyncio.to_thread(lambda: _read(_spot(desk, path), start, lines))
+    return await asyncio.to_thread(lambda: _read(_spot(context, path), start, lines))
 
 
 @tool(personal=True, in_turn=True)
-async def write_file(desk: Desk, path: str, text: str) -> str:
+async def write_file(context: ToolContext, path: str, text: str) -> str:
     """Write a whole file, new or in place of the old one. To change a part of a file, use edit_file."""
-    return await asyncio.to_thread(lambda: _write(_spot_to_change(desk, path), text))
+    return await asyncio.to_thread(lambda: _write(_spot_to_change(context, path), text))
 
 
 @tool(personal=True, in_turn=True)
-async def edit_file(desk: Desk, path: str, old: str, new: str) -> str:
+async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
     """Replace one piece of a text file. `old` must be there exactly once, letter for letter, spaces included."""
-    return await asyncio.to_thread(lambda: _edit(_spot_to_change(desk, path), old, new))
+    return await asyncio.to_thread(lambda: _edit(_spot_to_change(context, path), old, new))
 
 
 @tool(repeatable=True, personal=True, foreign=True)
-async def list_files(desk: Desk, path: str = ".", name: str = "*") -> str:
+async def list_files(context: ToolContext, path: str = ".", name: str = "*") -> str:
     """What is in a directory. With a `name` like *.py: all files of that name beneath it, however deep."""
-    return await asyncio.to_thread(lambda: _list(_spot(desk, path), name))
+    return await asyncio.to_thread(lambda: _list(_spot(context, path), name))
 
 
 @tool(repeatable=True, personal=True, foreign=True)
-async def search_files(desk: Desk, text: str, path: str = ".", name: str = "*") -> str:
+async def search_files(context: ToolContext, text: str, path: str = ".", name: str = "*") -> str:
     """Find the lines that contain this text, exactly as written (no patterns), in the files beneath a directory.
 
     `name` narrows it to files like *.py. Leaves out .git, node_modules, .venv and files that are not text.
     """
-    return await asyncio.to_thread(lambda: _search(_spot(desk, path), text, name))
+    return await asyncio.to_thread(lambda: _search(_spot(context, path), text, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +149,8 @@ class _Spot:
         return _comparable(self.root.path / self.relative).startswith(self.barred)
 
 
-def _spot(desk: Desk, path: str) -> _Spot:
-    cwd = desk.cwd.resolve()
+def _spot(context: ToolContext, path: str) -> _Spot:
+    cwd = context.cwd.resolve()
     given = PurePosixPath(path)
     if given.is_absolute():
         if not given.is_relative_to(cwd):
@@ -159,7 +158,7 @@ def _spot(desk: Desk, path: str) -> _Spot:
         given = given.relative_to(cwd)
     relative = "" if given == PurePosixPath(".") else str(given)
     names_in(relative)
-    barred = [*secret_places(Path.home().resolve()), *_folders_of_others(desk, desk.places())]
+    barred = [*secret_places(Path.home().resolve()), *_folders_of_others(context, context.places())]
     # Resolved too: ~/.aws may be a link to a folder of dotfiles, which is the working directory.
     spot = _Spot(Root(cwd), relative, tuple(_comparable(name) for place in barred for name in (place, place.resolve())))
     if spot.is_barred():
@@ -167,38 +166,40 @@ def _spot(desk: Desk, path: str) -> _Spot:
     return spot
 
 
-def _spot_to_change(desk: Desk, path: str) -> _Spot:
-    spot = _spot(desk, path)
+def _spot_to_change(context: ToolContext, path: str) -> _Spot:
+    spot = _spot(context, path)
     hint = "tell the user what you would change, and why"
     if is_control(names_in(spot.relative)):
         raise Refused(f"{path} controls what other programs run, so no agent may change it", hint=hint)
     place = _comparable(spot.root.path / spot.relative)
-    ours = desk.places()
-    if not desk.own_copy and place.startswith(tuple(map(_comparable, (*ours.folders, *ours.files)))):
+    ours = context.places()
+    if not context.own_copy and place.startswith(tuple(map(_comparable, (*ours.folders, *ours.files)))):
         raise Refused(f"{path} is part of this project's team: its definitions, workspaces and memories", hint=hint)
     return spot
 
 
-async def _run(argv: list[str], desk: Desk, seconds: int) -> Completed:
-    return await run_command(argv, cwd=desk.cwd, env=safe_environment(desk.env), timeout=seconds, output_cap=SHOWN)
+async def _run(argv: list[str], context: ToolContext, seconds: int) -> Completed:
+    return await run_command(
+        argv, cwd=context.cwd, env=safe_environment(context.env), timeout=seconds, output_cap=SHOWN
+    )
 
 
-async def _reported(desk: Desk, new: list[Path]) -> str:
+async def _reported(context: ToolContext, new: list[Path]) -> str:
     """What could not be prevented is put before the person: control files in folders beneath the working directory."""
     if not new:
         return ""
-    cwd = desk.cwd.resolve()
+    cwd = context.cwd.resolve()
     named = ", ".join(str(path.relative_to(cwd)) for path in new[:_NAMED]) + ("" if len(new) <= _NAMED else " …")
-    text = f"a command of {desk.seat.name} wrote what makes other programs run something: {named} (in {cwd})"
-    await desk.database.write(
-        attention.ask,
+    text = f"a command of {context.identity.name} wrote what makes other programs run something: {named} (in {cwd})"
+    await context.database.write(
+        inbox.ask,
         "control",
-        project=desk.seat.project,
-        workspace=desk.seat.workspace,
-        agent=desk.seat.agent,
+        project=context.identity.project,
+        workspace=context.identity.workspace,
+        agent=context.identity.agent,
         ref=named[:500],
         text=text,
-        now=micros(desk.clock.now()),
+        now=context.clock.micros(),
     )
     return f"\n[the user was told that you wrote {named}: such files make other programs run something]"
 
@@ -207,14 +208,14 @@ def _comparable(path: Path) -> str:
     return same_document(f"{path}/")
 
 
-def _folders_of_others(desk: Desk, places: OwnPlaces) -> list[Path]:
+def _folders_of_others(context: ToolContext, places: OwnPlaces) -> list[Path]:
     """What the other agents of the project own: their folders, and all that lies beside this one's in `.agents`."""
-    own = desk.home.location().resolve() if desk.home else None
-    return list(dict.fromkeys((*(home for home in places.homes if home != own), *_beside(desk))))
+    own = context.home.location().resolve() if context.home else None
+    return list(dict.fromkeys((*(home for home in places.homes if home != own), *_beside(context))))
 
 
-def _beside(desk: Desk) -> list[Path]:
-    if desk.home is None or (home := desk.home.location()).parent.name != ".agents" or not home.parent.is_dir():
+def _beside(context: ToolContext) -> list[Path]:
+    if context.home is None or (home := context.home.location()).parent.name != ".agents" or not home.parent.is_dir():
         return []
     spared = {_SHARED, home.name}
     return [path for path in home.parent.resolve().iterdir() if path.is_dir() and path.name not in spared]
@@ -259,12 +260,12 @@ def _read(spot: _Spot, start: int, count: int) -> str:
     if start > len(all_lines):
         raise BadInput(f"{spot.relative} has only {len(all_lines):,} lines")
     chosen: list[str] = []
-    room = SHOWN
+    left = SHOWN
     for line in all_lines[start - 1 : start - 1 + count]:
-        if chosen and room < len(line):
+        if chosen and left < len(line):
             break
-        chosen.append(line if len(line) <= room else f"{line[:room]}[… {len(line) - room:,} characters left out …]")
-        room -= len(line) + 1
+        chosen.append(line if len(line) <= left else f"{line[:left]}[… {len(line) - left:,} characters left out …]")
+        left -= len(line) + 1
     last = start - 1 + len(chosen)
     if start > 1 or last < len(all_lines):
         chosen.append(f"[lines {start}–{last} of {len(all_lines):,}]")

@@ -1,13 +1,13 @@
 """One definition per tool: a typed function whose docstring is what the model reads.
 
     @tool
-    def channel_send(tx: Transaction, desk: Desk, text: str) -> str:
+    def channel_send(tx: Transaction, context: ToolContext, text: str) -> str:
         '''Say something to the team. ...'''
 
 A plain `def` is *stored*: it runs inside one transaction together with the record of its result, so its effect
 happens once. An `async def` reaches outside the database (files, processes, the network); after a crash it is
 made again only if it says `@tool(repeatable=True)`. Calls that a model asks for together are made side by side, but for
-tools that say `in_turn=True`. A tool knows its desk and nothing of who serves it.
+tools that say `in_turn=True`. A tool knows its context and nothing of who serves it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints, overload
+from typing import Any, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
-
-from agent_worker.clock import Clock
-from agent_worker.definitions.places import OwnPlaces
-from agent_worker.errors import BadInput
-from agent_worker.guard.library import Library
-from agent_worker.storage.database import Database
-from agent_worker.storage.files import Root
-
-_LARGEST = 2**63
+from agent_worker.core.clock import Clock
+from agent_worker.core.signature import signature_of
+from agent_worker.database.database import Database
+from agent_worker.definitions.layout import OwnPlaces
+from agent_worker.files.root import Root
+from agent_worker.memory.library import Library
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RunIdentity:
     """Who works, where, and on whose behalf. Set by us, never by an argument of a call."""
 
     agent: str  #: id
@@ -78,10 +74,10 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ToolContext:
     """What a tool may use when it is called."""
 
-    seat: Seat
+    identity: RunIdentity
     database: Database
     clock: Clock
     key: str = ""  #: names this one call among all there ever were; the same when it is made again
@@ -92,7 +88,7 @@ class Desk:
     library: Library | None = None  #: what it can look up
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
-    outside: str = ""  #: a tool by which this work has read what others wrote outside of our rooms; '' for none
+    outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
 
 
 #: The arguments of a call → the same, typed, for the function. BadInput is a sentence the model can act on.
@@ -133,11 +129,11 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     def define(function: Callable[..., Any]) -> Tool:
         stored = not inspect.iscoroutinefunction(function)
-        arguments = _arguments(function, skip=2 if stored else 1)
+        signature = signature_of(function, skip=2 if stored else 1)
         return Tool(
-            spec=spec_of(function.__name__, inspect.getdoc(function) or "", arguments),
+            spec=ToolSpec(signature.name, inspect.getdoc(function) or "", signature.schema()),
             function=function,
-            check=_checked_by(arguments),
+            check=signature.check,
             stored=stored,
             repeatable=repeatable or stored,
             personal=personal,
@@ -146,58 +142,3 @@ def tool(
         )
 
     return define(function) if function is not None else define
-
-
-def spec_of(name: str, description: str, arguments: type[BaseModel]) -> ToolSpec:
-    schema = arguments.model_json_schema()
-    schema.pop("title", None)
-    return ToolSpec(name, description, schema)
-
-
-def _arguments(function: Callable[..., Any], *, skip: int) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
-    parameters = list(inspect.signature(function).parameters.values())[skip:]
-    fields: dict[str, Any] = {
-        p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default) for p in parameters
-    }
-    return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-
-
-def _checked_by(arguments: type[BaseModel]) -> Check:
-    def check(given: dict[str, Any]) -> dict[str, Any]:
-        try:
-            checked = arguments.model_validate(given)
-        except ValidationError as error:
-            raise BadInput(f"{arguments.__name__}: {_sentence(error)}", hint=_signature(arguments)) from None
-        values = {name: getattr(checked, name) for name in type(checked).model_fields}
-        if too_large := [name for name, value in values.items() if not _fits(value)]:
-            raise BadInput(f"{arguments.__name__}: {', '.join(too_large)}: this number is too large")
-        return values
-
-    return check
-
-
-def _fits(value: Any) -> bool:
-    """Does the database take it, as far as numbers go?"""
-    if isinstance(value, list):
-        return all(map(_fits, value))
-    return not isinstance(value, int) or -_LARGEST <= value < _LARGEST
-
-
-def _sentence(error: ValidationError) -> str:
-    parts = []
-    for problem in error.errors(include_url=False):
-        where = ".".join(map(str, problem["loc"])) or "arguments"
-        match problem["type"]:
-            case "missing":
-                parts.append(f"{where} is missing")
-            case "extra_forbidden":
-                parts.append(f"there is no argument {where}")
-            case _:
-                parts.append(f"{where}: {problem['msg']}")
-    return "; ".join(parts)
-
-
-def _signature(arguments: type[BaseModel]) -> str:
-    names = [n if f.is_required() else f"{n}?" for n, f in arguments.model_fields.items()]
-    return f"it takes: {', '.join(names) or 'nothing'}"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.errors import BadInput
-from agent_worker.tools import channel, decisions, me, others, person, recall, resources, task, team
+from agent_worker.tools import channel, colleagues, me, person, proposals, recall, resources, task, team
 from agent_worker.tools.python_functions import python_tool
 from agent_worker.tools.skills import skill_tools
 from agent_worker.tools.tool import Tool
@@ -27,11 +27,11 @@ TEAM: tuple[Tool, ...] = (
     team.team_doc_write,
     team.team_doc_append,
     team.team_doc_suggest,
-    others.ask_agent,
-    decisions.team_proposal_create,
-    decisions.team_vote,
-    decisions.team_proposal_status,
-    decisions.team_proposal_cancel,
+    colleagues.ask_agent,
+    proposals.team_proposal_create,
+    proposals.team_vote,
+    proposals.team_proposal_status,
+    proposals.team_proposal_cancel,
     resources.resource_create,
     resources.resource_read,
 )

@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import Project
+from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.limits import Limits
+from agent_worker.work.limits import WorkLimits
 
 THE_PROJECT = "the project"
 _UNITS = {"usd_per_day": "USD a day", "turns": "runs for one request", "usd": "USD for one request"}
-_DEFAULT = Limits()
+_DEFAULT = WorkLimits()
 
 Written = float | Literal["off"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One limit of one file."""
+    """One limit that one file sets."""
 
     of: str  #: the project, an agent, `alice@review` as a member, or a workflow
     name: str
@@ -35,7 +35,7 @@ class Allowance:
 
     @property
     def value(self) -> float:
-        """Infinite when it is lifted."""
+        """The number of the limit; infinite when it is lifted."""
         if self.written is None:
             return self.default
         return math.inf if self.written == "off" else self.written
@@ -55,7 +55,7 @@ def settled(allowance: Allowance, held: float | None) -> float:
     return allowance.default if held is None else held
 
 
-def allowances_of(project: Project, workflow: WorkflowDefinition | None = None) -> Iterator[Allowance]:
+def allowances_of(project: ProjectFiles, workflow: WorkflowDefinition | None = None) -> Iterator[Allowance]:
     """Of the project, all its agents and this workflow; without one, of all its workflows."""
     yield of_project(project)
     for agent in project.agents.values():
@@ -64,7 +64,7 @@ def allowances_of(project: Project, workflow: WorkflowDefinition | None = None) 
         yield from of_workflow(each)
 
 
-def of_project(project: Project) -> Allowance:
+def of_project(project: ProjectFiles) -> Allowance:
     default = _DEFAULT.usd_per_project_day or math.inf
     return Allowance(THE_PROJECT, "usd_per_day", project.definition.limits.usd_per_day, default)
 

@@ -2,7 +2,7 @@
 
 The hash covers every byte, and where the path really leads: a link that is turned elsewhere changes it. Links are
 named, not followed, inside a folder. What is not there has a content too, so that its appearing is a change.
-Raises Refused for what cannot be read or is too much. Above: powers.py. Below: storage/folder.py opens.
+Raises Refused for what cannot be read or is too much. Above: powers.py. Below: files/folder.py opens.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_worker.core.errors import Refused
 from agent_worker.definitions.paths import Outside, beneath
-from agent_worker.errors import Refused
-from agent_worker.storage.folder import Folder, walked
+from agent_worker.files.folder import Folder, walked
 
 FILES = 2000  #: in one folder
 BYTES = 64 * 1024 * 1024  #: of one file
@@ -31,7 +31,7 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    text: str  #: of what is no text, or too long: a line that names its hash
+    text: str  #: of what is not text, or too long: a line that names its hash
     digest: str
     files: tuple[tuple[str, str], ...] = ()  #: path and digest of each; of a large folder only the first ones
 
@@ -63,7 +63,7 @@ def leads_out(root: Path, path: str) -> Content | None:
 
 
 def folder_content(root: Path, path: str) -> Content:
-    """Of all files beneath the folder that `path` leads to."""
+    """The content of all files beneath the folder that `path` leads to."""
     try:
         real = _real(root, path)
         with _explained(path), walked(Folder.at(root.resolve()), real, Folder.enter) as folder:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agent_worker.clock import Clock
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import Untrusted
 from agent_worker.definitions.workflow import SetupStep
-from agent_worker.errors import Untrusted
-from agent_worker.storage.files import Root
+from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance
 from agent_worker.trust.powers import Power, changed_files
-from agent_worker.trust.shown import one_line
+from agent_worker.trust.preview import one_line
 from agent_worker.trust.store import TrustStore, Unapproved
 
 
@@ -30,7 +30,7 @@ class Gate:
         return self._home is None
 
     def require(self, root: Path, powers: Iterable[Power]) -> None:
-        """Raises NotApproved, which lists what the user has not approved."""
+        """Raise NotApproved, which lists what the user has not approved."""
         if not self.is_open:
             self._store(root).require(tuple(powers))
 
@@ -42,7 +42,7 @@ class Gate:
             self._store(root).approve(tuple(powers))
 
     def withdraw(self, root: Path, powers: Iterable[Power]) -> None:
-        """Whoever had them is gone: the next one is asked about again."""
+        """Withdraw approvals of somebody who is gone: the next one is asked about again."""
         if not self.is_open:
             self._store(root).withdraw(tuple(powers))
 
@@ -68,7 +68,7 @@ class Gate:
         if changed := changed_files(power, step, root):
             raise Untrusted(
                 f"set-up of {power.who} was stopped before: {one_line(step.shell)}\n  it would run"
-                f" {', '.join(map(one_line, changed))}, which is not what you approved any more",
+                f" {', '.join(map(one_line, changed))}, which is no longer what you approved",
                 hint=f"to look at it and approve it: agent-worker trust {power.who}",
             )
 

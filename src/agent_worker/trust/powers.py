@@ -1,4 +1,4 @@
-"""Everything in a project that can execute something or receive a secret, each as a line that says so (SPEC §18.3).
+"""Everything in a project that can execute something or receive a secret, each as a line that says so.
 
 A power is told apart by its digest: the exact words of the definition and the exact content of the files it names.
 Plain words (prompts, kickoffs, souls) are none, nor is what runs in our sandbox without network. Of a command every
@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from agent_worker.address import canonical
-from agent_worker.definitions.agent import AgentDefinition, McpServer, Provider, Tool
-from agent_worker.definitions.project import Project
-from agent_worker.definitions.remote import Fetched
+from agent_worker.core.address import canonical
+from agent_worker.core.remote import Fetched
+from agent_worker.definitions.agent import AgentDefinition, McpServer, ProviderSettings, ToolSettings
+from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
+from agent_worker.trust.preview import in_ascii, one_line, revealed
 from agent_worker.trust.reach import Reach, reach_of_program, reach_of_shell
-from agent_worker.trust.shown import in_ascii, one_line, revealed
 
 Kind = Literal[
     "source",
@@ -83,12 +83,12 @@ class Power:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Under which a changed power is the same power."""
+        """The name under which a changed power is the same power."""
         return self.kind, self.who, self.name
 
 
 def powers_of(
-    project: Project, workflow: WorkflowDefinition | None = None, fetched: Fetched | None = None
+    project: ProjectFiles, workflow: WorkflowDefinition | None = None, fetched: Fetched | None = None
 ) -> tuple[Power, ...]:
     """Of one workflow and its members; without one, of everything in the project.
 
@@ -107,7 +107,7 @@ def powers_of(
 
 
 def powers_of_agent(agent: AgentDefinition, root: Path, *, who: str = "") -> tuple[Power, ...]:
-    """`who` is for an inline agent, which has no name of its own in the project."""
+    """All powers of an agent. `who` is for an inline agent, which has no name of its own in the project."""
     return (*_of_agent(agent, who or agent.name, root), *_raised([of_agent(agent, who)]))
 
 
@@ -119,7 +119,7 @@ def _raised(allowances: Iterable[Allowance]) -> Iterator[Power]:
             yield Power("limits", each.of, each.name, revealed(what), what, digest, allowance=each)
 
 
-def _of_workflow(workflow: WorkflowDefinition, project: Project) -> Iterator[Power]:
+def _of_workflow(workflow: WorkflowDefinition, project: ProjectFiles) -> Iterator[Power]:
     yield from _raised(of_workflow(workflow))
     if workflow.setup:
         yield _setup(workflow, project.root)
@@ -142,7 +142,7 @@ def _source(workflow: WorkflowDefinition, fetched: Fetched) -> Power:
 
 
 def _setup(workflow: WorkflowDefinition, root: Path) -> Power:
-    """All commands are one power: in another order they would do something else."""
+    """The power of a set-up. All its commands are one: in another order they would do something else."""
     commands = [step.shell for step in workflow.setup]
     listed = "".join(f"$ {step.shell}\n{f'  → {step.output}' if step.output else ''}\n" for step in workflow.setup)
     what = f"set-up of {workflow.name} runs: {one_line('  then  '.join(commands))}"
@@ -178,7 +178,7 @@ def _of_agent(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
         yield from _settings(agent, who, root)
 
 
-def _endpoint(provider: Provider, who: str) -> Power:
+def _endpoint(provider: ProviderSettings, who: str) -> Power:
     where = in_ascii(provider.base_url) if provider.base_url else f"the provider {provider.name}"
     carried = f"${provider.key_variable}" if provider.api_key else "what it is told, without a key,"
     plain = ", unencrypted" if (provider.base_url or "").lower().startswith("http:") else ""
@@ -186,7 +186,7 @@ def _endpoint(provider: Provider, who: str) -> Power:
     return _power("endpoint", who, "provider", what, what, provider.model_dump())
 
 
-def _python(tool: Tool, who: str, root: Path) -> Power:
+def _python(tool: ToolSettings, who: str, root: Path) -> Power:
     source = file_content(root, tool.name.rpartition(":")[0])
     what = f"{who} may run {one_line(tool.name)} in our own process{_asking(tool)}"
     loads = _loads_others(source.text)
@@ -218,13 +218,13 @@ def _loads_others(source: str) -> bool:
     )
 
 
-def _shell(tool: Tool, who: str) -> Power:
+def _shell(tool: ToolSettings, who: str) -> Power:
     how = "without any sandbox, with all your rights" if tool.unsafe else "that reach the network"
     what = f"{who} may run shell commands {how}{_asking(tool)}"
     return _power("shell", who, "bash", what, what, tool.model_dump())
 
 
-def _asking(tool: Tool) -> str:
+def _asking(tool: ToolSettings) -> str:
     return ", asking you each time" if tool.approve else ", without asking"
 
 
@@ -248,7 +248,7 @@ def _program(agent: AgentDefinition, who: str, root: Path) -> Power:
 
 
 def _settings(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
-    """In the directory the program starts in and above it, up to the project's."""
+    """Settings in the directory the program starts in and above it, up to the project's."""
     here = PurePosixPath(os.path.normpath(agent.cwd))
     for folder in (here, *here.parents) if agent.backend not in _DEAF else ():
         for name in SETTINGS.get(agent.backend, ()):

@@ -7,7 +7,6 @@ cannot be seen. A program that lies outside of the project is nobody's here to c
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -16,16 +15,27 @@ from itertools import chain
 from pathlib import Path
 
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, variable_of
-from agent_worker.trust.places import Places
+from agent_worker.trust.command_files import Places
+from agent_worker.trust.command_words import (
+    FILES,
+    FOLLOWED,
+    command_behind,
+    has_option,
+    holds,
+    is_of_the_project,
+    is_plain_setting,
+    lines_of,
+    operands,
+    program_of,
+    read_script,
+    shown_words,
+)
 from agent_worker.trust.programs import (
-    BUILD,
     GIT_LOOKS,
-    GIT_PLAIN_VALUE,
     GIT_READS,
     HARMLESS,
     PACKAGES,
     PREFIXES,
-    RUNNERS,
     RUNS_WITH,
     SHELL_OPTIONS,
     SHELLS,
@@ -36,18 +46,13 @@ from agent_worker.trust.programs import (
 from agent_worker.trust.shell import UNKNOWN, Assigned, Command, Input, Scope, Unclear, Word, Written, statements
 
 LEVELS = 4  #: of scripts that run scripts
-FILES = 200  #: of one command
 DIRECTORIES = 64
 ROUNDS = 4  #: until nothing new is found: a loop may go where a later line leads
-TEXT = 256 * 1024  #: bytes of a script that is read
 CAUSE = 80  #: characters
 
 _LEADS = re.compile(r"PATH|PRELOAD|OPTIONS|RC$")  # variables that lead a program to more of its own
 _PATHS = re.compile(r"[\w./+@-]{2,200}")  # in a text of another language
-_SHEBANG = re.compile(rb"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+(?:-S[ \t]+)?)?([\w.+-]+)(?=[ \t\r\n]|$)")
 _INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+([^#\n]+)", re.MULTILINE)
-_RECIPE = re.compile(r"^\t[@+-]*(.+(?:\\\n.+)*)", re.MULTILINE)
-_LIFECYCLE = ("preinstall", "install", "postinstall", "prepare", "prepublish", "pretest", "test", "posttest", "start")
 _PLAIN_SED = re.compile(
     r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pdq]|s([/|#,:])(?:\\.|(?!\1|\\).)*\1(?:\\.|(?!\1|\\).)*\1[gpI\d]*"
 )
@@ -61,7 +66,7 @@ class Reach:
 
 
 def reach_of_shell(text: str, root: Path) -> Reach:
-    """Of a text for the shell, started in the root of the project."""
+    """The reach of a text for the shell, started in the root of the project."""
     search = _Search(root, [root])
     search.text(PLACEHOLDER.sub(_as_variable, text))
     return search.reach()
@@ -143,7 +148,7 @@ class _Search:
                 self._can_run_anything(f"not understood: {text}")
 
     def _assigned(self, name: str, value: Word) -> None:
-        """PATH, BASH_ENV, GIT_… decide what programs run."""
+        """Note a variable that decides what programs run: PATH, BASH_ENV, GIT_…."""
         plain = name in ("LANG", "TZ", "TERM") or name.startswith("LC_")
         if not plain and (is_powerful(name) or _LEADS.search(name)):
             self._can_run_anything(f"{name}=…")
@@ -167,7 +172,7 @@ class _Search:
             return
         first, rest = words[0], words[1:]
         if first.unknown or not first.texts:
-            self._can_run_anything(_shown(words))
+            self._can_run_anything(shown_words(words))
             self._take(self._places.files(first))
             self._take(self._places.named(rest, scripts=True))
             return
@@ -202,7 +207,7 @@ class _Search:
             self._sed(name, rest)
         elif name in ("awk", "gawk", "mawk"):
             self._awk(name, rest)
-        elif name in HARMLESS | WRITERS and not _has_option(rest, RUNS_WITH.get(name, ())):
+        elif name in HARMLESS | WRITERS and not has_option(rest, RUNS_WITH.get(name, ())):
             self._harmless(name, rest)
         elif name not in self._scope.functions:
             self._opaque(name, rest, stdin)
@@ -210,10 +215,10 @@ class _Search:
     def _harmless(self, name: str, rest: Sequence[Word]) -> None:
         is_unknown = any(word.unknown for word in rest)
         if name in RUNS_WITH and is_unknown:
-            self._can_run_anything(_shown((Word((name,)), *rest)))
-        if name in WRITES_WITH and (is_unknown or _has_option(rest, WRITES_WITH[name])):
+            self._can_run_anything(shown_words((Word((name,)), *rest)))
+        if name in WRITES_WITH and (is_unknown or has_option(rest, WRITES_WITH[name])):
             self._writes_somewhere = True
-        if name == "read" or (name == "printf" and _has_option(rest[:1], ("-v",))):
+        if name == "read" or (name == "printf" and has_option(rest[:1], ("-v",))):
             for variable in (text for word in rest for text in word.texts):
                 self._scope.assign(variable, UNKNOWN)
         elif name == "set":
@@ -222,14 +227,14 @@ class _Search:
         elif name == "tee":
             for word in rest:
                 self._writes(word)
-        elif name in WRITERS and (name not in ("uniq", "xxd") or len(_operands(rest)) > 1):
+        elif name in WRITERS and (name not in ("uniq", "xxd") or len(operands(rest)) > 1):
             self._writes_somewhere = True
 
     def _enter(self, rest: Sequence[Word]) -> None:
         """Every directory that it was in stays possible: `cd` may fail, a subshell ends."""
         targets = [word for word in rest if word.texts != ("-",) and not (word.texts and word.texts[0][:1] == "-")]
         if any(word.unknown for word in targets):
-            self._can_run_anything(f"cd {_shown(targets)}")
+            self._can_run_anything(f"cd {shown_words(targets)}")
         for word in targets:
             for path in self._places.candidates(word):
                 if os.path.isdir(path) and len(self._places.directories) < DIRECTORIES:
@@ -243,16 +248,16 @@ class _Search:
         """One that lies outside of the project, or is found in PATH, is not read, and may come back here."""
         found = self._places.files(word)
         if word.unknown or (not found and any("/" not in text or self._is_outside(text) for text in word.texts)):
-            self._can_run_anything(f"{name} {_shown([word])}")
+            self._can_run_anything(f"{name} {shown_words([word])}")
         for path in found:
             self._script(path, arguments)
 
     def _evaluated(self, name: str, rest: Sequence[Word]) -> None:
         """A trap's text is as plain as any; what `eval` gets is put together while it runs."""
         if name == "eval" or any(word.unknown for word in rest):
-            self._can_run_anything(f"{name} {_shown(rest)}")
+            self._can_run_anything(f"{name} {shown_words(rest)}")
         self._take(path for word in rest if word.unknown for path in self._places.files(word))
-        for text in rest[0].texts if name == "trap" and rest else [_shown(rest)]:
+        for text in rest[0].texts if name == "trap" and rest else [shown_words(rest)]:
             self._nested(text)
 
     def _nested(self, text: str) -> None:
@@ -279,7 +284,7 @@ class _Search:
         if not is_text:
             return self._script_named(name, words[0], words[1:])
         if words[0].unknown:
-            self._can_run_anything(_shown((Word((name,)), *rest)))
+            self._can_run_anything(shown_words((Word((name,)), *rest)))
             self._take(self._places.files(words[0]))
         self._with_arguments(words[1:2], words[2:])
         for text in words[0].texts:
@@ -289,13 +294,13 @@ class _Search:
         match stdin:
             case Input(file=Word() as file):
                 if file.unknown:
-                    self._can_run_anything(f"{name} < {_shown([file])}")
+                    self._can_run_anything(f"{name} < {shown_words([file])}")
                 for path in self._places.files(file):
                     self._script(path, ())
             case Input(text=str(text)):
                 self._nested(text)
             case Input(said_by=words):
-                self._can_run_anything(f"{_shown(words)} | {name}")
+                self._can_run_anything(f"{shown_words(words)} | {name}")
                 self._take(path for word in words for path in self._places.files(word))
                 self._texts_among(words)
             case None:
@@ -308,7 +313,7 @@ class _Search:
         while words and (words[0].texts or before):
             text = words[0].texts[0] if words[0].texts else ""
             if words[0].unknown:
-                self._can_run_anything(_shown((Word((name,)), *rest)))
+                self._can_run_anything(shown_words((Word((name,)), *rest)))
                 self._take(self._places.files(words[0]))
                 if not before:
                     break
@@ -330,7 +335,7 @@ class _Search:
             else:
                 break
         if name in ("xargs", "parallel"):
-            words = [UNKNOWN if _holds(word, placed) else word for word in words] + [UNKNOWN]
+            words = [UNKNOWN if holds(word, placed) else word for word in words] + [UNKNOWN]
             stdin = None
         if words:
             self._run(words, stdin)
@@ -339,7 +344,7 @@ class _Search:
         if option.startswith(("-C", "--chdir", "-D")) and name in ("env", "sudo"):
             self._enter([value])
         elif (name == "env" and option.startswith(("-S", "--split"))) or (name == "flock" and option.startswith("-c")):
-            self._can_run_anything(f"{name} {option} {_shown([value])}")
+            self._can_run_anything(f"{name} {option} {shown_words([value])}")
             self._take(self._places.files(value))
 
     def _find(self, name: str, rest: Sequence[Word]) -> None:
@@ -347,29 +352,29 @@ class _Search:
         while words:
             text = words.pop(0).texts[:1]
             if text and text[0] in ("-execdir", "-okdir"):
-                self._can_run_anything(_shown((Word((name,)), *rest)))
+                self._can_run_anything(shown_words((Word((name,)), *rest)))
             self._writes_somewhere |= bool(text) and text[0].startswith(("-fp", "-fl"))
             if text and text[0] in ("-exec", "-execdir", "-ok", "-okdir"):
                 end = next((n for n, word in enumerate(words) if word.texts in ((";",), ("+",))), len(words))
                 self._run([UNKNOWN if "{}" in "".join(word.texts) else word for word in words[:end]], None)
                 words = words[end + 1 :]
         if any(word.unknown for word in rest):
-            self._can_run_anything(_shown((Word((name,)), *rest)))
+            self._can_run_anything(shown_words((Word((name,)), *rest)))
 
     def _sed(self, name: str, rest: Sequence[Word]) -> None:
         """Harmless with one script of the plainest kind, and none of the options that bring others."""
         given = [word for word in rest if not (word.texts and re.fullmatch(r"-[nErs]+", word.texts[0]))]
         script = given[0] if given else UNKNOWN
-        others = _has_option(given, ("-",)) or script.unknown
+        others = has_option(given, ("-",)) or script.unknown
         if others or not all(_PLAIN_SED.fullmatch(text) for text in script.texts):
             self._opaque(name, rest, None)
 
     def _awk(self, name: str, rest: Sequence[Word]) -> None:
         options = [text for word in rest for text in word.texts if text.startswith("-")]
         others = any(not option.startswith(("-F", "-v")) for option in options)
-        if others or any(word.unknown for word in rest) or _AWK_RUNS.search(_shown(rest)):
+        if others or any(word.unknown for word in rest) or _AWK_RUNS.search(shown_words(rest)):
             self._opaque(name, rest, None)
-        self._writes_somewhere |= ">" in _shown(rest)
+        self._writes_somewhere |= ">" in shown_words(rest)
 
     def _git(self, name: str, rest: Sequence[Word]) -> None:
         """Elsewhere than in the root an agent may have made a repository with settings of its own."""
@@ -378,7 +383,7 @@ class _Search:
         while words and words[0].texts and words[0].texts[0].startswith("-"):
             option = words.pop(0).texts[0]
             if option == "-c" and words:
-                harmless = harmless and _is_plain_setting(words.pop(0))
+                harmless = harmless and is_plain_setting(words.pop(0))
             elif option == "-C" and words:
                 self._enter([words.pop(0)])
                 harmless = False
@@ -391,7 +396,7 @@ class _Search:
             or any((".." in text and not text.startswith((".", "/", "-"))) or text.startswith("...") for text in said)
         )
         if not (harmless and (command in GIT_READS or looks)):
-            self._can_run_anything(_shown((Word((name,)), *rest)))
+            self._can_run_anything(shown_words((Word((name,)), *rest)))
 
     def _opaque(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
         """A program that decides by itself what it runs: take what it is told, and the files it is known to obey."""
@@ -410,12 +415,12 @@ class _Search:
             named |= dict.fromkeys(self._places.installed(rest))
         else:
             named |= dict.fromkeys(self._obeyed(name, rest))
-        if not self._strangers or (named if runs or name in PACKAGES else _is_of_the_project(name, rest)):
-            self._can_run_anything(_shown((Word((name,)), *rest)))
+        if not self._strangers or (named if runs or name in PACKAGES else is_of_the_project(name, rest)):
+            self._can_run_anything(shown_words((Word((name,)), *rest)))
         self._take(named)
         self._follow_build(rest)
         self._texts_among(rest)
-        if behind := _behind(name, rest):
+        if behind := command_behind(name, rest):
             self._run(behind, stdin)
 
     def _obeyed(self, name: str, rest: Sequence[Word]) -> Iterator[str]:
@@ -438,7 +443,7 @@ class _Search:
 
     def _file(self, path: str, arguments: Sequence[Word]) -> None:
         """One that is run by its path: by its first line, a shell script or a program of another kind."""
-        program = _program_of(path)
+        program = program_of(path)
         if program in SHELLS:
             return self._script(path, arguments)
         self._take([path])
@@ -456,9 +461,9 @@ class _Search:
         if path in self._inside or seen in self._followed:
             return
         self._followed.add(seen)
-        text = _read(path)
+        text = read_script(path)
         if text is None:
-            return self._can_run_anything(f"{self._shown_path(path)} is no text, or too long")
+            return self._can_run_anything(f"{self._shown_path(path)} is not text, or too long")
         self._inside.append(path)
         self._with_arguments([Word((path,))], arguments)
         self._nested(text)
@@ -483,14 +488,14 @@ class _Search:
 
     def _follow_build(self, words: Sequence[Word]) -> None:
         """What the files of make and npm say in shell is read like any other."""
-        for file in [path for path in self._files if os.path.basename(path) in _FOLLOWED or path.endswith(".mk")]:
+        for file in [path for path in self._files if os.path.basename(path) in FOLLOWED or path.endswith(".mk")]:
             path = os.path.join(self._places.root, file)
-            if path in self._inside or (text := _read(path)) is None:
+            if path in self._inside or (text := read_script(path)) is None:
                 continue
             self._inside.append(path)
             self._places.directories.setdefault(os.path.dirname(path))
             causes = dict(self._anything)
-            for line in _lines_of(os.path.basename(path), text, words):
+            for line in lines_of(os.path.basename(path), text, words):
                 self._nested(line)
             self._anything = causes or self._anything
             for included in _INCLUDE.findall(text) if not path.endswith(".json") else ():
@@ -499,95 +504,3 @@ class _Search:
 
     def _shown_path(self, path: str) -> str:
         return os.path.relpath(path, self._places.root)
-
-
-_FOLLOWED = frozenset({"package.json", "Makefile", "makefile", "GNUmakefile"})
-
-
-def _lines_of(name: str, text: str, words: Sequence[Word]) -> Iterator[str]:
-    if name != "package.json":
-        for line in _RECIPE.findall(text)[:FILES]:
-            yield line.replace("$$", "$") if "$$" in line or "$" not in line else re.sub(r"\$[({]\w+[)}]", "", line)
-        return
-    try:
-        scripts = json.loads(text).get("scripts", {})
-    except (ValueError, AttributeError, RecursionError):
-        return
-    said = {text for word in words for text in word.texts}
-    for script, line in scripts.items() if isinstance(scripts, dict) else ():
-        wanted = script in _LIFECYCLE or script.removeprefix("pre").removeprefix("post") in said or script in said
-        if wanted and isinstance(line, str):
-            yield line
-
-
-def _behind(name: str, words: Sequence[Word]) -> Sequence[Word]:
-    """The command that a program runs for somebody: `uv run x`, `npx x`, `taskset 1 bash x`."""
-    rest = list(words)
-    verbs = RUNNERS.get(name)
-    if verbs is None or name in PACKAGES:
-        at = next((n for n, word in enumerate(rest) if any(map(_runs_others, word.texts))), len(rest))
-        return rest[at:]
-    if verbs:
-        at = next((n for n, word in enumerate(rest) if set(word.texts) & set(verbs)), len(rest))
-        rest = rest[at + 1 :]
-    while rest and rest[0].texts and rest[0].texts[0].startswith("-"):
-        option = rest.pop(0).texts[0]
-        if option in ("-c", "--call", "--package", "-p", "--with", "--from", "--python", "--directory") and rest:
-            rest.pop(0)
-    return rest
-
-
-def _runs_others(text: str) -> bool:
-    name = os.path.basename(text)
-    return name in SHELLS or name in BUILD or is_interpreter(name)
-
-
-def _is_of_the_project(name: str, words: Sequence[Word]) -> bool:
-    """Does this tool, as a server, run what the project says? An image is something else."""
-    if name in ("docker", "podman"):
-        return not any(word.texts == ("run",) for word in words[:1])
-    return name in BUILD or name in RUNNERS
-
-
-def _holds(word: Word, marks: set[str]) -> bool:
-    return any(mark in text for text in word.texts for mark in marks if mark)
-
-
-def _operands(words: Sequence[Word]) -> list[Word]:
-    return [word for word in words if not (word.texts and word.texts[0].startswith("-"))]
-
-
-def _has_option(words: Sequence[Word], beginnings: tuple[str, ...]) -> bool:
-    return bool(beginnings) and any(text.startswith(beginnings) for word in words for text in word.texts)
-
-
-def _is_plain_setting(word: Word) -> bool:
-    return not word.unknown and all(
-        GIT_PLAIN_VALUE.fullmatch(text.partition("=")[2]) and not text.startswith("alias.") for text in word.texts
-    )
-
-
-def _program_of(path: str) -> str:
-    """What runs this file: the program of its first line, the shell where it has none, or itself ('')."""
-    try:
-        with open(path, "rb") as file:
-            beginning = file.read(256)
-    except OSError:
-        return ""
-    if beginning.startswith(b"#!"):
-        found = _SHEBANG.match(beginning)
-        return found[1].decode(errors="replace") if found else ""
-    return "" if b"\0" in beginning else "sh"
-
-
-def _read(path: str) -> str | None:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(TEXT + 1)
-        return None if len(content) > TEXT or b"\0" in content else content.decode()
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _shown(words: Sequence[Word]) -> str:
-    return " ".join("|".join(word.texts) + ("…" if word.unknown else "") for word in words)

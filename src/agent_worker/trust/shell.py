@@ -316,7 +316,7 @@ class _Reader:
         return self._printed(node)
 
     def _printed(self, node: Node) -> Word:
-        """Nobody knows what; the words of whoever prints it may name a file."""
+        """Output that nobody knows; the words of whoever prints it may name a file."""
         texts = [text for word in self._words_within(node) for text in word.texts]
         return Word(tuple(texts[:ALTERNATIVES]), unknown=True)
 
@@ -325,14 +325,14 @@ class _Reader:
         return [self.word(part.named_children[0] if part.type == "command_name" else part) for part in parts]
 
     def _words_within(self, node: Node) -> tuple[Word, ...]:
-        """Of every command in it."""
+        """The words of every command inside."""
         if node.type == "command":
             return tuple(self._words_of(node))
         return tuple(word for child in node.named_children for word in self._words_within(child))
 
 
 def _commands_of(node: Node) -> Iterator[Node]:
-    """Those that a substitution consists of, not those inside of them."""
+    """The commands that a substitution consists of, not those inside of them."""
     for child in node.named_children:
         if child.type == "command":
             yield child

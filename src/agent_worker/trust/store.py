@@ -1,8 +1,8 @@
-"""What the user approved, per project, in the daemon's home and never in the project (C11).
+"""What the user approved, per project, in the daemon's home and never in the project.
 
 Approved is a digest; beside it the last approved text of each power is kept, so that a change is shown as one. What can
 run any file of the project is approved until an agent who may change files has worked there: `worked` is told. A file
-that lies in the project it speaks for is not believed (Y20), nor one that is damaged: then nothing is approved.
+that lies in the project it speaks for is not believed, nor one that is damaged: then nothing is approved.
 Synchronous: call it in a thread. Above: whoever starts a workflow or equips an agent. Asking the person is theirs too.
 """
 
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from agent_worker.clock import Clock
-from agent_worker.errors import NotFound, Refused, Untrusted
-from agent_worker.storage.files import Root
-from agent_worker.storage.swap import Conflict, content_hash
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import NotFound, Refused, Untrusted
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict, content_hash
 from agent_worker.trust.allowances import Allowance, settled
 from agent_worker.trust.powers import Power
-from agent_worker.trust.shown import difference, masked, revealed
+from agent_worker.trust.preview import difference, masked, revealed
 
 FILE = "trust.json"
 KEPT = 64 * 1024  #: characters of an approved text
@@ -52,7 +52,7 @@ class Unapproved:
         return "changed: its definition" if self.before is not None else ""
 
     def shown(self) -> str:
-        """For a person: the difference to what was approved, or all of it."""
+        """What a person is shown: the difference to what was approved, or all of it."""
         if self.before is None or self.worked:
             return revealed(_text(self.power))
         unseen = "(it changed in a part that is too long, secret, or no text)"
@@ -67,7 +67,7 @@ class NotApproved(Untrusted):
         if len(waiting) > LISTED:
             lines.append(f"  … and {len(waiting) - LISTED} more")
         super().__init__(
-            "this project would do what you have not approved:\n" + "\n".join(lines),
+            "this project wants to do things that you have not approved:\n" + "\n".join(lines),
             hint="to look at it and approve it: agent-worker trust (where nobody can be asked: --trust)",
         )
         self.waiting = waiting
@@ -75,7 +75,7 @@ class NotApproved(Untrusted):
 
 @dataclass(slots=True)
 class _Approvals:
-    """Of one project."""
+    """The approvals of one project, as they are stored."""
 
     when: dict[str, str] = field(default_factory=dict)  # digest → time
     texts: dict[str, str] = field(default_factory=dict)  # key of a power → what was approved last
@@ -164,7 +164,7 @@ class TrustStore:
         self._told: dict[str, tuple[int, int, int] | None] = {}  # agent → the stamp of a file that says it all
 
     def unapproved(self, powers: Iterable[Power]) -> tuple[Unapproved, ...]:
-        """Those that need a yes, in their order."""
+        """Powers that need a yes, in their order."""
         approvals = self._all()[0].get(self._project, _Approvals())
         return tuple(waiting for power in powers if (waiting := approvals.look(power)))
 
@@ -174,7 +174,7 @@ class TrustStore:
             raise NotApproved(waiting)
 
     def approve(self, powers: Iterable[Power]) -> None:
-        """The user said yes, or it was us who wrote this for the user."""
+        """Approve powers: the user said yes, or it was us who wrote this for the user."""
         wanted, now = tuple(powers), self._clock.now().isoformat()
 
         def approve_all(approvals: _Approvals) -> None:
@@ -185,7 +185,7 @@ class TrustStore:
             self._change(approve_all)
 
     def withdraw(self, powers: Iterable[Power]) -> None:
-        """Whoever had them is gone."""
+        """Withdraw approvals of somebody who is gone."""
         gone = tuple(powers)
 
         def take(approvals: _Approvals) -> None:
@@ -218,7 +218,7 @@ class TrustStore:
         return {(each.of, each.name): holds for each in allowances if (holds := approvals.holds(each)) != each.value}
 
     def _stamp(self) -> tuple[int, int, int] | None:
-        """Changes with the file that approvals are kept in."""
+        """A value that changes with the file that approvals are kept in."""
         try:
             status = os.stat(self._home.location(FILE)) if self._home else None
         except OSError:
@@ -233,7 +233,7 @@ class TrustStore:
             change(approvals)
             if self._written(_rendered(everything), expected):
                 return
-        raise Refused(f"{FILE} is changed by somebody else all the time")
+        raise Refused(f"{FILE} keeps being changed by somebody else")
 
     def _all(self) -> tuple[dict[str, _Approvals], str | None]:
         """Every project's approvals, and the hash of the file they come from."""

@@ -6,9 +6,12 @@ import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from agent_worker.storage.database import Transaction
-from agent_worker.storage.files import Root
-from agent_worker.workspaces import workspace
+from agent_worker.database import event_rows
+from agent_worker.database.database import Transaction
+from agent_worker.files.root import Root
+from agent_worker.proposals import store
+from agent_worker.work import inbox, queue, steps, threads
+from agent_worker.workspaces import channel, deliveries, document_rows, resources, workspace_rows
 
 FOLDER = ".archive"
 CHANNEL = "channel.jsonl"
@@ -40,7 +43,18 @@ def _remove_old(shelf: Path, *, now: datetime) -> None:
 
 
 def forget_old(tx: Transaction, *, now: int) -> None:
-    """The rows of instances that were replaced more than a day ago."""
+    """Erase instances that were replaced more than a day ago."""
     before = now - round(KEPT.total_seconds() * 1e6)
-    for row in workspace.archived_before(tx, before):
-        workspace.erase(tx, row["id"])
+    for row in workspace_rows.archived_before(tx, before):
+        erase(tx, row["id"])
+
+
+#: Whoever keeps something of a workspace, in the order in which it goes: what is found by other rows goes before them.
+_KEEPERS = (steps, queue, deliveries, channel, resources, document_rows, store, inbox, event_rows, threads)
+
+
+def erase(tx: Transaction, workspace: str) -> None:
+    """Provider `memory` keeps nothing: whatever was said and done here goes with the workspace. What it cost stays."""
+    for keeper in _KEEPERS:
+        keeper.forget_workspace(tx, workspace)
+    workspace_rows.erase(tx, workspace)

@@ -1,77 +1,26 @@
-"""A workflow put to work: set up, seated, kicked off, and ended with a summary."""
+"""A running workflow: it works until it is quiet or told to stop, and ends with a summary. Who starts it: start.py."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_worker import attention, routing, threads
-from agent_worker.address import canonical, check_tag
-from agent_worker.agents import rescue, schedule
-from agent_worker.agents.registry import Registry
-from agent_worker.agents.roster import Admitted, Roster
-from agent_worker.agents.supervisor import Supervisor
-from agent_worker.backends.backend import Backend
-from agent_worker.clock import Clock, from_micros, micros
-from agent_worker.decisions import deciding
-from agent_worker.decisions.ending import SYSTEM, cancel_all
-from agent_worker.decisions.wish import Said, Voter, Wish
-from agent_worker.definitions.agent import Isolation
-from agent_worker.definitions.paths import plain
-from agent_worker.definitions.remote import Fetched
-from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
-from agent_worker.errors import Refused, StorageFault
-from agent_worker.events import Bus
-from agent_worker.failpoints import failpoint
-from agent_worker.mirror import HISTORY, Mirror, Target, last_seq
-from agent_worker.storage.database import Database, Row, Transaction
-from agent_worker.storage.disk import trouble_of
-from agent_worker.storage.files import Root
-from agent_worker.storage.space import Space
-from agent_worker.trust.gate import Gate
-from agent_worker.trust.powers import powers_of
+from agent_worker.agents import commands
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.database import Transaction
+from agent_worker.proposals import minutes
+from agent_worker.proposals.ending import cancel_all
+from agent_worker.schedules import schedule
 from agent_worker.workflows import archive
-from agent_worker.workflows.checkouts import Checkouts
-from agent_worker.workflows.copies import FOLDER, Copy
-from agent_worker.workflows.interpolation import interpolate, interpolate_marked
-from agent_worker.workflows.quiet import MOMENT, QuietWatch, close_if_quiet
-from agent_worker.workflows.remote import Remotes
-from agent_worker.workflows.setup import run_setup
+from agent_worker.workflows.quiet import QuietWatch, close_if_quiet
+from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary, summarise
-from agent_worker.workflows.values import values_of
-from agent_worker.workspaces import minutes, workspace
-from agent_worker.workspaces.documents import Documents
-from agent_worker.workspaces.workspace import Room
-
-Testbench = Callable[[str, str, Path], Backend]  #: backend, model, where it works
-ELECT = "elect"  # instead of the name of a document owner
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What every instance of a host is played on."""
-
-    database: Database
-    bus: Bus
-    clock: Clock
-    registry: Registry
-    roster: Roster
-    supervisor: Supervisor
-    mirror: Mirror
-    gate: Gate
-    moment: float = MOMENT  #: how long a team must have been idle to be quiet
-    remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
-    testbench: Testbench | None = None  #: makes backends to be tried out
-    programs: Path | None = None  #: where coding programs keep what lasts
-    home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
-    space: Space = field(default_factory=Space)  #: on the disk
-    opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files
+from agent_worker.workflows.working_copies import WorkingCopies
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.log_files import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +29,15 @@ class Instance:
 
     id: str
     name: str  #: workflow or workflow:tag
-    admitted: Admitted
+    loaded: LoadedProject
     members: Mapping[str, str]  #: name → agent id
     directory: Path | None
     started_at: int
-    stage: Stage
+    runtime: Runtime
     watch: QuietWatch = field(repr=False)
     inline: tuple[str, ...] = ()  #: agent ids that end with it
     alarm: asyncio.Task[None] | None = field(default=None, repr=False)  #: pauses it when its time is up
-    checkouts: Checkouts | None = field(default=None, repr=False)  #: of members that work in a copy
+    working_copies: WorkingCopies | None = field(default=None, repr=False)  #: of members that work in a copy
 
     async def quiet(self) -> str:
         """Wait until nobody has anything to do. Empty, or why work that is left does not go on."""
@@ -98,17 +47,17 @@ class Instance:
         """Work until quiet, then end. Nothing that came in the last moment is left behind."""
         while True:
             await self.quiet()
-            if self.checkouts:
-                await self.checkouts.settle()
-            now = micros(self.stage.clock.now())
-            if await self.stage.database.write(close_if_quiet, self.id, now=now):
+            if self.working_copies:
+                await self.working_copies.settle()
+            now = self.runtime.clock.micros()
+            if await self.runtime.database.write(close_if_quiet, self.id, now=now):
                 return await self._wind_up("")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
-        """End now: what is queued or running here is cancelled."""
-        if self.checkouts:
-            await self.checkouts.settle()
-        await self.stage.database.write(_cancel_all, self.id, reason, now=micros(self.stage.clock.now()))
+        """End the instance now: what is queued or running here is cancelled."""
+        if self.working_copies:
+            await self.working_copies.settle()
+        await self.runtime.database.write(_cancel_all, self.id, reason, now=self.runtime.clock.micros())
         return await self._wind_up(reason)
 
     def leave(self) -> None:
@@ -116,336 +65,44 @@ class Instance:
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
-        if self.checkouts:
-            self.checkouts.leave()
+        if self.working_copies:
+            self.working_copies.leave()
 
     async def _wind_up(self, reason: str) -> Summary:
-        await minutes.file_pending(self.stage.database, self.stage.clock, self.id)
-        summary = await self.stage.database.read(summarise, self.id, self.started_at, reason)
+        await minutes.file_pending(self.runtime.database, self.runtime.clock, self.id)
+        summary = await self.runtime.database.read(summarise, self.id, self.started_at, reason)
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
-        await self.stage.mirror.flush()
+        await self.runtime.log_files.flush()
         failpoint("detach")
         for agent in self.inline:
-            await self.stage.supervisor.dismiss(agent)
-        if self.checkouts:
-            room = await self.stage.database.read(workspace.get, self.id)
-            await self.checkouts.close(remove=not room["bound"])
-        self.stage.registry.detach(self.id)
+            await self.runtime.supervisor.dismiss(agent)
+        if self.working_copies:
+            workspace = await self.runtime.database.read(workspace_rows.get, self.id)
+            await self.working_copies.close(remove=not workspace["bound"])
+        self.runtime.registry.detach(self.id)
         for target in (Target(self.id, None), *(Target(self.id, agent) for agent in self.members.values())):
-            self.stage.mirror.forget(target)
-        await self.stage.database.write(_leave_no_trace, self.id)
-        await self.stage.database.write(schedule.clear_room, self.id)
+            self.runtime.log_files.forget(target)
+        await self.runtime.database.write(_leave_no_trace, self.id)
+        await self.runtime.database.write(schedule.clear_workspace, self.id)
         return summary
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How to start a workflow."""
-
-    workflow: WorkflowDefinition
-    tag: str = "main"
-    params: Mapping[str, str] = field(default_factory=dict)
-    message: str | None = None  #: said after the kickoff
-    file: str = ""  #: where the workflow stands; read again after a restart
-    ends: str = "stop"  #: when told to, or when `quiet`
-    fetched: Fetched | None = None  #: where it comes from, when that is elsewhere
-    model: str = ""  #: that its members were given in place of theirs
-
-
-async def start(stage: Stage, admitted: Admitted, wanted: Start) -> Instance:
-    """Set up, open the workspace, seat the members, post the kickoff."""
-    check_tag(wanted.tag)
-    root = admitted.project.root
-    powers = await asyncio.to_thread(powers_of, admitted.project, wanted.workflow, wanted.fetched)
-    await asyncio.to_thread(stage.gate.require, root, powers)
-    source = wanted.fetched.root if wanted.fetched else root
-    values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
-    for setup in (power for power in powers if power.kind == "setup"):
-        check = partial(stage.gate.still_approved, root, setup)
-        values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
-    async with _undone_on_failure(stage, workspace.close_room, now=micros(stage.clock.now())) as opening:
-        instance = await _open(stage, admitted, wanted, values, opening)
-        await _kick_off(instance, wanted.workflow, values, wanted.message)
-    return instance
-
-
-async def reopen(stage: Stage, admitted: Admitted, workflow: WorkflowDefinition, room: Row) -> Instance:
-    """Go on with an instance whose host died: set-up and kickoff are not done again."""
-    wanted = Start(workflow, tag=room["tag"], file=room["file"], ends=room["ends"])
-    values = json.loads(room["given"])
-    async with _undone_on_failure(stage, workspace.leave) as opening:
-        instance = await _open(stage, admitted, wanted, values, opening)
-        await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
-    return instance
-
-
-@dataclass(slots=True)
-class _Opening:
-    """How far it came."""
-
-    rooms: list[str] = field(default_factory=list)
-    instance: Instance | None = None
-
-
-@asynccontextmanager
-async def _undone_on_failure(stage: Stage, undo: Callable[..., None], **how: int) -> AsyncIterator[_Opening]:
-    """A workspace that was opened and could not be made ready is not left open: nobody would ever work in it."""
-    opening = _Opening()
-    try:
-        yield opening
-    except BaseException as error:
-        if opening.instance:
-            opening.instance.leave()
-        with suppress(StorageFault):  # then it is left open, and whoever starts it next goes on with it
-            await stage.database.write(_undo_rooms, opening, undo, **how)
-        for id in opening.rooms:
-            stage.registry.detach(id)
-        if isinstance(error, OSError) and trouble_of(error) is None:
-            raise Refused(f"{error.filename or 'the workspace'} cannot be used: {error.strerror or error}") from error
-        raise
-
-
-async def _open(
-    stage: Stage, admitted: Admitted, wanted: Start, values: Mapping[str, str], opening: _Opening
-) -> Instance:
-    """Files in order, everybody seated, and only then is anybody let in: nothing is tidied under those who work."""
-    room = replace(_room(admitted, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
-    room = replace(room, given=json.dumps(values))
-    async with stage.opening:
-        instance = opening.instance = await _prepare(stage, admitted, wanted.workflow, room, values, opening)
-        await stage.database.write(workspace.let_in, instance.id)
-    await stage.supervisor.wake_all()  # what was queued before everybody was seated
-    return instance
-
-
-async def _prepare(
-    stage: Stage,
-    admitted: Admitted,
-    workflow: WorkflowDefinition,
-    room: Room,
-    values: Mapping[str, str],
-    opening: _Opening,
-) -> Instance:
-    directory = Path(room.directory) if room.directory else None
-    copies = _copies(admitted, workflow, room)
-    # Before anything is stored: a link on the way to its files is refused, and none of ours.
-    await asyncio.to_thread(_make_places, admitted.project.root, room, copies)
-    known = await stage.database.read(workspace.kept, room)
-    used_before = directory if known is None and not room.bound else None
-    if used_before:  # what the last one left there is set aside before this one has anything
-        await asyncio.to_thread(archive.set_aside, used_before, now=stage.clock.now())
-    id = await stage.database.write(_open_room, room, opening, now=micros(stage.clock.now()))
-    failpoint("attach")
-    if used_before:
-        await stage.database.write(archive.forget_old, now=micros(stage.clock.now()))
-    notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
-    checkouts = {name: copy.files for name, copy in copies.items()}
-    members = await stage.roster.seat(admitted, workflow, id, room.name, notes, checkouts)
-    await stage.database.write(workspace.seat_members, id, members)
-    opened = await stage.database.read(workspace.get, id)
-    began = opened["started_at"]  # earlier, if its host died since
-    if directory is not None:
-        files = workspace.files_of(opened)
-        await _go_on_after(stage, id, files, members)
-        await _tidy(stage, id, files)
-        if room.provider == "file":
-            _keep_logs(stage, id, files, members)
-    own = Checkouts(stage.database, stage.bus, stage.clock, stage.supervisor.leaves)
-    await own.open(id, room.name, {members[name]: copy for name, copy in copies.items()}, began=began)
-    return Instance(
-        id=id,
-        name=room.name,
-        admitted=admitted,
-        members=members,
-        directory=directory,
-        started_at=began,
-        stage=stage,
-        watch=QuietWatch(stage.database, stage.bus, stage.clock, id, moment=stage.moment),
-        inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
-        alarm=_set_alarm(stage, id, began, workflow),
-        checkouts=own,
-    )
-
-
-def _set_alarm(stage: Stage, id: str, began: int, workflow: WorkflowDefinition) -> asyncio.Task[None] | None:
-    minutes = workflow.limits.minutes
-    if minutes is None or minutes == "off":
-        return None
-
-    async def ring() -> None:
-        used = (stage.clock.now() - from_micros(began)).total_seconds()
-        await stage.clock.sleep(max(0.0, minutes * 60 - used))
-        reason = f"limit reached: it has been running for {minutes:g} minutes"
-        await stage.database.write(rescue.pause_room, id, reason, now=micros(stage.clock.now()))
-
-    return asyncio.create_task(ring(), name=f"alarm of {id}")
-
-
-async def _kick_off(
-    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
-) -> None:
-    filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
-    said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
-    if message:
-        said.append((message, ()))
-    settings = workflow.workspace or WorkspaceSettings()
-    elects = settings.document_owner == ELECT and len(instance.members) > 1
-    # Once, also when the host dies right now and the instance is gone on with.
-    key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
-    now = micros(instance.stage.clock.now())
-    await instance.stage.database.write(
-        _begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now
-    )
-
-
-async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str | None, *, key: str) -> None:
-    """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
-    stage = instance.stage
-    if text is None:
-        given = json.loads((await stage.database.read(workspace.get, instance.id))["given"])
-        filled = interpolate_marked(workflow.kickoff or "", given)
-        speech = routing.Speech(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
-    else:
-        speech = routing.Speech(instance.id, "user", text)
-    await stage.database.write(routing.say, speech, now=micros(stage.clock.now()), key=key)
-
-
-def _make_places(root: Path, room: Room, copies: Mapping[str, Copy]) -> None:
-    for place in filter(None, (room.directory, *(str(copy.place) for copy in copies.values()))):
-        Root(root).make_dirs(os.path.relpath(place, root))
-
-
-async def _go_on_after(stage: Stage, id: str, root: Root, members: Mapping[str, str]) -> None:
-    """Where the files know more than the database (it is new, or was restored), go on counting after what they hold."""
-    if not root.is_there:
-        return
-    said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
-    room = await stage.database.read(workspace.get, id)
-    if room["seq"] < said:
-        await stage.database.write(workspace.begin_at, id, said)
-        if room["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
-            text = (
-                f"{room['workflow']}: the database knows its messages up to {room['seq']}, and its channel file up to "
-                f"{said}. What is missing can be read in {root.location(archive.CHANNEL)}"
-            )
-            await _tell_person(stage, room, "failure", f"{id}/{room['seq']}-{said}", text)
-    for name, agent in members.items():
-        talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
-        if await stage.database.read(threads.last_seq, agent, id) < talked:
-            await stage.database.write(threads.restore, agent, id, (), seq=talked)
-
-
-async def _tidy(stage: Stage, id: str, files: Root) -> None:
-    """Make good what a crash left in the files, before anybody writes there."""
-    await asyncio.to_thread(files.make_dirs)
-    conflicts = await asyncio.to_thread(files.sweep)
-    room = await stage.database.read(workspace.get, id)
-    for kept in conflicts:
-        text = f"a file was edited while we wrote it; the other version is {kept}"
-        await _tell_person(stage, room, "conflict", kept, text)
-    await Documents(stage.database, stage.clock, room).file_pending()
-    await minutes.file_pending(stage.database, stage.clock, id)
-
-
-async def _tell_person(stage: Stage, room: Row, sort: attention.Sort, ref: str, text: str) -> None:
-    now = micros(stage.clock.now())
-    await stage.database.write(
-        attention.ask, sort, project=room["project"], workspace=room["id"], ref=ref, text=text, now=now
-    )
-
-
-def _keep_logs(stage: Stage, id: str, files: Root, members: Mapping[str, str]) -> None:
-    stage.mirror.watch(Target(id, None), files, archive.CHANNEL)
-    for name, agent in members.items():
-        stage.mirror.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
-
-
-def _room(admitted: Admitted, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]) -> Room:
-    settings = workflow.workspace or WorkspaceSettings(provider="memory")
-    root = admitted.project.root
-    directory = ""
-    if settings.provider == "file" or settings.document_store == "file":
-        chosen = settings.bind or settings.dir
-        base = f"{admitted.project.definition.workspace.base}/{workflow.name}/{tag}"
-        directory = str(Root(root).location(plain(interpolate(chosen, values)) if chosen else base))
-    return Room(
-        project=admitted.id,
-        workflow=workflow.name,
-        tag=tag,
-        provider=settings.provider,
-        documents=settings.document_store,
-        directory=directory,
-        bound=settings.bind is not None,
-        document_owner=_named_owner(workflow, settings),
-    )
-
-
-def _copies(admitted: Admitted, workflow: WorkflowDefinition, room: Room) -> dict[str, Copy]:
-    """Of the members that are to have a checkout of their own, by name."""
-    root, base = admitted.project.root, admitted.project.definition.workspace.base
-    place = Path(room.directory) if room.directory else Root(root).location(f"{base}/{room.workflow}/{room.tag}")
-    return {
-        name: Copy(name, root, place / FOLDER)
-        for name, member in workflow.agents.items()
-        if _isolation(admitted, member) == "worktree"
-    }
-
-
-def _isolation(admitted: Admitted, member: RefMember | InlineMember) -> Isolation | None:
-    if isinstance(member, RefMember):
-        return member.applied_to(admitted.definition(admitted.named(member.ref))).isolate
-    return member.isolate
-
-
-def _named_owner(workflow: WorkflowDefinition, settings: WorkspaceSettings) -> str:
-    """The member that the file says owns the documents; one agent alone needs none."""
-    if settings.document_owner in (None, ELECT) or len(workflow.agents) == 1:
-        return ""
-    return canonical(settings.document_owner or "", workflow.agents) or ""
 
 
 # --- transactions -------------------------------------------------------------------------------------
 
 
-def _open_room(tx: Transaction, room: Room, opening: _Opening, *, now: int) -> str:
-    id = workspace.open_room(tx, room, now=now)
-    opening.rooms.append(id)  # here: it is stored even if whoever asked for it does not wait for the answer
-    return id
-
-
-def _undo_rooms(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:
-    """After everything that was written before: only now is it sure what was opened."""
-    for id in opening.rooms:
-        undo(tx, id, **how)
-
-
-def _begin(tx: Transaction, room: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
-    """Say how it starts; where an owner of the documents is to be elected, that comes first."""
-    if routing.accepted(tx, key):
-        return
-    row = workspace.get(tx, room)
-    if candidates and not row["document_owner"]:
-        question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
-        wish = Wish(question, type="election", options=candidates, role="document_owner", fallback=candidates[0])
-        deciding.propose(tx, row, wish, by=Voter(SYSTEM), then=said, now=now)
-    else:
-        for text, quoted in said:
-            routing.say(tx, routing.Speech(workspace=room, sender="user", text=text, quoted=quoted), now=now)
-    routing.accept(tx, key, room, now=now)
-
-
-def _cancel_all(tx: Transaction, room: str, reason: str, *, now: int) -> None:
+def _cancel_all(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
     for row in tx.all(
-        "select id from instruction where workspace = :room and state in ('queued', 'running', 'waiting')", room=room
+        "select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')",
+        workspace=workspace,
     ):
-        rescue.cancel(tx, row["id"], reason=reason, now=now)
-    cancel_all(tx, room, reason, now=now)
-    workspace.close_room(tx, room, reason=reason, now=now)
+        commands.cancel(tx, row["id"], reason=reason, now=now)
+    cancel_all(tx, workspace, reason, now=now)
+    workspace_rows.close_workspace(tx, workspace, reason=reason, now=now)
 
 
-def _leave_no_trace(tx: Transaction, room: str) -> None:
+def _leave_no_trace(tx: Transaction, workspace: str) -> None:
     """Inline agents end with the instance; provider `memory` keeps nothing at all."""
-    if workspace.get(tx, room)["provider"] == "memory":
-        workspace.erase(tx, room)
+    if workspace_rows.get(tx, workspace)["provider"] == "memory":
+        archive.erase(tx, workspace)

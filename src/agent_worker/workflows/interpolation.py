@@ -1,4 +1,4 @@
-"""`${{ name }}` → its value (SPEC §13). One pass: what was filled in is never looked at again.
+"""`${{ name }}` → its value. One pass: what was filled in is never looked at again.
 
 In a text for people or agents the value is put in its place, and where it stands is remembered, so that nobody takes
 it for the author's words. In a shell command it never becomes part of the text: the shell reads it from a variable.
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, malformed_in, names_in, variable_of
-from agent_worker.errors import BadInput
 
 __all__ = ["Interpolated", "interpolate", "interpolate_marked", "names_in", "shell_command"]
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 
-from agent_worker import instructions
-from agent_worker.clock import Clock
-from agent_worker.decisions.ending import cancel_all
-from agent_worker.errors import NotRunning
-from agent_worker.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
-from agent_worker.storage.database import Database, Transaction
-from agent_worker.workspaces import proposals, workspace
+from agent_worker.core.clock import Clock, sleep_unless
+from agent_worker.core.errors import NotRunning
+from agent_worker.core.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
+from agent_worker.database.database import Database, Transaction
+from agent_worker.proposals import store
+from agent_worker.proposals.ending import cancel_all
+from agent_worker.work import queue
+from agent_worker.workspaces import workspace_rows
 
 MOMENT = 0.2  # seconds
 
@@ -21,10 +22,10 @@ _MAY_END_WORK = (Ended, Decided, WorkspaceChanged)
 
 
 class QuietWatch:
-    def __init__(self, database: Database, bus: Bus, clock: Clock, room: str, *, moment: float = MOMENT) -> None:
+    def __init__(self, database: Database, bus: Bus, clock: Clock, workspace: str, *, moment: float = MOMENT) -> None:
         self._database = database
         self._clock = clock
-        self._room = room
+        self._workspace = workspace
         self._moment = moment
         self._stirred = asyncio.Event()  # something happened here
         self._turned = asyncio.Event()  # and it may have been the last there was to do
@@ -32,7 +33,7 @@ class QuietWatch:
         self._unlisten = bus.listen(self._hear)
 
     def close(self) -> None:
-        """Whoever waits here waits no longer."""
+        """Let go of whoever waits here."""
         self._unlisten()
         self._unlisten = lambda: None  # ended by itself and stopped at the same moment, it is closed twice
         self._over = True
@@ -46,52 +47,46 @@ class QuietWatch:
                 raise NotRunning("it was closed before it was quiet")
             self._stirred.clear()
             self._turned.clear()
-            work, held_by = await self._database.read(_look, self._room)
+            work, held_by = await self._database.read(_look, self._workspace)
             if work:
                 await self._turned.wait()  # steps and words end no work: they are not worth a look
             elif await self._undisturbed():
                 return held_by
 
     async def _undisturbed(self) -> bool:
-        moment = asyncio.create_task(self._clock.sleep(self._moment))
-        stirred = asyncio.create_task(self._stirred.wait())
-        try:
-            await asyncio.wait({moment, stirred}, return_when=asyncio.FIRST_COMPLETED)
-            return not self._stirred.is_set()
-        finally:
-            moment.cancel()
-            stirred.cancel()
+        await sleep_unless(self._stirred, self._clock, self._moment)
+        return not self._stirred.is_set()
 
     def _hear(self, event: Event) -> None:
         held_up = isinstance(event, AgentChanged) and event.state not in ("idle", "running")
-        if held_up or (event.workspace == self._room and not isinstance(event, Delta)):
+        if held_up or (event.workspace == self._workspace and not isinstance(event, Delta)):
             self._stirred.set()
             if held_up or isinstance(event, _MAY_END_WORK):
                 self._turned.set()
 
 
-def _look(tx: Transaction, room: str) -> tuple[bool, str]:
-    work = _under_way(tx, room)
-    return work, "" if work else held_up(tx, room)
+def _look(tx: Transaction, workspace: str) -> tuple[bool, str]:
+    work = _under_way(tx, workspace)
+    return work, "" if work else held_up(tx, workspace)
 
 
-def _under_way(tx: Transaction, room: str) -> bool:
+def _under_way(tx: Transaction, workspace: str) -> bool:
     """Is there work, or a question that is open? Each ends by itself, by time if by nothing else."""
-    asked = not workspace.get(tx, room)["paused"] and bool(proposals.open_in(tx, room))
-    return asked or instructions.going_on(tx, room)
+    asked = not workspace_rows.get(tx, workspace)["paused"] and bool(store.open_in(tx, workspace))
+    return asked or queue.going_on(tx, workspace)
 
 
-def held_up(tx: Transaction, room: str) -> str:
+def held_up(tx: Transaction, workspace: str) -> str:
     """Why work that is left here waits for a person; empty when there is none."""
-    if paused := workspace.get(tx, room)["paused"]:
+    if paused := workspace_rows.get(tx, workspace)["paused"]:
         return str(paused)
-    return "; ".join(f"{row['name']}: {row['reason']}" for row in instructions.held(tx, room))
+    return "; ".join(f"{row['name']}: {row['reason']}" for row in queue.held(tx, workspace))
 
 
-def close_if_quiet(tx: Transaction, room: str, *, now: int) -> bool:
+def close_if_quiet(tx: Transaction, workspace: str, *, now: int) -> bool:
     """End the instance in the very transaction that finds it idle: what came a moment ago is not lost."""
-    if _under_way(tx, room):
+    if _under_way(tx, workspace):
         return False
-    cancel_all(tx, room, "the workflow ended", now=now)
-    workspace.close_room(tx, room, now=now)
+    cancel_all(tx, workspace, "the workflow ended", now=now)
+    workspace_rows.close_workspace(tx, workspace, now=now)
     return True

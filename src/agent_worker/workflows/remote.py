@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from agent_worker.control_files import OURS
-from agent_worker.definitions.remote import Fetched, Remote
-from agent_worker.errors import BadInput, NotFound, Refused
-from agent_worker.processes.git import Limits, Repository
-from agent_worker.storage.files import Root
-from agent_worker.storage.paths import acceptable, is_control
-from agent_worker.storage.scratch import scratch
-from agent_worker.trust.shown import one_line
+from agent_worker.core.control_files import OURS
+from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.core.remote import Fetched, Remote
+from agent_worker.files.paths import acceptable, is_control
+from agent_worker.files.root import Root
+from agent_worker.files.scratch import scratch
+from agent_worker.processes.git import GitLimits, Repository
+from agent_worker.trust.preview import one_line
 from agent_worker.workflows.repositories import find, find_bare, opened
 
 TRANSFER = 128 * 1024 * 1024  #: bytes of a repository's objects
@@ -73,12 +73,12 @@ class Remotes:
             return found
 
     async def newest(self, remote: Remote, *, folder: str | None = None) -> Fetched:
-        """As it is now; the lock stays as it was."""
+        """The newest commit of a source; the lock stays as it was."""
         async with self._busy:
             return await self._at(remote, await self._resolve(remote), folder)
 
     async def move(self, remote: Remote, commit: str, *, now: datetime) -> None:
-        """From now on it is this commit."""
+        """Lock a source to this commit from now on."""
         async with self._busy:
             locks = await asyncio.to_thread(self._locks)
             locks[str(remote)] = Lock(str(remote), commit, now.isoformat(timespec="seconds"))
@@ -188,7 +188,7 @@ class _Tree:
         return tree
 
     def fill(self, batch: bytes) -> None:
-        """From what `cat-file --batch` prints, in the order of `files`."""
+        """Fill in the files from what `cat-file --batch` prints, in the order of `files`."""
         at = 0
         for path, (oid, size) in self.files.items():
             head = f"{oid} blob {size}\n".encode()
@@ -230,20 +230,20 @@ class _Git:
             folder = Path(remote.repository)
             found = await find(folder, place=place) or await asyncio.to_thread(find_bare, folder)
             if found is None:
-                raise Refused(f"git could not read {remote.url}: it is no Git repository", hint=_hint(remote))
+                raise Refused(f"git could not read {remote.url}: it is not a Git repository", hint=_hint(remote))
             theirs = await opened(place / "theirs.git", found, place=place)
             source, hash = str(theirs.folder), theirs.hash
         return cls(remote, Repository.make(place / "ours.git", hash=hash, check_fetched=True), source)
 
     async def run(self, command: str, *arguments: str, stdin: bytes | None = None) -> bytes:
-        """What git printed. Its files cannot grow past the limit, nor its time."""
+        """Run git; what it printed. Its files cannot grow past the limit, nor its time."""
         done = await self.repository.run(
             command,
             *arguments,
             stdin=stdin,
             protocol="https" if self.remote.kind == "github" else "file",
             more={"GIT_LITERAL_PATHSPECS": "1", **credentials(self.remote, os.environ)},
-            limits=Limits(TIME, _LISTING, TRANSFER),
+            limits=GitLimits(TIME, _LISTING, TRANSFER),
         )
         if done.exit_code and _is_full(self.repository.folder):
             raise Refused(f"{self.remote.url} is larger than {TRANSFER // 1024 // 1024} MiB: it was not fetched")

@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_worker.errors import Refused
+from agent_worker.core.errors import Refused
 from agent_worker.processes.git import Repository
-from agent_worker.trust.shown import one_line
+from agent_worker.trust.preview import one_line
 from agent_worker.workflows.walk import Beneath
 
 _HASHES = ("sha1", "sha256")
@@ -54,7 +54,7 @@ async def find(folder: Path, *, place: Path) -> Found | None:
 
 
 def find_bare(folder: Path) -> Found | None:
-    """The repository that this folder is."""
+    """The repository that this folder itself is."""
     return _checked(Found(folder / "HEAD", folder))
 
 
@@ -70,7 +70,7 @@ async def opened(ours: Path, found: Found, *, place: Path) -> Repository:
 
 
 def take_shallow(ours: Repository, found: Found) -> None:
-    """Where its history was cut off, so that nobody misses what came before."""
+    """Take over where the history was cut off, so that nobody misses what came before."""
     if (found.common / "shallow").is_file():
         shutil.copyfile(found.common / "shallow", ours.folder / "shallow", follow_symlinks=False)
 
@@ -127,7 +127,7 @@ def _found(dot: Path) -> Found | None:
 
 
 def _checked(found: Found) -> Found | None:
-    """None where it is no repository after all."""
+    """A repository that can be used; None where it is no repository after all."""
     for path in (found.head, *(found.common / name for name in ("objects", "refs", "packed-refs", "shallow"))):
         if path.is_symlink():
             raise _unfit(path, "is a link, and links are not followed")

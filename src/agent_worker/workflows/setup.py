@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from agent_worker.core.errors import Refused
+from agent_worker.core.failpoints import failpoint
 from agent_worker.definitions.workflow import SetupStep
-from agent_worker.errors import Refused
-from agent_worker.failpoints import failpoint
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
 from agent_worker.workflows.interpolation import shell_command

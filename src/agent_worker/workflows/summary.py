@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_worker import attention
-from agent_worker.decisions.words import ending
-from agent_worker.storage.database import Transaction
+from agent_worker.database.database import Transaction
+from agent_worker.proposals import store
+from agent_worker.proposals.wording import ending
+from agent_worker.work import inbox
 from agent_worker.workflows.quiet import held_up
-from agent_worker.workspaces import documents, proposals, workspace
+from agent_worker.workspaces import document_rows, workspace_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +32,35 @@ class Summary:
         return {"done": 0, "failed": 1, "limit": 3, "stopped": 130}[self.outcome]
 
 
-def summarise(tx: Transaction, room: str, since: int, reason: str) -> Summary:
-    row = workspace.get(tx, room)
+def summarise(tx: Transaction, workspace: str, since: int, reason: str) -> Summary:
+    row = workspace_rows.get(tx, workspace)
     ended = tx.all(
         """select i.state, i.reason, a.name from instruction i join agent a on a.id = i.agent
-            where i.workspace = :room and i.ended_at >= :since""",
-        room=room,
+            where i.workspace = :workspace and i.ended_at >= :since""",
+        workspace=workspace,
         since=since,
     )
     bad = [f"{r['name']}: {r['reason']}" for r in ended if r["state"] in ("failed", "dead")]
     incomplete = [r["reason"] for r in ended if r["state"] == "incomplete"]
     done = tx.all(
         """select a.name, count(*) as n from run r join agent a on a.id = r.agent
-            where r.workspace = :room and r.state = 'done' and r.started_at >= :since
+            where r.workspace = :workspace and r.state = 'done' and r.started_at >= :since
             group by a.name order by a.name""",
-        room=room,
+        workspace=workspace,
         since=since,
     )
-    tokens, cost = _spent(tx, room, since)
-    limit, held_by = attention.about(tx, "limit", room, since=since), held_up(tx, room)
+    tokens, cost = _spent(tx, workspace, since)
+    limit, held_by = inbox.about(tx, "limit", workspace, since=since), held_up(tx, workspace)
     return Summary(
         outcome=_outcome(reason, limit or row["paused"], held_by, [*bad, *incomplete]),
         reason=reason or held_by or limit,
         runs={r["name"]: r["n"] for r in done},
         messages=row["seq"],
-        documents=tuple(documents.changed_since(tx, room, since)),
+        documents=tuple(document_rows.changed_since(tx, workspace, since)),
         failures=tuple(bad),
         tokens=tokens,
         usd=cost / 1e6,
-        decisions=tuple(f"{p.question} {ending(p)}" for p in proposals.ended_since(tx, room, since)),
+        decisions=tuple(f"{p.question} {ending(p)}" for p in store.ended_since(tx, workspace, since)),
     )
 
 
@@ -71,11 +72,11 @@ def _outcome(stopped: str, limit: str, held_by: str, bad: list[str]) -> str:
     return "failed" if bad or held_by else "done"
 
 
-def _spent(tx: Transaction, room: str, since: int) -> tuple[int, int]:
+def _spent(tx: Transaction, workspace: str, since: int) -> tuple[int, int]:
     row = tx.one(
         """select coalesce(sum(l.input + l.output), 0) as tokens, coalesce(sum(l.micros), 0) as micros
-             from ledger l join run r on r.id = l.run where r.workspace = :room and r.started_at >= :since""",
-        room=room,
+             from ledger l join run r on r.id = l.run where r.workspace = :workspace and r.started_at >= :since""",
+        workspace=workspace,
         since=since,
     )
     assert row is not None

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from agent_worker.errors import Refused
+from agent_worker.core.errors import Refused
 from agent_worker.processes.git import Repository, quoted
-from agent_worker.workflows.walk import LINK, Beneath, Known, Rules, Seen, walk
+from agent_worker.workflows.walk import LINK, Beneath, FileSeen, IgnoreRules, KnownPaths, walk
 
 LARGEST = 256 * 1024 * 1024  #: bytes of all changed files together; what goes beyond is left out
 _MODULE = "160000"
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    changed: tuple[Seen, ...]
+    changed: tuple[FileSeen, ...]
     gone: tuple[bytes, ...]
     left_out: Mapping[bytes, str]  #: path → why; as in the base
     filtered: Mapping[bytes, str]  #: of the changed: path → the filter that was not applied
@@ -53,13 +53,13 @@ async def files_of(repository: Repository, commit: str) -> dict[bytes, Entry]:
 
 
 async def difference(
-    git: Repository, folder: Path, base: Mapping[bytes, Entry], *, without: re.Pattern[bytes], ids: dict[Seen, str]
+    git: Repository, folder: Path, base: Mapping[bytes, Entry], *, without: re.Pattern[bytes], ids: dict[FileSeen, str]
 ) -> Difference:
     """`without` matches what is not looked at (`walk`); `ids` remembers those that were computed, for the next time."""
-    rules = Rules(git, git.folder / "rules")
+    rules = IgnoreRules(git, git.folder / "rules")
     (git.folder / "rules").mkdir()
     modules = {path for path, entry in base.items() if entry.mode == _MODULE}
-    walked = await walk(folder, Known.of(base.keys() - modules, modules), rules, without=without)
+    walked = await walk(folder, KnownPaths.of(base.keys() - modules, modules), rules, without=without)
     left_out = dict(walked.left_out)
     large = await _sizes(
         git, {base[seen.path].id for seen in walked.files if seen.size > LARGEST and seen.path in base}
@@ -110,9 +110,12 @@ def _lies_in(path: bytes, folders: Mapping[bytes, str]) -> bool:
 
 
 def _changed(
-    folder: Path, files: Iterable[Seen], is_as_before: Callable[[Beneath, Seen], bool], left_out: dict[bytes, str]
-) -> list[Seen]:
-    changed, room = [], LARGEST
+    folder: Path,
+    files: Iterable[FileSeen],
+    is_as_before: Callable[[Beneath, FileSeen], bool],
+    left_out: dict[bytes, str],
+) -> list[FileSeen]:
+    changed, left = [], LARGEST
     with Beneath(folder) as beneath:
         for seen in sorted(files, key=lambda each: each.path.rpartition(b"/")[::2]):
             try:
@@ -121,22 +124,22 @@ def _changed(
             except OSError as error:
                 left_out[seen.path] = f"cannot be read: {error.strerror}"
                 continue
-            if seen.size > room:
+            if seen.size > left:
                 left_out[seen.path] = f"too large: more than {LARGEST // 1024**2} MiB with the others"
                 continue
-            room -= seen.size
+            left -= seen.size
             changed.append(seen)
     return changed
 
 
 def _is(
     beneath: Beneath,
-    seen: Seen,
+    seen: FileSeen,
     *,
     base: Mapping[bytes, Entry],
     large: Mapping[str, int],
     hash: str,
-    ids: dict[Seen, str],
+    ids: dict[FileSeen, str],
 ) -> bool:
     entry = base.get(seen.path)
     if entry is None or seen.mode != entry.mode or large.get(entry.id, seen.size) != seen.size:
@@ -148,14 +151,14 @@ def _is(
     return ids[seen] == entry.id
 
 
-def _id(beneath: Beneath, seen: Seen, hash: str) -> str:
+def _id(beneath: Beneath, seen: FileSeen, hash: str) -> str:
     summed = hashlib.new(hash, b"blob %d\0" % seen.size, usedforsecurity=False)
     for piece in _content(beneath, seen):
         summed.update(piece)
     return summed.hexdigest()
 
 
-def _content(beneath: Beneath, seen: Seen) -> Iterator[bytes]:
+def _content(beneath: Beneath, seen: FileSeen) -> Iterator[bytes]:
     if seen.mode == LINK:
         yield beneath.link(seen.path)
         return
@@ -165,7 +168,7 @@ def _content(beneath: Beneath, seen: Seen) -> Iterator[bytes]:
 
 
 def _write_stream(stream: Path, folder: Path, what: Difference, base: str, message: str) -> None:
-    """What has gone first: a folder may stand where there was a file."""
+    """Write changes, removals first: a folder may stand where there was a file."""
     with stream.open("xb") as out, Beneath(folder) as beneath:
         out.write(b"commit %s\ncommitter agent-worker <agent-worker@localhost> now\n" % _KEPT.encode())
         out.write(b"data %d\n%s\n" % (len(message.encode()), message.encode()))
@@ -177,16 +180,16 @@ def _write_stream(stream: Path, folder: Path, what: Difference, base: str, messa
             _write_data(out, beneath, seen)
 
 
-def _write_data(out: BinaryIO, beneath: Beneath, seen: Seen) -> None:
+def _write_data(out: BinaryIO, beneath: Beneath, seen: FileSeen) -> None:
     out.write(b"data %d\n" % seen.size)
-    room = seen.size
+    left = seen.size
     try:
         for piece in _content(beneath, seen):
-            room -= out.write(piece)
-            if room < 0:
+            left -= out.write(piece)
+            if left < 0:
                 break
     except OSError:
-        room = -1
-    if room:
+        left = -1
+    if left:
         raise Refused(f"{os.fsdecode(seen.path)!r} was changed while it was read")
     out.write(b"\n")

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent_worker.core.address import WorkspaceName
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.workflow import Param, WorkflowDefinition
-from agent_worker.errors import BadInput
 from agent_worker.workspaces import documents
 
 MODEL = "workflow.model"  #: among the values of an instance: the model its members were given
@@ -16,7 +17,7 @@ MODEL = "workflow.model"  #: among the values of an instance: the model its memb
 def values_of(
     workflow: WorkflowDefinition, tag: str, given: Mapping[str, str], *, source: Path, model: str = ""
 ) -> dict[str, str]:
-    """By name. `source` is where its files are."""
+    """The values of a workflow's placeholders, by name. `source` is where its files are."""
     given = _params(workflow, given)
     values = {f"params.{name}": value for name, value in given.items()}
     values |= {f"env.{name}": os.environ.get(name, "") for name in workflow.env}
@@ -26,7 +27,7 @@ def values_of(
         "workflow.instance": tag,
         "source.dir": str(source),
         MODEL: model,
-        "context.channel": f"@{workflow.name}" if tag == "main" else f"@{workflow.name}:{tag}",
+        "context.channel": f"@{WorkspaceName(workflow.name, tag)}",
         "context.document": documents.DEFAULT,
     }
     return values

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from agent_worker.errors import Refused
+from agent_worker.core.errors import Refused
 from agent_worker.processes.git import Repository
 
 MOST = 1_000_000  #: files and folders that are looked at
@@ -37,7 +37,7 @@ _UNSEEN_BY_MACS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileSeen:
     """One file, link or folder."""
 
     path: bytes
@@ -47,15 +47,15 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is not new, by path: it is there whatever the rules say."""
+class KnownPaths:
+    """Paths that are not new: they are there whatever the rules say."""
 
     files: frozenset[bytes]
     folders: frozenset[bytes]
     modules: frozenset[bytes]  #: places of submodules: nobody's business but their own
 
     @classmethod
-    def of(cls, files: Iterable[bytes], modules: Iterable[bytes]) -> Known:
+    def of(cls, files: Iterable[bytes], modules: Iterable[bytes]) -> KnownPaths:
         files, modules, folders = frozenset(files), frozenset(modules), set[bytes]()
         for path in (*files, *modules):
             while (path := path.rpartition(b"/")[0]) and path not in folders:
@@ -81,7 +81,7 @@ class Beneath:
         os.close(self._root)
 
     def folder(self, path: bytes) -> int:
-        """Its descriptor, good until the next question."""
+        """The descriptor of a folder, good until the next question."""
         if path != self._path:
             descriptor = os.dup(self._root)
             for name in filter(None, path.split(b"/")):
@@ -109,13 +109,13 @@ class Beneath:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    files: tuple[Seen, ...]
+    files: tuple[FileSeen, ...]
     left_out: dict[bytes, str]  #: path → why; what is known there counts as unchanged
 
 
-async def walk(folder: Path, known: Known, rules: Rules, *, without: re.Pattern[bytes]) -> Walked:
+async def walk(folder: Path, known: KnownPaths, rules: IgnoreRules, *, without: re.Pattern[bytes]) -> Walked:
     """All that is not ignored. `without` matches paths that are not looked at; those of folders end in a slash."""
-    level, files, looked_at = [b""], list[Seen](), 0
+    level, files, looked_at = [b""], list[FileSeen](), 0
     left_out: dict[bytes, str] = {}
     while level:
         found = await asyncio.to_thread(_look, folder, level, known, left_out)
@@ -131,7 +131,7 @@ async def walk(folder: Path, known: Known, rules: Rules, *, without: re.Pattern[
     return Walked(tuple(files), left_out)
 
 
-class Rules:
+class IgnoreRules:
     """What is ignored or has a filter, by the rules that were met on the way."""
 
     def __init__(self, git: Repository, folder: Path) -> None:
@@ -140,7 +140,7 @@ class Rules:
         self._folder = folder
         self._met: set[bytes] = set()  # which kinds of rules there are
 
-    def meet(self, folder: Path, found: Iterable[Seen], known: Known) -> None:
+    def meet(self, folder: Path, found: Iterable[FileSeen], known: KnownPaths) -> None:
         """Lay out here what decides: rules, and that something new is a folder."""
         with Beneath(folder) as beneath:
             for seen in found:
@@ -162,7 +162,7 @@ class Rules:
         return frozenset(path.removeprefix(here) for path in done.split(b"\0"))
 
     async def filters(self, paths: Iterable[bytes]) -> dict[bytes, str]:
-        """Those with a filter, and which."""
+        """Paths that have a filter, and which."""
         if b".gitattributes" not in self._met:
             return {}
         words = (await self._ask(paths, "check-attr", "-z", "--stdin", "filter")).split(b"\0")
@@ -180,15 +180,15 @@ class Rules:
 
 
 def is_git(name: bytes) -> bool:
-    """Would some file system open this as `.git`?"""
+    """Whether some file system would open this as `.git`."""
     if name.isascii():
         return _GIT.fullmatch(name) is not None
     return _GIT.fullmatch(_UNSEEN_BY_MACS.sub("", name.decode(errors="replace")).encode()) is not None
 
 
-def _look(folder: Path, level: Iterable[bytes], known: Known, left_out: dict[bytes, str]) -> list[Seen]:
+def _look(folder: Path, level: Iterable[bytes], known: KnownPaths, left_out: dict[bytes, str]) -> list[FileSeen]:
     """What is in these folders, and what of it is left out."""
-    found: list[Seen] = []
+    found: list[FileSeen] = []
     with Beneath(folder) as beneath:
         for path in level:
             try:
@@ -205,21 +205,21 @@ def _look(folder: Path, level: Iterable[bytes], known: Known, left_out: dict[byt
     return found
 
 
-def _seen(folder: bytes, entry: os.DirEntry[str]) -> Seen:
+def _seen(folder: bytes, entry: os.DirEntry[str]) -> FileSeen:
     name = os.fsencode(entry.name)
     status = entry.stat(follow_symlinks=False)
     stamp = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-    return Seen(folder + b"/" + name if folder else name, _mode(status.st_mode), status.st_size, stamp)
+    return FileSeen(folder + b"/" + name if folder else name, _mode(status.st_mode), status.st_size, stamp)
 
 
 def _mode(mode: int) -> str:
-    """Empty for pipes, sockets and devices: Git has no word for them."""
+    """The mode as Git writes it; empty for pipes, sockets and devices, for which Git has no word."""
     if stat.S_ISREG(mode):
         return "100755" if mode & stat.S_IXUSR else "100644"
     return LINK if stat.S_ISLNK(mode) else FOLDER if stat.S_ISDIR(mode) else ""
 
 
-def _why_left_out(path: bytes, inside: Iterable[Seen], known: Known) -> str:
+def _why_left_out(path: bytes, inside: Iterable[FileSeen], known: KnownPaths) -> str:
     """Why nothing in this folder is taken; empty when it is."""
     kinds = {seen.path.rpartition(b"/")[2]: seen.mode for seen in inside}
     if path in known.modules:
@@ -230,7 +230,7 @@ def _why_left_out(path: bytes, inside: Iterable[Seen], known: Known) -> str:
     return "a repository of its own" if bare or any(map(is_git, kinds)) else ""
 
 
-def _why_not_taken(seen: Seen, known: Known) -> str:
+def _why_not_taken(seen: FileSeen, known: KnownPaths) -> str:
     if is_git(seen.path.rpartition(b"/")[2]):
         return "Git's own"
     if seen.path in known.modules and seen.mode != FOLDER:

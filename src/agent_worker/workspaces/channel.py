@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_worker.errors import NotRunning
-from agent_worker.events import Posted
-from agent_worker.ids import new_id
-from agent_worker.storage.database import Row, Transaction
+from agent_worker.core.errors import NotRunning
+from agent_worker.core.events import Posted
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Row, Transaction
+from agent_worker.workspaces import workspace_rows
 
-Sort = Literal["message", "system", "proposal", "decision"]
+Kind = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed
 
 
@@ -24,13 +25,14 @@ class Message:
     id: str
     sender: str
     text: str
-    sort: Sort
+    kind: Kind
     mentions: tuple[str, ...]  #: names, found once, when it was written
     root: str
     hop: int
     at: int
     resource: str | None = None  #: where the whole text is, when it was long
     reply_to: int | None = None
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
     run: str | None = None
     held: bool = False  #: taken back by a person
 
@@ -42,19 +44,20 @@ class Message:
             id=row["id"],
             sender=row["sender"],
             text=row["text"],
-            sort=row["sort"],
+            kind=row["kind"],
             mentions=tuple(json.loads(row["mentions"])),
             root=row["root"],
             hop=row["hop"],
             at=row["at"],
             resource=row["resource"],
             reply_to=row["reply_to"],
+            proposal=row["proposal"],
             run=row["run"],
             held=bool(row["held"]),
         )
 
     def posted(self, *, number: int = 0) -> Posted:
-        """The event that tells of it."""
+        """The event that tells of a message."""
         return Posted(
             workspace=self.workspace,
             number=number,
@@ -62,8 +65,9 @@ class Message:
             id=self.id,
             sender=self.sender,
             text=self.text,
-            sort=self.sort,
+            kind=self.kind,
             mentions=self.mentions,
+            proposal=self.proposal,
         )
 
 
@@ -74,51 +78,52 @@ class Draft:
     workspace: str
     sender: str
     text: str
-    sort: Sort = "message"
+    kind: Kind = "message"
     mentions: tuple[str, ...] = ()
     resource: str | None = None
     reply_to: int | None = None
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
     root: str = ""  #: '' makes the message its own root
     hop: int = 0
     run: str | None = None
 
 
 def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
-    place = tx.one(
-        "update workspace set seq = seq + 1 where id = :workspace and state = 'running' returning seq",
-        workspace=draft.workspace,
-    )
-    if place is None:
+    seq = workspace_rows.next_seq(tx, draft.workspace)
+    if seq is None:
         raise NotRunning("this workspace is closed: nothing can be said here any more")
     id = new_id("m")
     message = Message(
         workspace=draft.workspace,
-        seq=place["seq"],
+        seq=seq,
         id=id,
         sender=draft.sender,
         text=draft.text,
-        sort=draft.sort,
+        kind=draft.kind,
         mentions=draft.mentions,
         root=draft.root or id,
         hop=draft.hop,
         at=now,
         resource=draft.resource,
         reply_to=draft.reply_to,
+        proposal=draft.proposal,
         run=draft.run,
     )
     tx.run(
-        """insert into message(workspace, seq, id, sender, sort, text, mentions, resource, reply_to, root, hop, run, at)
-           values (:workspace, :seq, :id, :sender, :sort, :text, :mentions, :resource, :reply_to, :root, :hop, :run,
-                   :at)""",
+        """insert into message(workspace, seq, id, sender, kind, text, mentions, resource, reply_to, proposal, root,
+                               hop, run, at)
+           values (:workspace, :seq, :id, :sender, :kind, :text, :mentions, :resource, :reply_to, :proposal, :root,
+                   :hop, :run, :at)""",
         workspace=message.workspace,
         seq=message.seq,
         id=id,
         sender=message.sender,
-        sort=message.sort,
+        kind=message.kind,
         text=message.text,
         mentions=json.dumps(message.mentions) if message.mentions else "[]",
         resource=message.resource,
         reply_to=message.reply_to,
+        proposal=message.proposal,
         root=message.root,
         hop=message.hop,
         run=message.run,
@@ -137,7 +142,7 @@ def as_line(who: str, text: str, seq: int | None = None) -> str:
 def read(
     tx: Transaction, workspace: str, *, since: int = 0, limit: int = 100, with_held: bool = False
 ) -> list[Message]:
-    """In order, after `since`. What was taken back is only for people."""
+    """Messages in order, after `since`. What was taken back is only for people."""
     rows = tx.all(
         """select * from message where workspace = :workspace and seq > :since and held <= :held
             order by seq limit :limit""",
@@ -173,7 +178,7 @@ def last(
 
 
 def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
-    """No agent gets to read what this run posted. The messages."""
+    """Take back what this run posted: no agent gets to read it. The messages."""
     return tx.all(
         "update message set held = 1 where workspace = :workspace and run = :run and held = 0 returning *",
         workspace=workspace,
@@ -181,21 +186,20 @@ def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
     )
 
 
-def hold_back_decision(tx: Transaction, workspace: str, number: int, message: str) -> list[Row]:
+def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row]:
     """The announcement of a proposal and its outcome, which say its question again. The messages."""
     return tx.all(
-        """update message set held = 1 where workspace = :workspace and held = 0
-              and (id = :message or sort = 'decision' and text like :outcome) returning *""",
+        """update message set held = 1 where workspace = :workspace and held = 0 and proposal = :number
+           returning *""",
         workspace=workspace,
-        message=message,
-        outcome=f"[%] {number}: %",
+        number=number,
     )
 
 
 def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, among: int = 10) -> bool:
     """Did this sender say just this in its last few messages here? What is long past does not count."""
     rows = tx.all(
-        """select text from message where workspace = :workspace and sender = :sender and sort = 'message'
+        """select text from message where workspace = :workspace and sender = :sender and kind = 'message'
               and seq > (select w.seq - :lately from workspace w where w.id = :workspace)
             order by seq desc limit :among""",
         workspace=workspace,
@@ -204,3 +208,7 @@ def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, amon
         lately=LATELY,
     )
     return any(row["text"].strip() == text.strip() for row in rows)
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from message where workspace = :workspace", workspace=workspace)

@@ -1,4 +1,4 @@
-"""Named texts a team shares. The file is the truth where there is one; the one writer of table `document`.
+"""Named texts a team shares. The file is the truth where there is one.
 
 A write is first committed as a revision and then put into its file, so that a crash in between is made good at
 the next start and a tool call made twice is one revision. Writing takes the revision that was read, and the transaction
@@ -18,75 +18,36 @@ from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
-from agent_worker import attention
-from agent_worker.clock import Clock, micros
-from agent_worker.errors import BadInput, NotFound, Refused, Stale
-from agent_worker.events import DocumentChanged
-from agent_worker.failpoints import failpoint
-from agent_worker.storage.database import Database, Row, Transaction
-from agent_worker.storage.files import Root
-from agent_worker.storage.paths import is_text, same_document, text_names
-from agent_worker.storage.swap import Conflict, content_hash, kept_as
-from agent_worker.workspaces.workspace import files_of
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import BadInput, NotFound, Stale
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.database import Database, Row
+from agent_worker.files.paths import is_text, same_document, text_names
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict, content_hash, kept_as
+from agent_worker.workspaces import document_rows
+from agent_worker.workspaces.document_rows import BESIDE, FILED, UNFILED, Author, CurrentDocument, Document, Overtaken
+from agent_worker.workspaces.workspace_rows import files_of
 
 log = logging.getLogger(__name__)
 
 LIMIT = 4 * 1024 * 1024
-UNFILED, FILED, BESIDE = 0, 1, 2  #: of a revision: not yet in its file, there, or kept beside what a person wrote
 TRIES = 20  #: to append while others do
-SHORTEST = 6  #: characters of a revision that name it
 DEFAULT = "notes.md"
 FOLDER = "documents"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    name: str
-    text: str
-    revision: str  #: SHA-256 of the text
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who writes, and by which tool call; a call made again with the same key changes nothing."""
-
-    name: str
-    key: str = ""
-
-    @property
-    def is_agent(self) -> bool:
-        return self.name not in ("user", "system")
-
-
-@dataclass(frozen=True, slots=True)
-class _Current:
-    """A document as it was looked at, to be changed."""
-
-    name: str
-    document: Document | None
-    n: int  #: of its last revision that was committed then; 0 when there was none
-
-    def is_at(self, base: str | None) -> bool:
-        if base is None or self.document is None:
-            return base is None and self.document is None
-        return len(base) >= SHORTEST and self.document.revision.startswith(base)
-
-
-class _Overtaken(Exception):
-    """Somebody else has committed a revision since we looked."""
-
-
-@dataclass(frozen=True, slots=True)
 class Undone:
-    """Names of documents."""
+    """Names of documents that were undone, and of those that could not be."""
 
     taken: list[str]
     stands: list[str]  #: others have written on what was to be taken back
 
 
-def is_filed(room: Row) -> bool:
-    """Are its documents files?"""
-    return bool(room["documents"] == "file" and room["directory"])
+def is_filed(workspace: Row) -> bool:
+    """Whether the documents of a workspace are files."""
+    return bool(workspace["documents"] == "file" and workspace["directory"])
 
 
 class Documents:
@@ -94,11 +55,11 @@ class Documents:
 
     _writing: ClassVar[WeakValueDictionary[tuple[int, str, str], asyncio.Lock]] = WeakValueDictionary()
 
-    def __init__(self, database: Database, clock: Clock, room: Row) -> None:
+    def __init__(self, database: Database, clock: Clock, workspace: Row) -> None:
         self._database = database
         self._clock = clock
-        self._room = room
-        self._root = files_of(room).beneath(FOLDER) if is_filed(room) else None
+        self._workspace = workspace
+        self._root = files_of(workspace).beneath(FOLDER) if is_filed(workspace) else None
 
     async def read(self, name: str = DEFAULT) -> Document:
         name = checked_name(name)
@@ -114,7 +75,7 @@ class Documents:
     async def names(self) -> list[str]:
         if self._root is not None:
             return await asyncio.to_thread(_names_beneath, self._root)
-        rows = await self._database.read(_latest, self._room["id"])
+        rows = await self._database.read(document_rows.latest, self._workspace["id"])
         return [row["name"] for row in rows]
 
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
@@ -125,11 +86,11 @@ class Documents:
                 return done
             now = await self._current(name, by)
             if not now.is_at(base):
-                raise _stale(now.name, now.document)
+                raise document_rows.stale(now.name, now.document)
             try:
                 return await self._put(now, text, by)
-            except _Overtaken:
-                raise _stale(now.name, (await self._current(name, by)).document) from None
+            except Overtaken:
+                raise document_rows.stale(now.name, (await self._current(name, by)).document) from None
 
     async def append(self, name: str, text: str, *, by: Author) -> Document:
         """Add to the end, whatever stands there; a missing document begins with this."""
@@ -140,15 +101,15 @@ class Documents:
             for _ in range(TRIES):
                 now = await self._current(name, by)
                 try:
-                    return await self._put(now, _joined(now.document, text), by)
-                except _Overtaken:
+                    return await self._put(now, document_rows.joined(now.document, text), by)
+                except Overtaken:
                     continue
-        raise Stale(f"{name} is written by others all the time; this was not added", hint="try again")
+        raise Stale(f"{name} keeps being changed by others; this was not added", hint="try again")
 
     async def undo(self, keys: Collection[str]) -> Undone:
         """Take back what these tool calls wrote. Where others have gone on from it, it stands, and is named."""
         undone = Undone([], [])
-        for name in await self._database.read(_written_by, self._room["id"], keys):
+        for name in await self._database.read(document_rows.written_by, self._workspace["id"], keys):
             async with self._alone(name):
                 match await self._undo(name, keys):
                     case True:
@@ -158,37 +119,39 @@ class Documents:
         return undone
 
     async def _undo(self, name: str, keys: Collection[str]) -> bool | None:
-        """None when there is nothing any more, False when it stands."""
+        """Undo what these calls wrote; None when there is nothing any more, False when it stands."""
         for _ in range(TRIES):
             now = await self._current(name, Author("user"))
             if now.document is None:
                 return None
-            text = await self._database.read(_without, self._room["id"], now.document, keys)
+            text = await self._database.read(document_rows.without, self._workspace["id"], now.document, keys)
             if text is None:
                 return False
             try:
                 await self._put(now, text, Author("user"))
-            except _Overtaken:
+            except Overtaken:
                 continue
             return True
         return False
 
     async def file_pending(self) -> None:
         """Bring to their files what a crash kept from them. A person's edit since then stands; the person is told."""
-        for row in await self._database.read(_unfiled, self._room["id"]):
+        for row in await self._database.read(document_rows.unfiled, self._workspace["id"]):
             async with self._alone(row["name"]):
                 await self._catch_up_if_possible(row["name"])
 
     def _alone(self, name: str) -> asyncio.Lock:
-        """Writers of one engine take turns, which spares them trying again. What guards the text is in `_revise`."""
-        return self._writing.setdefault((id(self._database), self._room["id"], same_document(name)), asyncio.Lock())
+        """Writers of one engine take turns, which spares them trying again. What guards the text is in `revise`."""
+        return self._writing.setdefault(
+            (id(self._database), self._workspace["id"], same_document(name)), asyncio.Lock()
+        )
 
     async def _called(self, name: str) -> str:
-        return await self._database.read(_spelling, self._room["id"], name)
+        return await self._database.read(document_rows.spelling, self._workspace["id"], name)
 
     async def _look(self, name: str) -> Document | None:
         if self._root is None:
-            row = await self._database.read(_last, self._room["id"], name)
+            row = await self._database.read(document_rows.last_revision, self._workspace["id"], name)
             return Document(name, row["text"], row["revision"]) if row else None
         try:
             text = await asyncio.to_thread(self._root.read_text, name, limit=LIMIT)
@@ -197,24 +160,24 @@ class Documents:
         return Document(name, text, content_hash(text))
 
     async def _made_before(self, by: Author) -> Document | None:
-        row = await self._database.read(_by_key, self._room["id"], by.key) if by.key else None
+        row = await self._database.read(document_rows.by_key, self._workspace["id"], by.key) if by.key else None
         if row is None:
             return None
         await self._file(row)
         return Document(row["name"], row["text"], row["revision"])
 
-    async def _current(self, name: str, by: Author) -> _Current:
-        """What a change is made from. Whatever is committed after this look is noticed by `_revise`."""
+    async def _current(self, name: str, by: Author) -> CurrentDocument:
+        """What a change is made from. Whatever is committed after this look is noticed by `revise`."""
         name = await self._called(name)
         if self._database.redact(name) != name:
             raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
-        await self._database.read(_let_write, self._room["id"], name, by)
-        last = await self._database.read(_last, self._room["id"], name)
+        await self._database.read(document_rows.let_write, self._workspace["id"], name, by)
+        last = await self._database.read(document_rows.last_revision, self._workspace["id"], name)
         if last is not None:
             await self._catch_up(last)
-        return _Current(name, await self._look(name), last["n"] if last else 0)
+        return CurrentDocument(name, await self._look(name), last["n"] if last else 0)
 
-    async def _put(self, now: _Current, text: str, by: Author) -> Document:
+    async def _put(self, now: CurrentDocument, text: str, by: Author) -> Document:
         try:
             size = len(text.encode())
         except UnicodeEncodeError:
@@ -227,7 +190,7 @@ class Documents:
         new = Document(now.name, text, content_hash(text))
         if now.document is not None and now.document.revision == new.revision:
             return now.document
-        row = await self._database.write(_revise, self._room, new, now, by, at=micros(self._clock.now()))
+        row = await self._database.write(document_rows.revise, self._workspace, new, now, by, at=self._clock.micros())
         failpoint("document.before_file")
         try:
             await self._file(row | {"text": text})  # which may hold what a person wrote, and the row may not
@@ -245,11 +208,11 @@ class Documents:
 
     async def _catch_up(self, row: Row) -> None:
         """Nothing is built on a file that lacks the last revision, unless a person's edit stands there instead."""
-        with suppress(Stale):  # attention says so; whoever comes now did not write that text, and goes on from theirs
+        with suppress(Stale):  # the inbox says so; whoever comes now did not write that text, and goes on from theirs
             await self._file(row)
 
     async def _catch_up_if_possible(self, name: str) -> None:
-        row = await self._database.read(_last, self._room["id"], name)
+        row = await self._database.read(document_rows.last_revision, self._workspace["id"], name)
         try:
             if row is not None:
                 await self._catch_up(row)
@@ -260,12 +223,14 @@ class Documents:
         """Bring a revision to its file. Raises Stale when a person's edit stands there, and it is kept beside it."""
         if self._root is None:
             return
-        state = await self._database.read(_state, row)
+        state = await self._database.read(document_rows.state_of, row)
         if state == UNFILED:
             outcome = await asyncio.to_thread(self._root.swap, row["name"], row["text"], expected=row["base"] or None)
             failpoint("document.after_file")
             kept = outcome.kept if isinstance(outcome, Conflict) else ""
-            state = await self._database.write(_filed, self._room, row, kept, now=micros(self._clock.now()))
+            state = await self._database.write(
+                document_rows.filed, self._workspace, row, kept, now=self._clock.micros()
+            )
             if kept and state == FILED:
                 # Another engine brought it there, and it was rightly written over since: nobody's text is in danger.
                 with suppress(NotFound):
@@ -279,227 +244,6 @@ class Documents:
 
 
 # --- transactions -------------------------------------------------------------------------------------
-
-
-def _let_write(tx: Transaction, room: str, name: str, by: Author) -> None:
-    """Refuses an agent that does not own the documents."""
-    row = tx.one("select document_owner from workspace where id = :room", room=room)
-    owner = row["document_owner"] if row else ""
-    if owner and by.is_agent and by.name != owner:
-        raise Refused(
-            f"{owner} owns the documents of this workspace: only {owner} writes {name}",
-            hint=f"tell {owner} what to write: team_doc_suggest",
-        )
-
-
-def append_stored(tx: Transaction, room: Row, name: str, text: str, by: Author, *, at: int) -> None:
-    """Add to a document that is kept in the database, as part of a larger change."""
-    last = _last(tx, room["id"], name)
-    now = Document(name, last["text"], last["revision"]) if last else None
-    whole = tx.redact(_joined(now, text))
-    seen = _Current(name, now, last["n"] if last else 0)
-    _revise(tx, room, Document(name, whole, content_hash(whole)), seen, by, at=at)
-
-
-def _revise(tx: Transaction, room: Row, new: Document, seen: _Current, by: Author, *, at: int) -> Row:
-    """Raises _Overtaken when somebody has committed since `seen`: their text would be gone with ours."""
-    _let_write(tx, room["id"], new.name, by)  # looked at before; it may have changed since
-    last, now = _last(tx, room["id"], new.name), seen.document
-    if (last["n"] if last else 0) != seen.n or _spelling(tx, room["id"], new.name) != new.name:
-        raise _Overtaken
-    number = seen.n + 1
-    if now is not None and (last is None or last["revision"] != now.revision):
-        _insert(tx, room["id"], now, number, last["revision"] if last else "", Author("user"), at, filed=1)
-        number += 1  # a person's edit is a revision too
-    row = _insert(
-        tx, room["id"], new, number, now.revision if now else "", by, at, filed=int(room["documents"] != "file")
-    )
-    if last and last["filed"] and last["n"] == row["n"] - 1:
-        _fold(tx, last, row["text"])
-    tx.tell(DocumentChanged(workspace=room["id"], name=new.name, revision=new.revision, author=by.name))
-    return row
-
-
-def _fold(tx: Transaction, last: Row, following: str) -> None:
-    """What the next revision begins with is not stored twice: a line that is appended costs a line, not the text."""
-    if following.startswith(last["text"]):
-        tx.run(
-            "update document set text = '', part = :part where workspace = :workspace and name = :name and n = :n",
-            workspace=last["workspace"],
-            name=last["name"],
-            n=last["n"],
-            part=len(last["text"]),
-        )
-
-
-def _unfolded(tx: Transaction, row: Row) -> Row:
-    """With its text; the last revision is always whole."""
-    if row["part"] is None:
-        return row
-    whole = tx.one(
-        """select text from document where workspace = :workspace and name = :name and n > :n and part is null
-            order by n limit 1""",
-        workspace=row["workspace"],
-        name=row["name"],
-        n=row["n"],
-    )
-    if whole is None:  # only in a database that was damaged
-        raise NotFound(f"the text of revision {row['n']} of {row['name']} is lost")
-    return row | {"text": whole["text"][: row["part"]]}
-
-
-def _insert(
-    tx: Transaction, room: str, document: Document, n: int, base: str, by: Author, at: int, *, filed: int
-) -> Row:
-    row = tx.one(
-        """insert into document(workspace, name, n, revision, base, author, text, key, filed, at)
-           values (:workspace, :name, :n, :revision, :base, :author, :body, :key, :filed, :at) returning *""",
-        workspace=room,
-        name=document.name,
-        n=n,
-        revision=document.revision,
-        base=base,
-        author=by.name,
-        body=document.text,
-        key=by.key,
-        filed=filed,
-        at=at,
-    )
-    assert row is not None
-    return row
-
-
-def _filed(tx: Transaction, room: Row, row: Row, kept: str, *, now: int) -> int:
-    """Note where it is, unless another engine has: then that stands. What is noted now."""
-    if (state := _state(tx, row)) != UNFILED:
-        return state
-    tx.run(
-        "update document set filed = :state where workspace = :workspace and name = :name and n = :n",
-        state=BESIDE if kept else FILED,
-        workspace=room["id"],
-        name=row["name"],
-        n=row["n"],
-    )
-    if not kept:
-        return FILED
-    attention.ask(
-        tx,
-        "conflict",
-        project=room["project"],
-        workspace=room["id"],
-        ref=f"{row['name']}@{row['revision'][:12]}",
-        text=f"{row['name']} was edited while {row['author']} wrote it; the other version is {kept}",
-        now=now,
-    )
-    return BESIDE
-
-
-def _state(tx: Transaction, row: Row) -> int:
-    found = tx.one(
-        "select filed from document where workspace = :workspace and name = :name and n = :n",
-        workspace=row["workspace"],
-        name=row["name"],
-        n=row["n"],
-    )
-    return int(found["filed"]) if found else FILED
-
-
-def _spelling(tx: Transaction, room: str, name: str) -> str:
-    """What it is called already, however its letters are cased."""
-    if _last(tx, room, name):
-        return name
-    wanted = same_document(name)
-    return next((row["name"] for row in _latest(tx, room) if same_document(row["name"]) == wanted), name)
-
-
-def _last(tx: Transaction, room: str, name: str) -> Row | None:
-    return tx.one(
-        "select * from document where workspace = :room and name = :name order by n desc limit 1", room=room, name=name
-    )
-
-
-def _by_key(tx: Transaction, room: str, key: str) -> Row | None:
-    row = tx.one("select * from document where workspace = :room and key = :key and key <> ''", room=room, key=key)
-    return _unfolded(tx, row) if row else None
-
-
-def _unfiled(tx: Transaction, room: str) -> list[Row]:
-    return tx.all("select * from document where workspace = :room and filed = 0 order by name, n", room=room)
-
-
-def _latest(tx: Transaction, room: str) -> list[Row]:
-    """From one name to the next: with `distinct`, every revision would be looked at."""
-    return tx.all(
-        """with recursive known(name) as (
-             select min(name) from document where workspace = :room
-             union all
-             select (select min(d.name) from document d where d.workspace = :room and d.name > known.name)
-               from known where known.name is not null)
-           select name from known where name is not null order by name""",
-        room=room,
-    )
-
-
-def _written_by(tx: Transaction, room: str, keys: Collection[str]) -> list[str]:
-    """Names of the documents that these tool calls wrote."""
-    found = [tx.one("select name from document where workspace = :room and key = :key", room=room, key=k) for k in keys]
-    return sorted({row["name"] for row in found if row})
-
-
-def _without(tx: Transaction, room: str, now: Document, keys: Collection[str]) -> str | None:
-    """A document without what these tool calls wrote; None when others have written on it in a way we cannot undo."""
-    rows = tx.all(
-        "select n, revision, key from document where workspace = :room and name = :name order by n desc",
-        room=room,
-        name=now.name,
-    )
-    if rows and rows[0]["key"] in keys and rows[0]["revision"] == now.revision:
-        stays = next((row["n"] for row in rows if row["key"] not in keys), 0)
-        return revised(tx, room, now.name, stays)[1] if stays else ""
-    text: str | None = now.text
-    for row in [row for row in rows if row["key"] in keys]:
-        before, after = revised(tx, room, now.name, row["n"])
-        added = after[len(before) :] if after.startswith(before) else ""
-        text = _cut(text, added) if text is not None else None
-    return text
-
-
-def _cut(text: str, added: str) -> str | None:
-    """Without lines that were added at an end and stand there word for word, once; None when they do not."""
-    lines, gone = text.splitlines(keepends=True), [line.rstrip("\n") for line in added.strip("\n").splitlines()]
-    plain = [line.rstrip("\n") for line in lines]
-    places = [n for n in range(len(plain)) if plain[n : n + len(gone)] == gone]
-    if not any(gone) or len(places) != 1:
-        return None
-    return "".join(lines[: places[0]] + lines[places[0] + len(gone) :])
-
-
-def revisions(tx: Transaction, room: str, name: str) -> list[Row]:
-    """Its history, oldest first."""
-    return tx.all(
-        "select n, revision, base, author, at from document where workspace = :room and name = :name order by n",
-        room=room,
-        name=name,
-    )
-
-
-def revised(tx: Transaction, room: str, name: str, n: int) -> tuple[str, str]:
-    """The texts before and after one revision."""
-    after = tx.one(_REVISION, room=room, name=name, n=n)
-    if after is None:
-        raise NotFound(f"{name} has no revision {n}", hint=f"agent-worker doc read {name}")
-    before = tx.one(_REVISION, room=room, name=name, n=n - 1)
-    return (_unfolded(tx, before)["text"] if before else ""), _unfolded(tx, after)["text"]
-
-
-_REVISION = "select * from document where workspace = :room and name = :name and n = :n"
-
-
-def changed_since(tx: Transaction, room: str, at: int) -> list[str]:
-    rows = tx.all(
-        "select distinct name from document where workspace = :room and at >= :at order by name", room=room, at=at
-    )
-    return [row["name"] for row in rows]
 
 
 # --- names --------------------------------------------------------------------------------------------
@@ -524,18 +268,3 @@ def _names_beneath(root: Root, folder: str = "") -> list[str]:
         elif is_text(path):
             found.append(path)
     return found
-
-
-def _joined(now: Document | None, text: str) -> str:
-    before = now.text if now else ""
-    gap = "" if not before or before.endswith("\n") else "\n"
-    return f"{before}{gap}{text}"
-
-
-def _stale(name: str, now: Document | None) -> Stale:
-    if now is None:
-        return Stale(f"there is no document {name} any more", hint="create it, or read the list")
-    return Stale(
-        f"{name} has changed since you read it; it is at revision {now.revision[:12]} now",
-        hint=f"read {name} again, then write with that revision",
-    )

@@ -6,9 +6,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from agent_worker.errors import AgentWorkerError, BadInput, NotFound
-from agent_worker.events import ResourceKept
-from agent_worker.storage.database import Transaction
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
+from agent_worker.core.events import ResourceKept
+from agent_worker.database.database import Transaction
 
 LIMIT = 16 * 1024 * 1024
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -23,12 +23,12 @@ class Resource:
 
     @property
     def head(self) -> str:
-        """Its first line, shortened: what a message shows of it."""
+        """The first line of a resource, shortened: what a message shows of it."""
         return self.text.strip().partition("\n")[0][:120]
 
 
 def store(tx: Transaction, workspace: str, text: str) -> Resource:
-    """Its id is the hash of what is kept, from which secrets are gone."""
+    """Keep a text; its id is the hash of what is kept, from which secrets are gone."""
     text = tx.redact(text)
     data = text.encode("utf-8", "surrogatepass")
     if len(data) > LIMIT:
@@ -60,7 +60,7 @@ def load(tx: Transaction, workspace: str, id: str) -> Resource:
 
 
 def hold_back(tx: Transaction, workspace: str, id: str) -> bool:
-    """No agent gets to read it, unless a message that stands still refers to it."""
+    """Take back a resource: no agent gets to read it, unless a message that stands still refers to it."""
     return bool(
         tx.run(
             """update resource set held = 1 where workspace = :workspace and id = :id and held = 0 and not exists (
@@ -72,6 +72,10 @@ def hold_back(tx: Transaction, workspace: str, id: str) -> bool:
 
 
 def ids(tx: Transaction, workspace: str) -> list[str]:
-    """Of those that nobody took back."""
+    """Ids of the resources that nobody took back."""
     rows = tx.all("select id from resource where workspace = :workspace and held = 0", workspace=workspace)
     return [row["id"] for row in rows]
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from resource where workspace = :workspace", workspace=workspace)

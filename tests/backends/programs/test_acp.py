@@ -16,14 +16,13 @@ import psutil
 import pytest
 
 from agent_worker.backends.backend import Finished, PastStep, Reply, Turn
-from agent_worker.backends.programs.acp import Acp, Plain
-from agent_worker.backends.programs.door import Entry
+from agent_worker.backends.programs.acp import Acp, PlainAcp
 from agent_worker.backends.programs.one_shot import OneShot
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Clocks
 from agent_worker.backends.programs.sessions import INTERRUPTED, LOST, Session
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.tools.tool import Call, Result
 
 AGENT = Path(__file__).parents[2] / "fakes" / "acp_agent.py"
@@ -35,11 +34,11 @@ class OpenDoor:
     """Whoever comes has asked for our tools already."""
 
     def __init__(self, *, listed: bool = True) -> None:
-        self.entry = Entry("http://127.0.0.1:9/mcp", TOKEN)
+        self.entry = ToolEndpoint("http://127.0.0.1:9/mcp", TOKEN)
         if listed:
             self.entry.listed.set()
 
-    def open(self, run: str) -> Entry:
+    def open(self, run: str) -> ToolEndpoint:
         return self.entry
 
 
@@ -67,11 +66,11 @@ class Record:
 
 
 @dataclass
-class Stage:
+class Runtime:
     """A place where the program runs."""
 
     folder: Path
-    hands: Record = field(default_factory=Record)
+    sink: Record = field(default_factory=Record)
 
     @property
     def notes(self) -> Path:
@@ -85,18 +84,20 @@ class Stage:
         return [each for each in told if not method or each.get("method") == method]
 
     def backend(
-        self, behaviour: Sequence[str], *, clocks: Clocks = PATIENT, door: OpenDoor | None = None, **more: Any
+        self, behaviour: Sequence[str], *, clocks: Clocks = PATIENT, tool_access: OpenDoor | None = None, **more: Any
     ) -> OneShot:
-        premises = Premises(door or OpenDoor(), self.folder / "state", os.environ)
+        program_host = ProgramHost(tool_access or OpenDoor(), self.folder / "state", os.environ)
         command = (sys.executable, str(AGENT), str(self.notes), *behaviour)
         return OneShot(
-            Acp(Plain()), Program("acp", "alice", self.folder, self.folder, premises, command=command, **more), clocks
+            Acp(PlainAcp()),
+            Program("acp", "alice", self.folder, self.folder, program_host, command=command, **more),
+            clocks,
         )
 
     async def run(self, *behaviour: str, past: tuple[PastStep, ...] = (), prompt: str = "Go.", **more: Any) -> Finished:
         backend = self.backend(behaviour, **more)
         turn = Turn(run="r_1", system="You are Alice.", prompt=prompt, past=past)
-        (outcome,) = [each async for each in backend.work(turn, self.hands)]
+        (outcome,) = [each async for each in backend.work(turn, self.sink)]
         assert isinstance(outcome, Finished)
         return outcome
 
@@ -110,29 +111,29 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def runtime(tmp_path: Path) -> Runtime:
+    return Runtime(tmp_path)
 
 
-async def test_its_last_words_are_the_answer_and_all_of_it_is_shown(stage: Stage) -> None:
-    done = await stage.run("well")
+async def test_its_last_words_are_the_answer_and_all_of_it_is_shown(runtime: Runtime) -> None:
+    done = await runtime.run("well")
     assert done.reply.text == "All is well."
-    assert stage.hands.said == ["Let me see.", "All is ", "well."]
-    (call, _), (_, result) = stage.hands.shown
+    assert runtime.sink.said == ["Let me see.", "All is ", "well."]
+    (call, _), (_, result) = runtime.sink.shown
     assert (call.tool, call.arguments) == ("ls", {"command": "ls"})
     assert result == Result("a.txt")
     assert (done.reply.usage.input, done.reply.usage.cached, done.reply.usage.output) == (107, 7, 20)
     assert done.reply.usage.usd == 0.25
 
 
-async def test_it_is_told_of_our_tools_and_of_nothing_else_we_could_do(stage: Stage) -> None:
-    await stage.run("fine")
-    (greeting,) = stage.heard("initialize")
+async def test_it_is_told_of_our_tools_and_of_nothing_else_we_could_do(runtime: Runtime) -> None:
+    await runtime.run("fine")
+    (greeting,) = runtime.heard("initialize")
     can = greeting["params"]["clientCapabilities"]
     assert can["fs"] == {"readTextFile": False, "writeTextFile": False}
     assert can["terminal"] is False
-    (opened,) = stage.heard("session/new")
-    assert opened["params"]["cwd"] == str(stage.folder)
+    (opened,) = runtime.heard("session/new")
+    assert opened["params"]["cwd"] == str(runtime.folder)
     assert opened["params"]["mcpServers"] == [
         {
             "type": "http",
@@ -141,35 +142,35 @@ async def test_it_is_told_of_our_tools_and_of_nothing_else_we_could_do(stage: St
             "headers": [{"name": "Authorization", "value": f"Bearer {TOKEN}"}],
         }
     ]
-    (asked,) = stage.heard("session/prompt")
+    (asked,) = runtime.heard("session/prompt")
     assert asked["params"]["prompt"] == [{"type": "text", "text": "You are Alice.\n\nGo."}]
 
 
-async def test_what_looks_like_a_command_of_the_program_is_text(stage: Stage) -> None:
+async def test_what_looks_like_a_command_of_the_program_is_text(runtime: Runtime) -> None:
     past = (PastStep(Session("acp", "s-0").kept()),)
-    await stage.run("fine", past=past, prompt="/init")
-    assert not stage.heard("session/prompt")[0]["params"]["prompt"][0]["text"].startswith("/")
+    await runtime.run("fine", past=past, prompt="/init")
+    assert not runtime.heard("session/prompt")[0]["params"]["prompt"][0]["text"].startswith("/")
 
 
-async def test_its_session_is_kept_as_soon_as_it_is_known(stage: Stage) -> None:
+async def test_its_session_is_kept_as_soon_as_it_is_known(runtime: Runtime) -> None:
     with pytest.raises(Crashed):
-        await stage.run("die")
-    assert json.loads(stage.hands.kept[0].raw)["session"] == "s-1"
+        await runtime.run("die")
+    assert json.loads(runtime.sink.kept[0].raw)["session"] == "s-1"
 
 
-async def test_it_goes_on_with_its_session_and_what_was_said_before_is_not_said_again(stage: Stage) -> None:
+async def test_it_goes_on_with_its_session_and_what_was_said_before_is_not_said_again(runtime: Runtime) -> None:
     past = (PastStep(Session("acp", "s-0").kept()),)
-    done = await stage.run("fine", past=past)
+    done = await runtime.run("fine", past=past)
     assert done.reply.text == "Fine."
-    assert stage.hands.said == ["Fine."]
-    assert [each["params"]["sessionId"] for each in stage.heard("session/load")] == ["s-0"]
-    assert INTERRUPTED in stage.heard("session/prompt")[0]["params"]["prompt"][0]["text"]
+    assert runtime.sink.said == ["Fine."]
+    assert [each["params"]["sessionId"] for each in runtime.heard("session/load")] == ["s-0"]
+    assert INTERRUPTED in runtime.heard("session/prompt")[0]["params"]["prompt"][0]["text"]
 
 
-async def test_one_that_cannot_go_on_with_a_session_begins_anew_and_is_told(stage: Stage) -> None:
+async def test_one_that_cannot_go_on_with_a_session_begins_anew_and_is_told(runtime: Runtime) -> None:
     past = (PastStep(Session("acp", "s-0").kept()),)
-    await stage.run("forgetful", past=past)
-    (asked,) = stage.heard("session/prompt")
+    await runtime.run("forgetful", past=past)
+    (asked,) = runtime.heard("session/prompt")
     assert LOST in asked["params"]["prompt"][0]["text"]
 
 
@@ -197,17 +198,17 @@ async def test_one_that_cannot_go_on_with_a_session_begins_anew_and_is_told(stag
         ("close", Crashed),
     ],
 )
-async def test_every_bad_end_is_of_a_class(stage: Stage, behaviour: str, failure: type[BackendFailure]) -> None:
+async def test_every_bad_end_is_of_a_class(runtime: Runtime, behaviour: str, failure: type[BackendFailure]) -> None:
     with pytest.raises(BackendFailure) as raised:
-        await stage.run(*behaviour.split())
+        await runtime.run(*behaviour.split())
     assert type(raised.value) is failure
     assert TOKEN not in raised.value.message
-    assert not stage.processes()
+    assert not runtime.processes()
 
 
-async def test_a_program_that_dies_is_quoted(stage: Stage) -> None:
+async def test_a_program_that_dies_is_quoted(runtime: Runtime) -> None:
     with pytest.raises(Crashed, match=r"acp ended without an answer \(exit 3\): out of cheese"):
-        await stage.run("die")
+        await runtime.run("die")
 
 
 @pytest.mark.parametrize(
@@ -220,21 +221,21 @@ async def test_a_program_that_dies_is_quoted(stage: Stage) -> None:
     ],
 )
 async def test_R4_each_of_the_four_clocks_ends_it(
-    stage: Stage, behaviour: str, clocks: dict[str, float], failure: type[BackendFailure], told: str
+    runtime: Runtime, behaviour: str, clocks: dict[str, float], failure: type[BackendFailure], told: str
 ) -> None:
     limits = {"start": 20.0, "first": 20.0, "silence": 20.0, "total": 20.0} | clocks
     with pytest.raises(failure, match=told):
-        await stage.run(behaviour, clocks=Clocks(**limits))
-    assert not stage.processes()
+        await runtime.run(behaviour, clocks=Clocks(**limits))
+    assert not runtime.processes()
 
 
-async def test_garbage_is_neither_believed_nor_fatal(stage: Stage) -> None:
-    done = await stage.run("garbage")
+async def test_garbage_is_neither_believed_nor_fatal(runtime: Runtime) -> None:
+    done = await runtime.run("garbage")
     assert done.reply.text == "Still here."
 
 
-async def test_it_gets_no_files_and_no_terminal_of_ours(stage: Stage) -> None:
-    done = await stage.run("files")
+async def test_it_gets_no_files_and_no_terminal_of_ours(runtime: Runtime) -> None:
+    done = await runtime.run("files")
     assert done.reply.text == "-32601 -32601"
 
 
@@ -256,41 +257,43 @@ async def test_it_gets_no_files_and_no_terminal_of_ours(stage: Stage) -> None:
     ],
 )
 async def test_B7_what_it_asks_leave_for_is_answered_by_its_access(
-    stage: Stage, access: Access, kind: str, where: str, answer: str
+    runtime: Runtime, access: Access, kind: str, where: str, answer: str
 ) -> None:
-    (stage.folder / "link").symlink_to("/")
-    done = await stage.run("permission", kind, *([where] if where else []), access=access)
+    (runtime.folder / "link").symlink_to("/")
+    done = await runtime.run("permission", kind, *([where] if where else []), access=access)
     assert done.reply.text == answer
 
 
-async def test_a_program_that_never_asked_for_our_tools_has_failed(stage: Stage) -> None:
+async def test_a_program_that_never_asked_for_our_tools_has_failed(runtime: Runtime) -> None:
     hurried = Clocks(start=20, first=20, silence=20, total=20, tools=0.2)
     with pytest.raises(Permanent, match="worked without our tools"):
-        await stage.run("fine", door=OpenDoor(listed=False), clocks=hurried)
-    assert not stage.processes()
+        await runtime.run("fine", tool_access=OpenDoor(listed=False), clocks=hurried)
+    assert not runtime.processes()
 
 
-async def test_who_stops_the_run_stops_the_program_and_tells_it_first(stage: Stage) -> None:
-    running = asyncio.create_task(stage.run("cancel"))
-    await stage.hands.spoken.wait()
+async def test_who_stops_the_run_stops_the_program_and_tells_it_first(runtime: Runtime) -> None:
+    running = asyncio.create_task(runtime.run("cancel"))
+    await runtime.sink.spoken.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert stage.heard("session/cancel")
-    assert not stage.processes()
+    assert runtime.heard("session/cancel")
+    assert not runtime.processes()
 
 
-async def test_a_model_it_offers_is_chosen_and_another_one_refused(stage: Stage) -> None:
-    await stage.run("fine", model="small")
-    (chosen,) = stage.heard("session/set_config_option")
+async def test_a_model_it_offers_is_chosen_and_another_one_refused(runtime: Runtime) -> None:
+    await runtime.run("fine", model="small")
+    (chosen,) = runtime.heard("session/set_config_option")
     assert (chosen["params"]["configId"], chosen["params"]["value"]) == ("m", "small")
     with pytest.raises(Permanent, match="does not offer the model huge") as refused:
-        await stage.run("fine", model="huge")
+        await runtime.run("fine", model="huge")
     assert "large" in refused.value.hint
 
 
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    premises = Premises(OpenDoor(), tmp_path, os.environ)
-    backend = OneShot(Acp(Plain()), Program("acp", "a", tmp_path, tmp_path, premises, command=("no-such-agent",)))
+    program_host = ProgramHost(OpenDoor(), tmp_path, os.environ)
+    backend = OneShot(
+        Acp(PlainAcp()), Program("acp", "a", tmp_path, tmp_path, program_host, command=("no-such-agent",))
+    )
     with pytest.raises(Permanent, match="no-such-agent is not installed"):
         [_ async for _ in backend.work(Turn(run="r_1", system="", prompt=""), Record())]

@@ -20,7 +20,7 @@ from tests.backends.programs.world import (
     call,
     has_result,
     is_installed,
-    needs,
+    needs_program,
     say,
     shut_out,
     tool_names,
@@ -30,6 +30,7 @@ from tests.backends.programs.world import (
 )
 from tests.fakes.model_protocols import Answer, Ask, Json, Refusal
 from tests.fakes.model_server import Fault, Step
+from tests.needs import skip_without
 from tests.shells.served import eventually
 
 from agent_worker.backends.backend import Turn
@@ -38,10 +39,10 @@ from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.opencode import OpenCode
 from agent_worker.backends.programs.sessions import INTERRUPTED
-from agent_worker.errors import Permanent
+from agent_worker.core.errors import Permanent
 
 BOTH = ("opencode", "gemini")
-PROGRAMS = [pytest.param(name, marks=needs(name)) for name in BOTH]
+PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in BOTH]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
 PATIENCE = 120.0  # seconds: on a busy machine they take half a minute to start
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("acp-programs")]
@@ -238,7 +239,7 @@ def child_of(there: World, program: str) -> psutil.Process:
 def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: World) -> None:
     agents = [there.hire(f"{program}-last", program) for program in BOTH if is_installed(program)]
     if not agents:
-        pytest.skip("no program is installed")
+        skip_without("any coding program")
     there.model.requests.clear()
     there.model.mind = begins_and_goes_on
     for agent in agents:

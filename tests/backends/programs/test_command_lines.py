@@ -9,15 +9,14 @@ import pytest
 from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex, native
 from agent_worker.backends.programs.cursor import Cursor
-from agent_worker.backends.programs.door import Entry
-from agent_worker.backends.programs.one_shot import Job, Printing
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.sessions import Session
+from agent_worker.core.errors import Permanent
 from agent_worker.definitions.agent import Access
-from agent_worker.errors import Permanent
 
-CLIS: dict[str, tuple[type[Printing], str]] = {
+CLIS: dict[str, tuple[type[PrintingProgram], str]] = {
     "claude": (Claude, "claude"),
     "codex": (Codex, "codex"),
     "cursor": (Cursor, "cursor-agent"),
@@ -33,10 +32,12 @@ def launched(tmp: Path, name: str, access: Access = "edit", session: str = "", *
     (tmp / "bin" / binary).write_text("#!/bin/sh\n")
     (tmp / "bin" / binary).chmod(0o755)
     keys = {"CURSOR_API_KEY": "sk-cursor"} if name == "cursor" else {}
-    premises = Premises(None, tmp / "state", {"PATH": str(tmp / "bin"), "HOME": str(tmp), **keys, **environ})
-    program = Program(name, "alice", tmp / "repo", tmp / "repo", premises, model="m", access=access)
-    entry = Entry("http://127.0.0.1:1/mcp", "the-token")
-    return cli().launch(Job(program, entry, tmp / "run", "You are Alice.", "The prompt.", Session(name, session)))
+    program_host = ProgramHost(None, tmp / "state", {"PATH": str(tmp / "bin"), "HOME": str(tmp), **keys, **environ})
+    program = Program(name, "alice", tmp / "repo", tmp / "repo", program_host, model="m", access=access)
+    entry = ToolEndpoint("http://127.0.0.1:1/mcp", "the-token")
+    return cli().launch(
+        ProgramJob(program, entry, tmp / "run", "You are Alice.", "The prompt.", Session(name, session))
+    )
 
 
 @every

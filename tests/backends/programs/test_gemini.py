@@ -10,24 +10,25 @@ from typing import Any
 import pytest
 
 from agent_worker.backends.backend import Usage
-from agent_worker.backends.programs.door import Entry
 from agent_worker.backends.programs.gemini import Gemini, model_name
-from agent_worker.backends.programs.one_shot import Job
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.one_shot import ProgramJob
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.sessions import Session
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 
 
-def job(tmp: Path, *, environ: dict[str, str] | None = None, **more: Any) -> Job:
+def job(tmp: Path, *, environ: dict[str, str] | None = None, **more: Any) -> ProgramJob:
     for name in ("project", "run", "user", "bin"):
         (tmp / name).mkdir(exist_ok=True)
     (tmp / "bin" / "gemini").write_text("#!/bin/sh\n")
     (tmp / "bin" / "gemini").chmod(0o755)
     known = {"PATH": str(tmp / "bin"), "HOME": str(tmp / "user")} | (environ or {})
-    premises = Premises(None, tmp / "state", known)
-    program = Program("gemini", "alice", tmp / "project", tmp / "project", premises, **more)
-    return Job(program, Entry("http://127.0.0.1:9/mcp", "t"), tmp / "run", "You are Alice.", "Go.", Session("gemini"))
+    program_host = ProgramHost(None, tmp / "state", known)
+    program = Program("gemini", "alice", tmp / "project", tmp / "project", program_host, **more)
+    return ProgramJob(
+        program, ToolEndpoint("http://127.0.0.1:9/mcp", "t"), tmp / "run", "You are Alice.", "Go.", Session("gemini")
+    )
 
 
 def settings_of(tmp: Path) -> dict[str, Any]:

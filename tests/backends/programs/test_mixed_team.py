@@ -9,6 +9,7 @@ import pytest
 from tests.backends.programs.world import World, call, has_result, is_installed, words, world
 from tests.fakes.model_protocols import Answer, Json
 from tests.fakes.model_server import Step
+from tests.needs import needs
 from tests.shells.served import eventually
 
 PROGRAMS = ("claude", "codex", "opencode", "gemini")
@@ -16,7 +17,7 @@ MISSING = [name for name in PROGRAMS if not is_installed(name)]
 pytestmark = [
     pytest.mark.timeout(180),
     pytest.mark.xdist_group("acp-programs"),
-    pytest.mark.skipif(bool(MISSING), reason=f"not installed, see scripts/test_needs.py: {', '.join(MISSING)}"),
+    needs(", ".join(MISSING), there=not MISSING),
 ]
 
 

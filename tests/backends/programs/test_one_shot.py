@@ -14,36 +14,43 @@ import pytest
 from tests.teams import open_team
 
 from agent_worker.backends.backend import Finished, PastStep, Reply, Suspended, Turn, Unfinished, Usage
-from agent_worker.backends.programs.door import Entry
-from agent_worker.backends.programs.one_shot import Job, OneShot, Printing
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.one_shot import OneShot, PrintingProgram, ProgramJob
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Clocks, Launch
 from agent_worker.backends.programs.sessions import INTERRUPTED, LOST, Session
-from agent_worker.backends.programs.signals import Calling, Over, Returned, Said, Signal, Spent, Started
-from agent_worker.clock import SystemClock
-from agent_worker.errors import BackendFailure, Crashed, Permanent
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.core.clock import SystemClock
+from agent_worker.core.errors import BackendFailure, Crashed, Permanent
 from agent_worker.tools.tool import Call, Result
 
-KINDS = {"started": Started, "said": Said, "calling": Calling, "returned": Returned, "over": Over}
+KINDS = {"started": ProgramStarted, "said": Said, "calling": Calling, "returned": ProgramReturned, "over": Over}
 
 
-class Scripted(Printing):
+class Scripted(PrintingProgram):
     """A program of a few lines of Python that prints signals as they are."""
 
     def __init__(self, code: str) -> None:
         self._code = code
 
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         code = f"import json, os, sys, time\nSESSION = {job.session.id!r}\n{SAY}\n{self._code}"
         return Launch((sys.executable, "-S", "-c", code), job.program.cwd, job.environment(), job.prompt)
 
-    def parser(self, job: Job) -> Scripted:
+    def parser(self, job: ProgramJob) -> Scripted:
         return self
 
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
         for name, values in event.items():
             if name == "spent":
-                yield Spent(Usage(*values))
+                yield ProgramSpent(Usage(*values))
             elif name == "failed":
                 yield Over(failure=Crashed(values))
             else:
@@ -60,14 +67,14 @@ class Hall:
     """A door that opens at once, and hands that remember."""
 
     def __init__(self, *, lists: bool = True) -> None:
-        self.entry = Entry("http://127.0.0.1:1/mcp", "the-token")
+        self.entry = ToolEndpoint("http://127.0.0.1:1/mcp", "the-token")
         self.shown: list[object] = []
         self.kept: dict[int, Reply] = {}
         self.answers: dict[str, str] = {}
         if lists:
             self.entry.listed.set()
 
-    def open(self, run: str) -> Entry:
+    def open(self, run: str) -> ToolEndpoint:
         return self.entry
 
     def say(self, text: str) -> None:
@@ -88,7 +95,7 @@ class Hall:
 def work(
     tmp: Path, hall: Hall, code: str, *past: Reply, clocks: Clocks | None = None
 ) -> AsyncGenerator[Finished | Unfinished]:
-    program = Program("it", "alice", tmp / "repo", tmp, Premises(hall, tmp / "state", os.environ))
+    program = Program("it", "alice", tmp / "repo", tmp, ProgramHost(hall, tmp / "state", os.environ))
     turn = Turn(run="r_1", system="", prompt="do it", past=tuple(PastStep(reply) for reply in past))
     return OneShot(Scripted(code), program, clocks).work(turn, hall)
 
@@ -189,6 +196,6 @@ async def test_without_a_daemon_a_program_says_that_it_needs_one(tmp_path: Path)
 async def test_programs_count_against_their_own_limit(tmp_path: Path) -> None:
     definition = "backend: codex\nprompt: { system: You are Alice. }\n"
     async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), extra={"alice": definition}) as team:
-        registry = team.engine.stage.registry
-        assert registry.worker(team.admitted.agents["alice"]).is_program
-        assert not registry.worker(team.admitted.agents["bob"]).is_program
+        registry = team.runtime.registry
+        assert registry.worker(team.loaded.agents["alice"]).is_program
+        assert not registry.worker(team.loaded.agents["bob"]).is_program

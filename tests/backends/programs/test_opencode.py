@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from agent_worker.backends.programs.door import Entry
-from agent_worker.backends.programs.one_shot import Job
+from agent_worker.backends.models.providers import Endpoint
+from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.opencode import OpenCode, OpenCodeWords
-from agent_worker.backends.programs.program import Premises, Program
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.sessions import Session
-from agent_worker.backends.programs.signals import Over, Retrying, Signal, Spent
-from agent_worker.backends.providers import Endpoint
+from agent_worker.backends.programs.signals import Over, ProgramRetries, ProgramSpent, Signal
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 
 TOKEN = "the-token-of-this-run"
 
@@ -31,13 +30,15 @@ def bin(tmp_path: Path) -> Path:
     return folder
 
 
-def job(tmp: Path, *, system: str = "You are Alice.", environ: dict[str, str] | None = None, **more: Any) -> Job:
+def job(tmp: Path, *, system: str = "You are Alice.", environ: dict[str, str] | None = None, **more: Any) -> ProgramJob:
     for name in ("project", "run", "user"):
         (tmp / name).mkdir(exist_ok=True)
     known = {"PATH": str(tmp / "bin"), "HOME": str(tmp / "user")} | (environ or {})
-    premises = Premises(None, tmp / "state", known)
-    program = Program("opencode", "alice", tmp / "project", tmp / "project", premises, **more)
-    return Job(program, Entry("http://127.0.0.1:9/mcp", TOKEN), tmp / "run", system, "Go.", Session("opencode"))
+    program_host = ProgramHost(None, tmp / "state", known)
+    program = Program("opencode", "alice", tmp / "project", tmp / "project", program_host, **more)
+    return ProgramJob(
+        program, ToolEndpoint("http://127.0.0.1:9/mcp", TOKEN), tmp / "run", system, "Go.", Session("opencode")
+    )
 
 
 def settings_of(tmp: Path) -> dict[str, Any]:
@@ -133,7 +134,7 @@ def hear(words: OpenCodeWords, *told: dict[str, Any]) -> list[Signal]:
 def test_it_may_try_once_more_and_then_it_is_our_turn(tmp_path: Path) -> None:
     words = OpenCode().words(job(tmp_path))
     first = hear(words, {"status": 429, "after": "7"}, {"retry": {"attempt": 1, "message": "slow down"}})
-    assert first == [Retrying("slow down")]
+    assert first == [ProgramRetries("slow down")]
     _, over = hear(words, {"status": 429, "after": "7"}, {"retry": {"attempt": 2, "message": "slow down"}})
     assert isinstance(over, Over)
     assert isinstance(over.failure, Overloaded)
@@ -171,7 +172,7 @@ def test_all_steps_of_a_run_are_counted_once(tmp_path: Path) -> None:
         for read, written, cost in growing
     ]
     *_, last = hear(words, *told)
-    assert isinstance(last, Spent)
+    assert isinstance(last, ProgramSpent)
     assert (last.usage.input, last.usage.cached, last.usage.output, last.usage.usd) == (210, 10, 40, 1.0)
     assert words.spent({}, {}) == last.usage
 

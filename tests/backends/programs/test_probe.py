@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.backends.programs.world import KEY, TOOLS, World, call, has_result, model_api, needs, words
+from tests.backends.programs.world import KEY, World, call, has_result, model_api, needs_program, words
 from tests.fakes.model_protocols import Answer, Json
 from tests.fakes.model_server import Step
+from tests.needs import NPM
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("programs")]
-PROGRAMS = [pytest.param(name, marks=needs(name)) for name in ("claude", "codex")]  # the others take 10 s each
+PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in ("claude", "codex")]  # the others take 10 s each
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     (tmp / "project").mkdir()
     (tmp / "tmp").mkdir()
     with model_api() as model:
-        path = os.pathsep.join([str(TOOLS / ".bin"), os.environ["PATH"]])
+        path = os.pathsep.join([str(NPM / ".bin"), os.environ["PATH"]])
         given = {"PATH": path, "HOME": str(tmp), "TMPDIR": str(tmp / "tmp")}
         given |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.url("think")}
         given |= {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.url("think", "/v1")}

@@ -21,7 +21,7 @@ from tests.backends.programs.world import (
     call,
     has_result,
     is_installed,
-    needs,
+    needs_program,
     say,
     shut_out,
     use,
@@ -30,6 +30,7 @@ from tests.backends.programs.world import (
 )
 from tests.fakes.model_protocols import Answer, Json, Refusal
 from tests.fakes.model_server import Fault, Step
+from tests.needs import skip_without
 from tests.shells.served import eventually
 
 from agent_worker.backends.backend import Turn
@@ -37,10 +38,10 @@ from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.sessions import INTERRUPTED
-from agent_worker.errors import BackendFailure, NotRunning
+from agent_worker.core.errors import BackendFailure, NotRunning
 
 INSTALLED = [name for name in ("claude", "codex") if is_installed(name)]
-PROGRAMS = [pytest.param(name, marks=needs(name)) for name in ("claude", "codex")]
+PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in ("claude", "codex")]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("programs")]
 
@@ -156,7 +157,7 @@ def test_a_refusal_of_the_model_is_classified(there: World, agent: str, program:
     match status:
         case 401:
             assert state == "failed"
-            told = there.rows("select text from attention where text like ?", f"{agent}%")
+            told = there.rows("select text from inbox_item where text like ?", f"{agent}%")
             assert f"log in with {program} itself" in told[0][0]
         case 429:
             assert state != "failed"
@@ -270,7 +271,7 @@ def test_B7_with_full_access_it_does_what_the_user_may(there: World, agent: str,
     assert outside.read_text() == "hello\n"
 
 
-@pytest.mark.parametrize("program", [pytest.param("claude", marks=needs("claude"))])
+@pytest.mark.parametrize("program", [pytest.param("claude", marks=needs_program("claude"))])
 def test_C15_claude_with_access_edit_writes_no_control_file(there: World, agent: str, program: str) -> None:
     place = there.project / agent
     (place / "sub").mkdir(parents=True)
@@ -282,7 +283,7 @@ def test_C15_claude_with_access_edit_writes_no_control_file(there: World, agent:
     assert [path.name for path in place.rglob("*") if path.is_file()] == ["fine.txt"]
 
 
-@pytest.mark.parametrize("program", [pytest.param("claude", marks=needs("claude"))])
+@pytest.mark.parametrize("program", [pytest.param("claude", marks=needs_program("claude"))])
 def test_B7_claude_reads_nothing_outside_of_its_directory(there: World, agent: str, program: str) -> None:
     place, outside = there.project / agent, Path(there.environ["HOME"]) / f"outside-{agent}"
     place.mkdir()
@@ -318,10 +319,10 @@ def test_a_question_to_the_person_ends_the_program_until_there_is_an_answer(
 
     there.model.mind = mind
     there.send(agent, "choose")
-    waiting = eventually(lambda: [each for each in there.do("GET", "/attention") if agent in each["text"]])
+    waiting = eventually(lambda: [each for each in there.do("GET", "/inbox") if agent in each["text"]])
     assert waiting
     assert eventually(lambda: not there.program(program), within=15)
-    there.client.request("POST", f"/attention/{waiting[0]['id']}", {"action": "answer", "text": "the blue one"})
+    there.client.request("POST", f"/inbox/{waiting[0]['id']}", {"action": "answer", "text": "the blue one"})
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
     assert (
         "Blue it is."
@@ -334,7 +335,7 @@ def test_a_question_to_the_person_ends_the_program_until_there_is_an_answer(
 def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: World) -> None:
     agents = [there.hire(f"{program}-last", program) for program in INSTALLED]
     if not agents:
-        pytest.skip("no program is installed")
+        skip_without("any coding program")
     there.model.requests.clear()
     # What a program had not yet written down it has forgotten: then it begins anew, and is told that too.
     there.model.mind = lambda body: "I went on." if "interrupted" in words(body) else Fault("hang")

@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from agent_worker.backends.programs.program import Premises, Program, owner_of
+from agent_worker.backends.programs.program import Program, ProgramHost, owner_of
 from agent_worker.backends.programs.runner import OUTPUT_MOST, Clocks, Launch, run_program
-from agent_worker.backends.programs.signals import Over, Said, Signal, Started
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Permanent, Transient
+from agent_worker.backends.programs.signals import Over, ProgramStarted, Said, Signal
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Permanent, Transient
 
 PATIENT = Clocks(start=20, first=20, silence=20, total=20)
 SHORT = 0.4  # seconds
@@ -35,7 +35,7 @@ class Plain:
 
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
         if "session" in event:
-            yield Started(str(event["session"]))
+            yield ProgramStarted(str(event["session"]))
         if "say" in event:
             yield Said(str(event["say"]))
         if "over" in event:
@@ -70,7 +70,7 @@ CHILD = "open(os.environ['OUT'] + '/pid', 'w').write(str(p.pid))\n"
 
 async def test_a_program_is_heard_to_its_last_word(tmp_path: Path) -> None:
     code = "say(session='s1'); say(say=sys.stdin.read()); say(over='done')"
-    assert await run(tmp_path, code, prompt="hello") == [Started("s1"), Said("hello"), Over("done")]
+    assert await run(tmp_path, code, prompt="hello") == [ProgramStarted("s1"), Said("hello"), Over("done")]
 
 
 @pytest.mark.parametrize("text", ["--mcp-config=x", "-c x=y", "--resume", "@file", "-", "\x00\n☃", ""])
@@ -208,7 +208,7 @@ async def test_B9_a_program_inherits_no_descriptors(tmp_path: Path) -> None:
 
 
 def program(tmp: Path, environ: dict[str, str]) -> Program:
-    return Program("claude", "alice", tmp / "repo", tmp / "repo", Premises(environ=environ), variables=("WANTED",))
+    return Program("claude", "alice", tmp / "repo", tmp / "repo", ProgramHost(environ=environ), variables=("WANTED",))
 
 
 def test_B3_a_program_knows_no_secret_that_it_was_not_given(tmp_path: Path) -> None:
@@ -241,9 +241,9 @@ def test_a_key_goes_with_its_address_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_what_a_program_keeps_is_private_and_its_own(tmp_path: Path) -> None:
-    premises = Premises(state=tmp_path / "programs")
+    program_host = ProgramHost(state=tmp_path / "programs")
     owners = [owner_of(name, tmp_path, who) for name, who in (("alice", ""), ("../bob", ""), ("../bob", "review"))]
-    alice, bob, inline = (Program("claude", owner, tmp_path, tmp_path, premises).home() for owner in owners)
+    alice, bob, inline = (Program("claude", owner, tmp_path, tmp_path, program_host).home() for owner in owners)
     assert len({alice, bob, inline}) == 3
     assert alice.parent == bob.parent == tmp_path / "programs" / "claude"
     assert alice.stat().st_mode & 0o777 == 0o700

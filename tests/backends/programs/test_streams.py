@@ -16,8 +16,17 @@ from agent_worker.backends.programs.claude import ClaudeStream
 from agent_worker.backends.programs.codex import CodexStream
 from agent_worker.backends.programs.cursor import CursorStream
 from agent_worker.backends.programs.runner import Parser
-from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramRetries,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 
 PARSERS: list[Callable[[], Parser]] = [ClaudeStream, CodexStream, CursorStream]
 
@@ -67,17 +76,17 @@ def test_claude_is_understood() -> None:
         {"type": "system", "subtype": "api_retry", "error_status": 529, "error": "overloaded"},
         result(model_usage_since_last_result={"opus": models(127, 0.25)}),
     )
-    once = Spent(Usage(138, 11, 5))  # the same message in two lines is one message
+    once = ProgramSpent(Usage(138, 11, 5))  # the same message in two lines is one message
     assert signals == [
-        Started("s-1"),
+        ProgramStarted("s-1"),
         Said("He", partial=True),
         once,
         Said("Hello"),
         once,
         Calling("t1", "Bash", '{"command": "ls"}'),
-        Returned("t1", "a.txt"),
-        Retrying("529 overloaded"),
-        Spent(Usage(138, 11, 5, 0.25)),
+        ProgramReturned("t1", "a.txt"),
+        ProgramRetries("529 overloaded"),
+        ProgramSpent(Usage(138, 11, 5, 0.25)),
         Over("done"),
     ]
 
@@ -98,13 +107,13 @@ def test_what_an_earlier_run_of_the_session_has_paid_for_is_not_charged_again() 
     """After a resume, most of claude's sums are of the whole session."""
     both = {"opus": models(100, 0.2), "haiku": models(10, 0.05)}
     signals = read(ClaudeStream(), result(total_cost_usd=7.5, model_usage_since_last_result=both))
-    assert signals[0] == Spent(Usage(110 + 2 * 11, 2 * 11, 2 * 5, 0.25))
+    assert signals[0] == ProgramSpent(Usage(110 + 2 * 11, 2 * 11, 2 * 5, 0.25))
 
 
 def test_a_price_that_claude_has_guessed_is_none() -> None:
     guessed = {"fake": models(100, 0.2) | {"costBasis": "unknown"}}
     signals = read(ClaudeStream(), result(model_usage_since_last_result=guessed))
-    assert signals[0] == Spent(Usage(111, 11, 5, None))
+    assert signals[0] == ProgramSpent(Usage(111, 11, 5, None))
 
 
 @pytest.mark.parametrize(
@@ -160,12 +169,12 @@ def test_codex_is_understood() -> None:
         {"type": "turn.completed", "usage": {"input_tokens": 240, "cached_input_tokens": 22, "output_tokens": 66}},
     )
     assert signals == [
-        Started("th-1"),
+        ProgramStarted("th-1"),
         Calling("i1", "command_execution", '{"command": "ls"}'),
-        Returned("i1", "a.txt"),
-        Retrying("Reconnecting... 1/5"),
+        ProgramReturned("i1", "a.txt"),
+        ProgramRetries("Reconnecting... 1/5"),
         Said("done"),
-        Spent(Usage(240, 22, 66)),
+        ProgramSpent(Usage(240, 22, 66)),
         Over("done"),
     ]
 
@@ -208,9 +217,9 @@ def test_cursor_is_understood() -> None:
         {"type": "result", "subtype": "success", "is_error": False, "result": "done"},
     )
     assert signals == [
-        Started("c-1"),
+        ProgramStarted("c-1"),
         Calling("a\nb", "shell", '{"command": "ls"}'),
-        Returned("a\nb", '{"success": {"stdout": "x"}}'),
+        ProgramReturned("a\nb", '{"success": {"stdout": "x"}}'),
         Said("done"),
         Over("done"),
     ]
@@ -242,7 +251,7 @@ JSON = st.recursive(
 @given(events=st.lists(st.dictionaries(st.sampled_from(KNOWN), JSON | WORDS, max_size=8), max_size=6))
 def test_B8_whatever_is_printed_a_parser_does_not_raise(parser: Callable[[], Parser], events: list[Any]) -> None:
     for signal in read(parser(), *events):
-        if isinstance(signal, Spent):
+        if isinstance(signal, ProgramSpent):
             assert signal.usage.plausible
         if isinstance(signal, Calling):
             json.loads(signal.arguments)

@@ -1,6 +1,6 @@
 """A world for real coding programs: a daemon, a project, and a model API on loopback that a test thinks for.
 
-Programs are installed by scripts/test_needs.py; where one is missing its tests skip and say so. One world serves many
+Programs are installed by `poe test-setup`; where one is missing its tests skip and say so. One world serves many
 tests, as a daemon takes seconds to start: each test gives the model its mind and writes to an agent of its own.
 """
 
@@ -22,30 +22,28 @@ import psutil
 import pytest
 from tests.fakes.model_protocols import Answer, Ask, Json
 from tests.fakes.model_server import ModelServer, Recorded, Step
+from tests.needs import NPM, needs
 from tests.shells.served import eventually
 
 from agent_worker.backends.backend import Reply
-from agent_worker.backends.programs.door import Entry
-from agent_worker.backends.programs.program import Premises, Program
-from agent_worker.backends.providers import Approval, Endpoint
-from agent_worker.daemon.client import Client, connect
-from agent_worker.daemon.discovery import LOG_FILE, signal_daemon
-from agent_worker.daemon.starting import COMMAND
+from agent_worker.backends.models.providers import Approval, Endpoint
+from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import LOG_FILE, signal_daemon
+from agent_worker.client.start import COMMAND
 from agent_worker.tools.tool import Call, Result
 
-TOOLS = Path(__file__).parents[3] / ".tools" / "node_modules"
 PROTOCOL = {"claude": "", "codex": "/v1", "opencode": "/v1", "gemini": ""}  # how each program's base address ends
 PROVIDER = {"claude": "anthropic", "codex": "openai", "opencode": "openai-chat", "gemini": "google"}
 KEY = "sk-test-the-key-of-the-model"
 
 
 def is_installed(program: str) -> bool:
-    return (TOOLS / ".bin" / program).exists()
+    return (NPM / ".bin" / program).exists()
 
 
-def needs(program: str) -> pytest.MarkDecorator:
-    missing = not is_installed(program)
-    return pytest.mark.skipif(missing, reason=f"{program} is not installed: run scripts/test_needs.py where npm is")
+def needs_program(program: str) -> pytest.MarkDecorator:
+    return needs(program, there=is_installed(program))
 
 
 def _is_sweeper(process: psutil.Process) -> bool:
@@ -175,7 +173,7 @@ def world(tmp: Path, **environ: str) -> Iterator[World]:
     for folder in (".agents", ".workflows"):
         (project / folder).mkdir(parents=True)
     with model_api() as model:
-        path = os.pathsep.join([str(TOOLS / ".bin"), os.environ["PATH"]])
+        path = os.pathsep.join([str(NPM / ".bin"), os.environ["PATH"]])
         (tmp / "tmp").mkdir()  # codex puts no helpers beneath what it takes for a temporary directory
         given = {"PATH": path, "TEST_KEY": KEY, "HOME": str(tmp), "TMPDIR": str(tmp / "tmp"), **environ}
         made = World(tmp / "home", project, model, given)
@@ -195,8 +193,8 @@ class WrongDoor:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def open(self, run: str) -> Entry:
-        return Entry(self._url, "a-token-that-nobody-issued")
+    def open(self, run: str) -> ToolEndpoint:
+        return ToolEndpoint(self._url, "a-token-that-nobody-issued")
 
 
 class NoHands:
@@ -212,14 +210,14 @@ class NoHands:
 
 def shut_out(there: World, program: str, state: Path) -> Program:
     """A program that the daemon answers with 401."""
-    premises = Premises(
+    program_host = ProgramHost(
         WrongDoor(f"http://127.0.0.1:{there.client.found.port}/mcp"),
         state,
         there.environ,
         Approval(local=True, hosts=frozenset({"127.0.0.1"})),
     )
     endpoint = Endpoint(PROVIDER[program], there.model.url("think", PROTOCOL[program]), "$TEST_KEY")
-    return Program(program, "alice", there.project, there.project, premises, model="fake", endpoint=endpoint)
+    return Program(program, "alice", there.project, there.project, program_host, model="fake", endpoint=endpoint)
 
 
 # --- minds

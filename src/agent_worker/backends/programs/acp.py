@@ -1,7 +1,7 @@
 """Any program that speaks the Agent Client Protocol: one process and one prompt per run, over its standard streams.
 
 The protocol says nothing of accounts, isolation and what an error means: a `Speaker` per program does (opencode.py,
-gemini.py), and `Plain` here is for all others. What a program asks leave for is answered by its agent's `access`.
+gemini.py), and `PlainAcp` here is for all others. What a program asks leave for is answered by its agent's `access`.
 Above: one_shot.py. Below: acp_talk.py, which knows the library.
 """
 
@@ -11,45 +11,24 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from agent_worker.backends.backend import Usage
+from agent_worker.backends.programs.acp_prompt import AcpPrompt, Words
 from agent_worker.backends.programs.failures import by_status
-from agent_worker.backends.programs.one_shot import Job
-from agent_worker.backends.programs.program import SERVER, Program
-from agent_worker.backends.programs.reading import amount, block, blocks, count, text
+from agent_worker.backends.programs.json_fields import amount, block, count
+from agent_worker.backends.programs.one_shot import ProgramJob
+from agent_worker.backends.programs.program import Program
 from agent_worker.backends.programs.runner import Clocks, Launch
 from agent_worker.backends.programs.signals import Signal
-from agent_worker.definitions.agent import Access
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
-from agent_worker.imports import taking_turns
+from agent_worker.core.errors import BackendFailure, Crashed, Overloaded, Permanent, Transient
+from agent_worker.core.late_imports import taking_turns
 from agent_worker.trust.powers import SETTINGS
 
 _LOGIN_NEEDED = -32000
 _NOT_UNDERSTOOD = range(-32702, -32599)  # the protocol's own errors; an internal one is -32603
 _INTERNAL = -32603
-_LOOKS = frozenset({"read", "search", "think"})
-_EDITS = frozenset({"edit", "delete", "move"})
-_TOUCHES = _EDITS | {"execute", "fetch", "switch_mode"}  #: what none of our tools is
-_OURS = (f"{SERVER}_", f"mcp_{SERVER}_", f"mcp__{SERVER}__", f"{SERVER}/", f"mcp.{SERVER}.")
-
-
-class Words(Protocol):
-    """What one run of a program means by what it says beside the protocol."""
-
-    def overheard(self, line: str) -> Iterable[Signal] | None:
-        """What a line of its standard error tells; None: nothing but what is shown when it fails."""
-        ...
-
-    def failure(self, code: int, message: str, data: Mapping[str, Any]) -> BackendFailure:
-        """An error of JSON-RPC."""
-        ...
-
-    def spent(self, answer: Mapping[str, Any], update: Mapping[str, Any]) -> Usage:
-        """By its answer to the prompt, and by the last update about usage."""
-        ...
 
 
 class Speaker(Protocol):
@@ -57,50 +36,29 @@ class Speaker(Protocol):
 
     farewell: float  #: seconds it may take to end by itself when its input ends
 
-    def launch(self, job: Job) -> Launch:
-        """The prompt in it is what it is told in the session."""
+    def launch(self, job: ProgramJob) -> Launch:
+        """How to start the program. The prompt in it is what the program is told in the session."""
         ...
 
-    def words(self, job: Job) -> Words: ...
+    def words(self, job: ProgramJob) -> Words: ...
 
 
 class Acp:
-    """A `Cli` for one_shot.py."""
+    """Drives a program over the Agent Client Protocol; a `Cli` for one_shot.py."""
 
     def __init__(self, speaker: Speaker) -> None:
         self._speaker = speaker
 
-    async def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
+    async def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
         launch = await asyncio.to_thread(self._speaker.launch, job)  # it writes files
         converse = await asyncio.to_thread(_converse)
-        talk = Talk(job, launch, self._speaker.words(job), clocks, self._speaker.farewell)
+        talk = AcpPrompt(job, launch, self._speaker.words(job), clocks, self._speaker.farewell)
         async with aclosing(converse(talk)) as signals:
             async for signal in signals:
                 yield signal
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
-    """One conversation that is to be held."""
-
-    job: Job
-    launch: Launch
-    words: Words
-    clocks: Clocks
-    farewell: float
-
-    @property
-    def name(self) -> str:
-        return self.job.program.backend
-
-    @property
-    def prompt(self) -> str:
-        """As text and nothing else: programs take what begins with a slash for a command of theirs."""
-        told = self.launch.prompt
-        return f"You are told:\n\n{told}" if told.lstrip()[:1] in ("/", "!") else told
-
-
-def _converse() -> Callable[[Talk], AsyncGenerator[Signal]]:
+def _converse() -> Callable[[AcpPrompt], AsyncGenerator[Signal]]:
     with taking_turns:
         from agent_worker.backends.programs.acp_talk import converse  # takes a second: this runs in a thread
 
@@ -108,32 +66,6 @@ def _converse() -> Callable[[Talk], AsyncGenerator[Signal]]:
 
 
 # --- what a program may do
-
-
-def is_ours(call: Mapping[str, Any]) -> bool:
-    """A call of our tools: we see it arrive, and allow there what it may do."""
-    if call.get("kind") in _TOUCHES:
-        return False
-    names = (text(call, "title"), text(call, "toolCallId"))
-    return any(name.startswith(_OURS) or name.endswith(f"({SERVER} MCP Server)") for name in names)
-
-
-def may(access: Access, call: Mapping[str, Any], cwd: Path) -> bool:
-    """Whether a program may make this call of its own tools, about which it asks."""
-    kind = call.get("kind")
-    if access == "full" or is_ours(call) or kind in _LOOKS:
-        return True
-    paths = _paths(call)
-    return access == "edit" and kind in _EDITS and bool(paths) and all(_beneath(cwd, path) for path in paths)
-
-
-def _paths(call: Mapping[str, Any]) -> list[str]:
-    told = [text(each, "path") for each in (*blocks(call, "locations"), *blocks(call, "content"))]
-    return [path for path in told if path]
-
-
-def _beneath(cwd: Path, path: str) -> bool:
-    return Path(os.path.realpath(cwd / path)).is_relative_to(os.path.realpath(cwd))
 
 
 def refuse_foreign_settings(program: Program) -> None:
@@ -157,10 +89,10 @@ def refuse_foreign_settings(program: Program) -> None:
 # --- a program of which we know nothing
 
 
-class Plain:
+class PlainAcp:
     farewell = 2.0
 
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program = job.program
         name, *arguments = program.command
         binary = name if os.sep in name else program.binary(name, install="install it, or give its full path")
@@ -168,12 +100,12 @@ class Plain:
         prompt = job.prompt if job.session.id else f"{job.system}\n\n{job.prompt}"
         return Launch((binary, *arguments), program.cwd, program.environment(), prompt, (job.entry.token,))
 
-    def words(self, job: Job) -> PlainWords:
+    def words(self, job: ProgramJob) -> PlainWords:
         return PlainWords(job)
 
 
 class PlainWords:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProgramJob) -> None:
         self.job = job
 
     def overheard(self, line: str) -> Iterable[Signal] | None:
@@ -201,17 +133,3 @@ class PlainWords:
         total = amount(cost, "amount") if cost.get("currency") == "USD" else None
         usd = None if total is None else max(0.0, total - self.job.session.charged)  # it is that of the session
         return Usage(count(used, "inputTokens") + cached, cached, count(used, "outputTokens"), usd)
-
-
-def ended(name: str, reason: str) -> BackendFailure | None:
-    """What a stop reason of the protocol means; None: it did what it was asked."""
-    match reason:
-        case "end_turn":
-            return None
-        case "max_tokens":
-            return Exhausted(f"{name}: its answer grew too long for its model", hint="say «continue» to go on")
-        case "max_turn_requests":
-            return Exhausted(f"{name}: it has taken all its turns (max_steps)", hint="say «continue» to go on")
-        case "refusal":
-            return Permanent(f"{name}: its model refused to go on")
-    return Crashed(f"{name} stopped: {reason[:100] or 'it does not say why'}")

@@ -34,20 +34,28 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from agent_worker.backends.programs.acp import Talk, ended, is_ours, may
+from agent_worker.backends.programs.acp_prompt import AcpPrompt, ended, is_ours, may
+from agent_worker.backends.programs.json_fields import NOTHING, block, blocks, text
 from agent_worker.backends.programs.program import SERVER
-from agent_worker.backends.programs.reading import NOTHING, block, blocks, text
 from agent_worker.backends.programs.runner import (
     LINE_CAP,
     OUTPUT_MOST,
     STDERR_CAP,
+    ClockWatch,
     TooLong,
-    Watch,
     event_in,
     told_by,
 )
-from agent_worker.backends.programs.signals import Calling, Over, Returned, Said, Signal, Spent, Started
-from agent_worker.errors import BackendFailure, BadInput, Crashed, Permanent, Refused
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.core.errors import BackendFailure, BadInput, Crashed, Permanent, Refused
 from agent_worker.processes.child import Child, happens, start
 from agent_worker.processes.streams import Ends, lines
 
@@ -59,14 +67,14 @@ _MOMENT = 0.3  # seconds
 _POLITENESS = 0.5  # seconds to tell it that we stop, and to hear that it does
 
 
-async def converse(talk: Talk) -> AsyncGenerator[Signal]:
+async def converse(talk: AcpPrompt) -> AsyncGenerator[Signal]:
     launch = talk.launch
     try:
         running = start(launch.argv, cwd=launch.cwd, env=launch.env, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         async with running as child:
             held = _Conversation(talk, child)
             try:
-                yield Started(await held.open())
+                yield ProgramStarted(await held.open())
                 async for signal in held.answer():
                     try:
                         yield signal
@@ -82,12 +90,12 @@ async def converse(talk: Talk) -> AsyncGenerator[Signal]:
 
 
 class _Conversation:
-    def __init__(self, talk: Talk, child: Child) -> None:
+    def __init__(self, talk: AcpPrompt, child: Child) -> None:
         self.noise = Ends(STDERR_CAP)
         self._talk = talk
         self._child = child
-        self._watch = Watch(talk.name, talk.clocks)
-        self._wire = _Wire(child, self._watch)
+        self._watch = ClockWatch(talk.name, talk.clocks)
+        self._wire = _PipeTransport(child, self._watch)
         self._connection = Connection(self._asked, self._wire)
         self._signals: asyncio.Queue[Signal] = asyncio.Queue()
         self._listening = asyncio.create_task(self._overhear())
@@ -99,7 +107,7 @@ class _Conversation:
         self._used: Mapping[str, Any] = NOTHING
 
     async def open(self) -> str:
-        """The id of its session, new or gone on with."""
+        """Open a session, new or gone on with; its id."""
         return await self._in_time(self._open())
 
     async def answer(self) -> AsyncGenerator[Signal]:
@@ -112,18 +120,18 @@ class _Conversation:
                 return
 
     async def part(self) -> None:
-        """After its last word, it may write its session away."""
+        """Let the program write its session away, after its last word."""
         await self._leave()
         await happens(self._child.exited, within=self._talk.farewell)
 
     async def close(self) -> None:
-        """Its process is ended by whoever started it."""
+        """Close our ends of the pipes. The process is ended by whoever started it."""
         await self._leave()
         self._listening.cancel()
         await self._connection.close()
 
     async def _leave(self) -> None:
-        """Say that we stop, if it is still at it, and end its input."""
+        """Say that we stop, if the program is still at work, and end its input."""
         if self._answering and not self._answering.done():
             with suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(_POLITENESS):
@@ -169,7 +177,7 @@ class _Conversation:
         return answer
 
     async def _choose_model(self, made: Mapping[str, Any]) -> None:
-        """Where the program was not told its model as it was started."""
+        """Name the model, where the program was not told it as it was started."""
         wanted = self._talk.job.program.model
         if not wanted or not self._talk.job.program.command:
             return
@@ -189,7 +197,7 @@ class _Conversation:
         except BackendFailure as failure:
             self._signals.put_nowait(Over(failure=failure))
             return
-        self._signals.put_nowait(Spent(self._talk.words.spent(answer, self._used)))
+        self._signals.put_nowait(ProgramSpent(self._talk.words.spent(answer, self._used)))
         self._signals.put_nowait(Over(self._text.strip(), ended(self._talk.name, text(answer, "stopReason"))))
 
     async def _ask(self, method: str, request: BaseModel) -> Mapping[str, Any]:
@@ -217,7 +225,7 @@ class _Conversation:
         return Crashed(f"{name} ended without an answer (exit {code}){told and f': {told}'}")
 
     async def _in_time(self, work: Awaitable[T]) -> T:
-        """Unless one of the clocks runs out first; each message moves them."""
+        """Wait for an answer unless one of the clocks runs out first; each message moves them."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -261,7 +269,7 @@ class _Conversation:
                 self._text = ""
                 shown = "\n".join(text(block(each, "content"), "text") for each in blocks(update, "content"))
                 ok = update.get("status") == "completed"
-                self._signals.put_nowait(Returned(text(update, "toolCallId"), shown.strip(), ok))
+                self._signals.put_nowait(ProgramReturned(text(update, "toolCallId"), shown.strip(), ok))
             case "usage_update":
                 self._used = update
 
@@ -291,10 +299,10 @@ class _Conversation:
                 self._signals.put_nowait(signal)
 
 
-class _Wire:
+class _PipeTransport:
     """A transport of the library over the pipes of a child, with our limits."""
 
-    def __init__(self, child: Child, watch: Watch) -> None:
+    def __init__(self, child: Child, watch: ClockWatch) -> None:
         self.refused: Refused | None = None
         self._child = child
         self._watch = watch
@@ -317,7 +325,7 @@ class _Wire:
         return None
 
     async def quiet(self) -> None:
-        """Until nothing has come for a moment."""
+        """Wait until nothing has come for a moment."""
         heard = -1
         while heard != self._count:
             heard = self._count

@@ -12,13 +12,22 @@ from typing import Any
 
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
-from agent_worker.backends.programs.one_shot import Job, Printing
-from agent_worker.backends.programs.program import SERVER, TOKEN, Account, Program
-from agent_worker.backends.programs.reading import amount, block, blocks, count, text
+from agent_worker.backends.programs.json_fields import amount, block, blocks, count, text
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
+from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
-from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
-from agent_worker.control_files import CONTROL_NAMES
-from agent_worker.errors import BackendFailure, Crashed, Exhausted, Permanent
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramRetries,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.core.control_files import CONTROL_NAMES
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Permanent
 
 INSTALL = "npm install -g @anthropic-ai/claude-code"
 _OURS = f"mcp__{SERVER}__"
@@ -37,8 +46,8 @@ _QUIET = {
 }
 
 
-class Claude(Printing):
-    def launch(self, job: Job) -> Launch:
+class Claude(PrintingProgram):
+    def launch(self, job: ProgramJob) -> Launch:
         program, account = job.program, job.program.account("anthropic")
         argv = [
             program.binary("claude", install=INSTALL),
@@ -57,7 +66,7 @@ class Claude(Printing):
         secrets = (job.entry.token, account.key if account else "")
         return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
 
-    def parser(self, job: Job) -> ClaudeStream:
+    def parser(self, job: ProgramJob) -> ClaudeStream:
         return ClaudeStream()
 
 
@@ -68,7 +77,7 @@ def model_name(written: str) -> str:
     return written
 
 
-def _servers(job: Job) -> str:
+def _servers(job: ProgramJob) -> str:
     ours = {
         "type": "http",
         "url": job.entry.url,
@@ -91,7 +100,7 @@ def _permissions(program: Program) -> list[str]:
             return ["--allowedTools", f"mcp__{SERVER}", *_ALL]
 
 
-def _identity(program: Program, account: Account | None) -> dict[str, str]:
+def _identity(program: Program, account: ProgramAccount | None) -> dict[str, str]:
     """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
     if account is None:
         return program.given("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -128,18 +137,18 @@ class ClaudeStream:
     def _system(self, event: Mapping[str, Any]) -> Iterator[Signal]:
         match event.get("subtype"):
             case "init":
-                yield Started(text(event, "session_id"))
+                yield ProgramStarted(text(event, "session_id"))
                 failed = [each for each in blocks(event, "mcp_servers") if each.get("status") == "failed"]
                 if any(each.get("name") == SERVER for each in failed):
                     yield Over(failure=Permanent("claude could not reach our tools", hint="agent-worker daemon logs"))
             case "api_retry":
-                yield Retrying(f"{event.get('error_status') or 'no answer'} {text(event, 'error')}")
+                yield ProgramRetries(f"{event.get('error_status') or 'no answer'} {text(event, 'error')}")
 
     def _assistant(self, event: Mapping[str, Any]) -> Iterator[Signal]:
         message = block(event, "message")
         self._counted[text(message, "id")] = _usage(block(message, "usage"))
         if spent := _sum(self._counted.values()):
-            yield Spent(spent)
+            yield ProgramSpent(spent)
         for part in blocks(message, "content"):
             if part.get("type") == "text" and event.get("parent_tool_use_id") is None and text(part, "text"):
                 yield Said(text(part, "text"))
@@ -150,7 +159,7 @@ class ClaudeStream:
         # Its other sums are of the whole session, also of what an earlier run of ours has paid for.
         models = block(event, "model_usage_since_last_result")
         if spent := _sum(_model_usage(block(models, name)) for name in models):
-            yield Spent(spent)
+            yield ProgramSpent(spent)
         yield Over(text(event, "result"), _failure(event, self._refused))
 
 
@@ -158,16 +167,16 @@ def _results(event: Mapping[str, Any]) -> Iterator[Signal]:
     for part in blocks(block(event, "message"), "content"):
         if part.get("type") == "tool_result":
             shown = text(part, "content") or "\n".join(text(each, "text") for each in blocks(part, "content"))
-            yield Returned(text(part, "tool_use_id"), shown, ok=not part.get("is_error"))
+            yield ProgramReturned(text(part, "tool_use_id"), shown, ok=not part.get("is_error"))
 
 
 def _failure(event: Mapping[str, Any], refused: str) -> BackendFailure | None:
     told = text(event, "result") or text(event, "subtype") or "it failed"
     match event.get("subtype"), event.get("terminal_reason"):
         case ("error_max_turns", _):
-            return Exhausted("claude: it has taken all its turns (max_steps)", hint="say «continue» to go on")
+            return Exhausted("claude: it has used all its turns (max_steps)", hint="say 'continue' to go on")
         case ("error_max_budget_usd", _):
-            return Exhausted("claude: its budget is spent", hint="say «continue» to go on")
+            return Exhausted("claude: its budget is spent", hint="say 'continue' to go on")
         case (_, "prompt_too_long"):
             return Exhausted(f"claude: {told}", hint="the conversation is too large for its model")
         case ("success", _) if not event.get("is_error"):

@@ -15,12 +15,21 @@ from typing import Any
 
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
-from agent_worker.backends.programs.one_shot import Job, Printing
-from agent_worker.backends.programs.program import SERVER, TOKEN, Account, Program
-from agent_worker.backends.programs.reading import block, count, text
+from agent_worker.backends.programs.json_fields import block, count, text
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
+from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
-from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
-from agent_worker.errors import BackendFailure, Crashed, Exhausted
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramRetries,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.core.errors import BackendFailure, Crashed, Exhausted
 
 INSTALL = "npm install -g @openai/codex"
 _KEY = "AGENT_WORKER_MODEL_KEY"
@@ -46,8 +55,8 @@ _QUIET = {
 }
 
 
-class Codex(Printing):
-    def launch(self, job: Job) -> Launch:
+class Codex(PrintingProgram):
+    def launch(self, job: ProgramJob) -> Launch:
         program, account = job.program, job.program.account("openai")
         settings = _QUIET | {
             "model_instructions_file": _quoted(job.file("system.md", job.system or "You are an agent.")),
@@ -68,7 +77,7 @@ class Codex(Printing):
         secrets = (job.entry.token, account.key if account else "")
         return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
 
-    def parser(self, job: Job) -> CodexStream:
+    def parser(self, job: ProgramJob) -> CodexStream:
         return CodexStream()
 
 
@@ -89,7 +98,7 @@ def native(found: str) -> str:
     return found
 
 
-def _server(job: Job) -> dict[str, str]:
+def _server(job: ProgramJob) -> dict[str, str]:
     return {
         "url": _quoted(job.entry.url),
         "bearer_token_env_var": _quoted(TOKEN),
@@ -99,8 +108,8 @@ def _server(job: Job) -> dict[str, str]:
     }
 
 
-def _provider(account: Account | None) -> dict[str, str]:
-    """Its own retries low: ours follow, where they can be seen."""
+def _provider(account: ProgramAccount | None) -> dict[str, str]:
+    """Settings of a provider, with few retries of its own: ours follow, where they can be seen."""
     if account is None:
         return {}
     ours = {
@@ -115,7 +124,7 @@ def _provider(account: Account | None) -> dict[str, str]:
     return {"model_provider": _quoted("ours"), "model_providers.ours": _table(ours)}
 
 
-def _identity(program: Program, account: Account | None) -> dict[str, str]:
+def _identity(program: Program, account: ProgramAccount | None) -> dict[str, str]:
     """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
     if account is None:
         return program.given("CODEX_HOME", "CODEX_API_KEY")
@@ -137,15 +146,15 @@ class CodexStream:
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
         match event.get("type"):
             case "thread.started":
-                yield Started(text(event, "thread_id"))
+                yield ProgramStarted(text(event, "thread_id"))
             case "item.started":
                 yield from _begun(block(event, "item"))
             case "item.completed":
                 yield from self._done(block(event, "item"))
             case "error":
-                yield Retrying(text(event, "message"))
+                yield ProgramRetries(text(event, "message"))
             case "turn.completed":
-                yield Spent(_usage(block(event, "usage")))
+                yield ProgramSpent(_usage(block(event, "usage")))
                 yield Over(self._last)
             case "turn.failed":
                 yield Over(failure=_failure(text(block(event, "error"), "message")))
@@ -159,7 +168,7 @@ class CodexStream:
             yield Said(self._last)
         elif _is_own_call(item):
             failed = item.get("status") in ("failed", "declined") or count(item, "exit_code") != 0
-            yield Returned(text(item, "id"), text(item, "aggregated_output"), ok=not failed)
+            yield ProgramReturned(text(item, "id"), text(item, "aggregated_output"), ok=not failed)
 
 
 def _begun(item: Mapping[str, Any]) -> Iterator[Signal]:
@@ -173,7 +182,7 @@ def _is_own_call(item: Mapping[str, Any]) -> bool:
 
 
 def _failure(message: str) -> BackendFailure:
-    """It keeps the status to itself, but for its words."""
+    """What an error means. The program tells no status, so its words decide."""
     if "context_length_exceeded" in message or "ran out of room in the model's context window" in message:
         return Exhausted(f"codex: {message}"[:500], hint="the conversation is too large for its model")
     found = _STATUS.search(message)

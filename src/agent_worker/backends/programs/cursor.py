@@ -11,22 +11,22 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from agent_worker.backends.programs.one_shot import Job, Printing
+from agent_worker.backends.programs.json_fields import block, blocks, text
+from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.program import SERVER, TOKEN
-from agent_worker.backends.programs.reading import block, blocks, text
 from agent_worker.backends.programs.runner import Launch
-from agent_worker.backends.programs.signals import Calling, Over, Returned, Said, Signal, Started
-from agent_worker.errors import BackendFailure, Crashed, Permanent
+from agent_worker.backends.programs.signals import Calling, Over, ProgramReturned, ProgramStarted, Said, Signal
+from agent_worker.core.errors import BackendFailure, Crashed, Permanent
 
 INSTALL = "see cursor.com/cli, then set CURSOR_API_KEY"
 _KEY = "CURSOR_API_KEY"
 _ACCESS = {"read": ("--mode", "ask"), "edit": ("--force", "--sandbox", "enabled"), "full": ("--force",)}
 
 
-class Cursor(Printing):
-    def launch(self, job: Job) -> Launch:
+class Cursor(PrintingProgram):
+    def launch(self, job: ProgramJob) -> Launch:
         program = job.program
-        key = program.premises.environ.get(_KEY, "")
+        key = program.program_host.environ.get(_KEY, "")
         if not key:  # it would wait for a browser
             raise Permanent("cursor needs a key", hint=f"export {_KEY}=…")
         argv = [
@@ -45,11 +45,11 @@ class Cursor(Printing):
         prompt = f"{job.system}\n\n{job.prompt}" if job.system else job.prompt
         return Launch(tuple(argv), program.cwd, env, prompt, (job.entry.token, key))
 
-    def parser(self, job: Job) -> CursorStream:
+    def parser(self, job: ProgramJob) -> CursorStream:
         return CursorStream()
 
 
-def _servers(job: Job) -> str:
+def _servers(job: ProgramJob) -> str:
     ours = {"url": job.entry.url, "headers": {"Authorization": f"Bearer ${{env:{TOKEN}}}"}}
     return json.dumps({"mcpServers": {SERVER: ours}})
 
@@ -58,7 +58,7 @@ class CursorStream:
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
         match event.get("type"), event.get("subtype"):
             case ("system", "init"):
-                yield Started(text(event, "session_id"))
+                yield ProgramStarted(text(event, "session_id"))
             case ("assistant", _):
                 for part in blocks(block(event, "message"), "content"):
                     if text(part, "text"):
@@ -83,4 +83,4 @@ def _call(event: Mapping[str, Any]) -> Iterator[Signal]:
         yield Calling(id, kind.removesuffix("ToolCall"), json.dumps(block(made, kind).get("args")))
     elif event.get("subtype") == "completed":
         result = block(block(made, kind), "result")
-        yield Returned(id, json.dumps(result)[:2000], ok="success" in result)
+        yield ProgramReturned(id, json.dumps(result)[:2000], ok="success" in result)

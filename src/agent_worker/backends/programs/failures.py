@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_worker.errors import BackendFailure, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded, Permanent, Transient
 
 _LONGEST = 500  # characters
 _BUSY = (429, 529)
@@ -11,7 +11,7 @@ _WORTH_ANOTHER_TRY = (408, 409, 425)
 
 
 def by_status(program: str, status: int | None, message: str) -> BackendFailure:
-    """None is no answer at all: the connection failed."""
+    """The failure that an HTTP status means; None is no answer at all: the connection failed."""
     told = f"{program}: {message}"[:_LONGEST]
     if status in _BUSY:
         return Overloaded(told)

@@ -15,11 +15,11 @@ from typing import Any
 
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settings
-from agent_worker.backends.programs.one_shot import Job
-from agent_worker.backends.programs.program import SERVER, Account, Program
-from agent_worker.backends.programs.reading import block, count, text
+from agent_worker.backends.programs.json_fields import block, count, text
+from agent_worker.backends.programs.one_shot import ProgramJob
+from agent_worker.backends.programs.program import SERVER, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
-from agent_worker.errors import BackendFailure, Exhausted
+from agent_worker.core.errors import BackendFailure, Exhausted
 
 INSTALL = "npm install -g @google/gemini-cli"
 _SERVICE = "https://generativelanguage.googleapis.com"
@@ -37,7 +37,7 @@ _OVERFLOW = re.compile(r"input token count .* exceeds", re.IGNORECASE)  # there 
 class Gemini:
     farewell = 0.0  # it does not end by itself
 
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program = job.program
         refuse_foreign_settings(program)
         binary, home, account = program.binary("gemini", install=INSTALL), program.home(), program.account("google")
@@ -52,18 +52,18 @@ class Gemini:
         env = program.environment() | _places(job, home) | _identity(home, program, account)
         return Launch(tuple(argv), program.cwd, env, job.prompt, (job.entry.token, account.key if account else ""))
 
-    def words(self, job: Job) -> GeminiWords:
+    def words(self, job: ProgramJob) -> GeminiWords:
         return GeminiWords(job)
 
 
 def model_name(written: str) -> str:
-    """`gemini-3-pro`, `google/…`: whatever it is called, without its provider."""
+    """The model without its provider: `gemini-3-pro` of `google/gemini-3-pro`."""
     for prefix in ("google/", "google:", "gemini/", "gemini:"):
         written = written.removeprefix(prefix)
     return written
 
 
-def _settings(program: Program, account: Account | None) -> dict[str, Any]:
+def _settings(program: Program, account: ProgramAccount | None) -> dict[str, Any]:
     return {
         "security": {"auth": {"selectedType": "gemini-api-key" if account else "oauth-personal"}},
         "privacy": {"usageStatisticsEnabled": False},
@@ -90,7 +90,7 @@ def _excluded(program: Program) -> tuple[str, ...]:
             return _OTHERS
 
 
-def _places(job: Job, home: Path) -> dict[str, str]:
+def _places(job: ProgramJob, home: Path) -> dict[str, str]:
     return {
         "GEMINI_CLI_HOME": str(home),
         "GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "above-all.json"),
@@ -111,12 +111,12 @@ def _save(home: Path, session: str) -> None:
             file.unlink()
 
 
-def _identity(home: Path, program: Program, account: Account | None) -> dict[str, str]:
-    """With a key: the account of it. Without one: the user's login."""
+def _identity(home: Path, program: Program, account: ProgramAccount | None) -> dict[str, str]:
+    """Whose account is used: that of the key, or without one the user's login."""
     if account:
         # Both are always given: what is not there, it would take from files in the project.
         return {"GEMINI_API_KEY": account.key, "GOOGLE_GEMINI_BASE_URL": account.base_url or _SERVICE}
-    environ = program.premises.environ
+    environ = program.program_host.environ
     theirs = Path(environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "/nonexistent"), ".gemini")
     for name in _LOGIN:
         ours = home / ".gemini" / name
@@ -138,7 +138,7 @@ class GeminiWords(PlainWords):
 
 
 def _inner(message: str) -> str:
-    """The sentence in the body of an answer, which it passes on as it came."""
+    """The sentence in the body of an answer, which the program passes on as it came."""
     try:
         body = json.loads(message)
     except (ValueError, RecursionError):

@@ -6,11 +6,12 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_worker.backends.programs import claude, codex, cursor, gemini, opencode
+from agent_worker.backends.programs import acp, claude, codex, cursor, gemini, opencode
+from agent_worker.backends.programs.one_shot import Cli
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
 
@@ -20,22 +21,32 @@ _told: dict[tuple[str, int, int], str] = {}  # versions, by file
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownProgram:
     names: tuple[str, ...]
     install: str
 
 
-KNOWN: Mapping[str, Known] = {
-    "claude": Known(("claude",), claude.INSTALL),
-    "codex": Known(("codex",), codex.INSTALL),
-    "opencode": Known(("opencode",), opencode.INSTALL),
-    "gemini": Known(("gemini",), gemini.INSTALL),
-    "cursor": Known(("cursor-agent", "agent"), cursor.INSTALL),
+#: How each is driven, by the name of its backend.
+SPEAKERS: Mapping[str, Callable[[], Cli]] = {
+    "claude": claude.Claude,
+    "codex": codex.Codex,
+    "opencode": lambda: acp.Acp(opencode.OpenCode()),
+    "gemini": lambda: acp.Acp(gemini.Gemini()),
+    "acp": lambda: acp.Acp(acp.PlainAcp()),
+    "cursor": cursor.Cursor,
+}
+
+KNOWN: Mapping[str, KnownProgram] = {
+    "claude": KnownProgram(("claude",), claude.INSTALL),
+    "codex": KnownProgram(("codex",), codex.INSTALL),
+    "opencode": KnownProgram(("opencode",), opencode.INSTALL),
+    "gemini": KnownProgram(("gemini",), gemini.INSTALL),
+    "cursor": KnownProgram(("cursor-agent", "agent"), cursor.INSTALL),
 }
 
 
 def found(name: str, path: str) -> str:
-    """Where a program is, by the names it has; '' when it is not installed."""
+    """The path of a program, by the names it has; '' when it is not installed."""
     return next((place for each in KNOWN[name].names if (place := shutil.which(each, path=path))), "")
 
 

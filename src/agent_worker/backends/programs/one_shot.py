@@ -18,33 +18,41 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent_worker.backends.backend import Finished, Hands, Outcome, Reply, Suspended, Turn, Usage
+from agent_worker.backends.backend import Finished, Outcome, Reply, StepSink, Suspended, Turn, Usage
 from agent_worker.backends.programs import sessions
-from agent_worker.backends.programs.door import Entry
-from agent_worker.backends.programs.program import TOKEN, Program
+from agent_worker.backends.programs.program import TOKEN, Program, ToolEndpoint
 from agent_worker.backends.programs.runner import Clocks, Launch, Parser, run_program
 from agent_worker.backends.programs.sessions import Session
-from agent_worker.backends.programs.signals import Calling, Over, Retrying, Returned, Said, Signal, Spent, Started
-from agent_worker.errors import BackendFailure, Crashed, Permanent
-from agent_worker.storage.scratch import scratch
+from agent_worker.backends.programs.signals import (
+    Calling,
+    Over,
+    ProgramRetries,
+    ProgramReturned,
+    ProgramSpent,
+    ProgramStarted,
+    Said,
+    Signal,
+)
+from agent_worker.core.errors import BackendFailure, Crashed, Permanent
+from agent_worker.files.scratch import scratch
 from agent_worker.tools.tool import Call, Result
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ProgramJob:
     """One start of a program."""
 
     program: Program
-    entry: Entry
+    entry: ToolEndpoint
     folder: Path  #: private, and gone when it ends
     system: str
     prompt: str
     session: Session
 
     def file(self, name: str, text: str) -> str:
-        """Write a file for the program's eyes; its path."""
+        """Write a file that the program reads; its path."""
         path = self.folder / name
         path.write_text(text, encoding="utf-8", errors="replace")
         return str(path)
@@ -59,21 +67,21 @@ class Job:
 class Cli(Protocol):
     """How one program is started and talked with."""
 
-    def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
+    def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
         """Its signals, the last of which is `Over`. Raises BackendFailure when there is no such end."""
         ...
 
 
-class Printing(ABC):
+class PrintingProgram(ABC):
     """A program that gets its prompt once and then prints lines."""
 
     @abstractmethod
-    def launch(self, job: Job) -> Launch: ...
+    def launch(self, job: ProgramJob) -> Launch: ...
 
     @abstractmethod
-    def parser(self, job: Job) -> Parser: ...
+    def parser(self, job: ProgramJob) -> Parser: ...
 
-    def run(self, job: Job, clocks: Clocks) -> AsyncGenerator[Signal]:
+    def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
         return run_program(job.program.backend, self.launch(job), self.parser(job), clocks)
 
 
@@ -83,9 +91,9 @@ class OneShot:
         self._program = program
         self._clocks = clocks or Clocks.of(program.silence)
 
-    async def work(self, turn: Turn, hands: Hands) -> AsyncGenerator[Outcome]:
+    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
         entry = self._program.enter(turn.run)
-        book = _Log(hands, len(turn.past), sessions.session_of(turn.past, self._program.backend))
+        book = _Log(sink, len(turn.past), sessions.session_of(turn.past, self._program.backend))
         talk = asyncio.create_task(self._talk(turn, entry, book), name=f"{self._program.backend} {turn.run}")
         try:
             text = await _unless_asked(entry, book.answer, talk)
@@ -93,11 +101,11 @@ class OneShot:
         except _Asked:
             assert entry.unanswered is not None
             step, call = entry.unanswered
-            await hands.keep(step, book.so_far(call))
+            await sink.keep(step, book.so_far(call))
             raise Suspended from None
         except BackendFailure:
             if book.usage.tokens:
-                await hands.keep(book.step, book.so_far())
+                await sink.keep(book.step, book.so_far())
             raise
         finally:
             await _all_of(talk, wanted=book.answer.done())
@@ -105,7 +113,7 @@ class OneShot:
     async def close(self) -> None:
         pass
 
-    async def _talk(self, turn: Turn, entry: Entry, book: _Log) -> None:
+    async def _talk(self, turn: Turn, entry: ToolEndpoint, book: _Log) -> None:
         if book.session.id:
             try:
                 return await self._once(turn, entry, book)
@@ -114,10 +122,10 @@ class OneShot:
                 book.session = Session(self._program.backend)
         return await self._once(turn, entry, book)
 
-    async def _once(self, turn: Turn, entry: Entry, book: _Log) -> None:
-        prompt = await sessions.opening(turn, book.hands, resumes=bool(book.session.id))
+    async def _once(self, turn: Turn, entry: ToolEndpoint, book: _Log) -> None:
+        prompt = await sessions.opening(turn, book.sink, resumes=bool(book.session.id))
         with scratch("run") as folder:
-            job = Job(self._program, entry, folder, turn.system, prompt, book.session)
+            job = ProgramJob(self._program, entry, folder, turn.system, prompt, book.session)
             try:
                 async with aclosing(self._cli.run(job, self._clocks)) as signals:
                     async for signal in signals:
@@ -131,9 +139,11 @@ class OneShot:
                 raise
         raise Crashed(f"{self._program.backend} stopped without an answer")
 
-    async def _connected(self, entry: Entry, signal: Signal) -> None:
-        """By the time its model works, it must have asked what our tools are."""
-        works = isinstance(signal, Said | Calling | Returned) or (isinstance(signal, Over) and signal.failure is None)
+    async def _connected(self, entry: ToolEndpoint, signal: Signal) -> None:
+        """Check that the program has asked for our tools by the time its model works."""
+        works = isinstance(signal, Said | Calling | ProgramReturned) or (
+            isinstance(signal, Over) and signal.failure is None
+        )
         if not works or entry.listed.is_set():
             return
         try:
@@ -147,21 +157,21 @@ class OneShot:
 
 
 class _Forgotten(Exception):
-    """The program does not know the session any more."""
+    """Raised when the program does not know the session any more."""
 
     def __init__(self, failure: BackendFailure) -> None:
         self.failure = failure
 
 
 class _Asked(Exception):
-    """A call waits for a person."""
+    """Raised when a call waits for a person."""
 
 
 @dataclass(slots=True)
 class _Log:
     """What the program has told in this run, stored and shown as it comes."""
 
-    hands: Hands
+    sink: StepSink
     step: int
     session: Session
     answer: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -172,28 +182,28 @@ class _Log:
 
     async def take(self, signal: Signal) -> None:
         match signal:
-            case Started(session):
+            case ProgramStarted(session):
                 await self._keep(session)
             case Said(text, partial):
                 if partial or not self._halves:
-                    self.hands.say(text)
+                    self.sink.say(text)
                 self._halves = partial
             case Calling(id, tool, arguments):
                 call = self._calls[id] = Call(id, tool, _arguments(arguments))
-                self.hands.show(call)
-            case Returned(id, text, ok):
+                self.sink.show(call)
+            case ProgramReturned(id, text, ok):
                 if call_made := self._calls.pop(id, None):
-                    self.hands.show(call_made, Result(text, ok))
-            case Retrying(reason):
+                    self.sink.show(call_made, Result(text, ok))
+            case ProgramRetries(reason):
                 log.info("%s tries again by itself: %s", self.session.program, reason)
-            case Spent(usage):
+            case ProgramSpent(usage):
                 self.usage = usage
 
     async def _keep(self, id: str) -> None:
         self.started = True
         if id and id != self.session.id:
             self.session = Session(self.session.program, id)
-            await self.hands.keep(self.step, self.session.kept())
+            await self.sink.keep(self.step, self.session.kept())
             self.step += 1
 
     def so_far(self, call: Call | None = None) -> Reply:
@@ -214,7 +224,7 @@ def _last_word(over: Over) -> str:
     return over.text
 
 
-async def _unless_asked(entry: Entry, answer: asyncio.Future[str], talk: asyncio.Task[None]) -> str:
+async def _unless_asked(entry: ToolEndpoint, answer: asyncio.Future[str], talk: asyncio.Task[None]) -> str:
     """The answer, or `_Asked` when the program is ended because a call of it has to wait for a person."""
     asked = asyncio.create_task(entry.waiting.wait())
     try:

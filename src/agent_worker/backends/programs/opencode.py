@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.backends.backend import Usage
+from agent_worker.backends.models.providers import PROVIDERS, Route, parse_model, route
 from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settings
 from agent_worker.backends.programs.failures import by_status
-from agent_worker.backends.programs.one_shot import Job
+from agent_worker.backends.programs.json_fields import amount, block, count, text
+from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.program import SERVER, Program
-from agent_worker.backends.programs.reading import amount, block, count, text
 from agent_worker.backends.programs.runner import Launch
-from agent_worker.backends.programs.signals import Over, Retrying, Signal, Spent
-from agent_worker.backends.providers import PROVIDERS, Route, parse_model, route
-from agent_worker.errors import BackendFailure, Exhausted, Overloaded, Permanent
-from agent_worker.storage.folder import make_directories
+from agent_worker.backends.programs.signals import Over, ProgramRetries, ProgramSpent, Signal
+from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded, Permanent
+from agent_worker.files.folder import make_directories
 
 INSTALL = "npm install -g opencode-ai"
 _KEY = "AGENT_WORKER_MODEL_KEY"
@@ -72,7 +72,7 @@ _LOCK = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
 class OpenCode:
     farewell = 3.0
 
-    def launch(self, job: Job) -> Launch:
+    def launch(self, job: ProgramJob) -> Launch:
         program = job.program
         refuse_foreign_settings(program)
         binary, home, chosen = program.binary("opencode", install=INSTALL), program.home(), _chosen(program)
@@ -84,23 +84,23 @@ class OpenCode:
         env = program.environment() | _QUIET | _places(home) | scratch | ({_KEY: key} if key else {})
         return Launch((binary, "acp"), program.cwd, env, job.prompt, (job.entry.token, key))
 
-    def words(self, job: Job) -> OpenCodeWords:
+    def words(self, job: ProgramJob) -> OpenCodeWords:
         return OpenCodeWords(job)
 
 
 def _chosen(program: Program) -> Route | None:
-    """Where its model is and with which key; None: it knows by itself."""
+    """Where the model is and with which key; None when the program knows by itself."""
     if not program.model:
         return None
-    written, environ = program.endpoint, program.premises.environ
+    written, environ = program.endpoint, program.program_host.environ
     if not (written.base_url or written.api_key):
         known = PROVIDERS.get(parse_model(program.model, written.name)[0])
         if known is None or not any(environ.get(name) for name in known.variables):
             return None
-    return route(program.model, written, env=environ, approval=written.approval or program.premises.approval)
+    return route(program.model, written, env=environ, approval=written.approval or program.program_host.approval)
 
 
-def _settings(job: Job, chosen: Route | None, home: Path) -> dict[str, Any]:
+def _settings(job: ProgramJob, chosen: Route | None, home: Path) -> dict[str, Any]:
     program = job.program
     agent: dict[str, Any] = {"mode": "primary", "prompt": job.system}
     if program.max_turns:
@@ -163,7 +163,7 @@ def _places(home: Path) -> dict[str, str]:
 
 
 def _share_login(home: Path, program: Program) -> None:
-    environ = program.premises.environ
+    environ = program.program_host.environ
     data = Path(environ.get("XDG_DATA_HOME") or Path(environ.get("HOME", "/nonexistent"), ".local", "share"))
     login, ours = data / "opencode" / "auth.json", home / "data" / "opencode" / "auth.json"
     if login.exists() and not ours.is_symlink():
@@ -172,7 +172,7 @@ def _share_login(home: Path, program: Program) -> None:
 
 
 class _Variable(str):
-    """The name of an environment variable, whose value it reads there."""
+    """The name of an environment variable whose value the program reads there."""
 
     __slots__ = ()
 
@@ -193,7 +193,7 @@ def _written(value: Any) -> str:
 
 
 class OpenCodeWords(PlainWords):
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProgramJob) -> None:
         super().__init__(job)
         self._status: int | None = None  # of the last request that failed
         self._after: float | None = None
@@ -215,12 +215,12 @@ class OpenCodeWords(PlainWords):
         if "error" in told:
             self._error = block(told, "error")
         if retry := block(told, "retry"):
-            yield Retrying(text(retry, "message"))
+            yield ProgramRetries(text(retry, "message"))
             if count(retry, "attempt") >= _TRIES:
                 yield Over(failure=self._refused(self._status, text(retry, "message")))
         if message := text(told, "message"):
             self._counted[message] = _usage(told)
-            yield Spent(_sum(self._counted.values()))
+            yield ProgramSpent(_sum(self._counted.values()))
 
     def failure(self, code: int, message: str, data: Mapping[str, Any]) -> BackendFailure:
         about = block(self._error, "data")

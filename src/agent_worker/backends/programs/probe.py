@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_worker.backends.backend import Backend, Finished, PastStep, Reply, Turn
-from agent_worker.errors import BackendFailure
-from agent_worker.ids import new_id
-from agent_worker.tools.tool import Call, Result, Seat, ToolSpec
+from agent_worker.core.errors import BackendFailure
+from agent_worker.core.ids import new_id
+from agent_worker.tools.tool import Call, Result, RunIdentity, ToolSpec
 
 ECHO = ToolSpec(
     "echo",
@@ -27,11 +27,11 @@ FIRST = "Call the tool echo with the word ready. Then answer with exactly what i
 AGAIN = "Answer once more with exactly what the tool echo returned, without calling it again."
 SYSTEM = "You are being tested. Do exactly what you are asked, in as few words as possible."
 
-Invite = Callable[["Guest"], AbstractContextManager[None]]
+Invite = Callable[["ProbeSink"], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProbeResult:
     """What a backend did when it was tried."""
 
     works: bool
@@ -45,8 +45,8 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Guest:
-    """The hands of a run that no agent has: nothing is stored, and there is one tool."""
+class ProbeSink:
+    """The step sink of a run that no agent has: nothing is stored, and there is one tool."""
 
     run: str = field(default_factory=lambda: new_id("r"))
     word: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -55,8 +55,8 @@ class Guest:
     kept: list[PastStep] = field(default_factory=list)
 
     @property
-    def seat(self) -> Seat:
-        return Seat(agent="", name="probe", project="", run=self.run, root="", hop=0)
+    def identity(self) -> RunIdentity:
+        return RunIdentity(agent="", name="probe", project="", run=self.run, root="", hop=0)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -82,22 +82,22 @@ class Guest:
         return Result(f"{call.arguments.get('word', '')} {self.word}")
 
 
-async def probe(backend: Backend, invite: Invite, *, model: str = "") -> Seen:
-    first = Guest()
+async def probe(backend: Backend, invite: Invite, *, model: str = "") -> ProbeResult:
+    first = ProbeSink()
     began = time.monotonic()
     try:
         reply = await _work(backend, invite, first, _turn(first, FIRST, model))
     except BackendFailure as failure:
-        return Seen(False, failure.message, tools=first.called)
+        return ProbeResult(False, failure.message, tools=first.called)
     took = time.monotonic() - began
-    second = Guest(word=first.word)
+    second = ProbeSink(word=first.word)
     past = (*first.kept, PastStep(reply))
     try:
         again = await _work(backend, invite, second, _turn(second, AGAIN, model, past))
         resumes = first.word in again.text and not second.called
     except BackendFailure:
         resumes = False
-    return Seen(
+    return ProbeResult(
         works=first.called,
         reason="" if first.called else "it answered, and did not call the tool it was asked to call",
         tools=first.called,
@@ -109,11 +109,11 @@ async def probe(backend: Backend, invite: Invite, *, model: str = "") -> Seen:
     )
 
 
-def _turn(guest: Guest, prompt: str, model: str, past: tuple[PastStep, ...] = ()) -> Turn:
+def _turn(guest: ProbeSink, prompt: str, model: str, past: tuple[PastStep, ...] = ()) -> Turn:
     return Turn(run=guest.run, system=SYSTEM, prompt=prompt, tools=guest.specs, past=past, model=model)
 
 
-async def _work(backend: Backend, invite: Invite, guest: Guest, turn: Turn) -> Reply:
+async def _work(backend: Backend, invite: Invite, guest: ProbeSink, turn: Turn) -> Reply:
     with invite(guest):
         work: Any = backend.work(turn, guest)
         try:

@@ -6,6 +6,7 @@ environment. Knows no command line of any program (claude.py, codex.py …).
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -13,12 +14,13 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from agent_worker.backends.programs.door import Entry, ToolDoor
-from agent_worker.backends.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
+from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
+from agent_worker.core.errors import Permanent
 from agent_worker.definitions.agent import Access
-from agent_worker.errors import Permanent
 from agent_worker.processes.environment import safe_environment, search_path
+from agent_worker.tools.tool import Call
 
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
@@ -31,17 +33,17 @@ def owner_of(name: str, root: Path, who: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Premises:
+class ProgramHost:
     """What a host gives to all its programs."""
 
-    door: ToolDoor | None = None  #: None where there is no daemon
+    tool_access: ToolAccess | None = None  #: None where there is no daemon
     state: Path | None = None  #: what lasts from run to run is kept beneath it
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     approval: Approval = NOTHING_APPROVED
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ProgramAccount:
     """Whose money the program spends, when it does not use its own login."""
 
     key: str = field(repr=False)
@@ -55,7 +57,7 @@ class Program:
     owner: str  #: `owner_of` the agent
     root: Path  #: of the project: no program is ever taken from there
     cwd: Path
-    premises: Premises
+    program_host: ProgramHost
     model: str = ""
     command: tuple[str, ...] = ()  #: of `acp`
     access: Access = "edit"
@@ -64,25 +66,25 @@ class Program:
     variables: tuple[str, ...] = ()  #: that its definition names
     endpoint: Endpoint = AS_NAMED
 
-    def enter(self, run: str) -> Entry:
-        """The way to our tools for this run."""
-        if self.premises.door is None:
+    def enter(self, run: str) -> ToolEndpoint:
+        """Open the way to our tools for this run."""
+        if self.program_host.tool_access is None:
             raise Permanent(f"{self.backend} reaches our tools through the daemon", hint="agent-worker ask …")
-        return self.premises.door.open(run)
+        return self.program_host.tool_access.open(run)
 
     def binary(self, *names: str, install: str = "") -> str:
-        """Its absolute path, looked for anew at each run; never in the project."""
+        """The absolute path of the program, looked for anew at each run; never in the project."""
         is_elsewhere = self._elsewhere()
         for name in names:
-            for folder in search_path(self.premises.environ):
+            for folder in search_path(self.program_host.environ):
                 if (found := shutil.which(name, path=folder)) and is_elsewhere(folder):
                     return os.path.abspath(found)
         raise Permanent(f"{names[0]} is not installed", hint=install)
 
     def environment(self) -> dict[str, str]:
         """What it may know of ours: a base set without secrets, and what its definition names."""
-        path = filter(self._elsewhere(), search_path(self.premises.environ))
-        return safe_environment(self.variables, self.premises.environ) | {"PATH": os.pathsep.join(path)}
+        path = filter(self._elsewhere(), search_path(self.program_host.environ))
+        return safe_environment(self.variables, self.program_host.environ) | {"PATH": os.pathsep.join(path)}
 
     def _elsewhere(self) -> Callable[[str], bool]:
         """Tells of a folder whether it is neither in the project nor in the working directory."""
@@ -90,23 +92,38 @@ class Program:
         return lambda folder: not os.path.join(os.path.realpath(folder), "").startswith(inside)
 
     def given(self, *names: str) -> dict[str, str]:
-        """Of our environment what this program reads by itself, where it is set."""
-        return {name: self.premises.environ[name] for name in names if self.premises.environ.get(name)}
+        """Variables of our environment that this program reads by itself, where they are set."""
+        return {name: self.program_host.environ[name] for name in names if self.program_host.environ.get(name)}
 
-    def account(self, provider: str) -> Account | None:
+    def account(self, provider: str) -> ProgramAccount | None:
         """What its definition says, else the provider's key of our environment; None: its own login."""
-        known, environ, written = PROVIDERS[provider], self.premises.environ, self.endpoint
+        known, environ, written = PROVIDERS[provider], self.program_host.environ, self.endpoint
         if not written.base_url and not written.api_key:
             found = next((name for name in known.variables if environ.get(name)), "")
-            return Account(environ[found], environ.get(known.base_variable, ""), found) if found else None
-        chosen = written.approval or self.premises.approval
+            return ProgramAccount(environ[found], environ.get(known.base_variable, ""), found) if found else None
+        chosen = written.approval or self.program_host.approval
         way = route(f"{provider}/any", written, env=environ, approval=chosen)
-        return Account(way.key, way.base_url if written.base_url else "", way.variable)
+        return ProgramAccount(way.key, way.base_url if written.base_url else "", way.variable)
 
     def home(self) -> Path:
         """Its own folder that lasts from run to run: private, and not in the project."""
-        assert self.premises.state is not None
-        folder = self.premises.state / self.backend / self.owner
-        for each in (self.premises.state, folder.parent, folder):
+        assert self.program_host.state is not None
+        folder = self.program_host.state / self.backend / self.owner
+        for each in (self.program_host.state, folder.parent, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         return folder
+
+
+@dataclass(slots=True)
+class ToolEndpoint:
+    url: str  #: of our MCP endpoint
+    token: str = field(repr=False)
+    listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)  #: a call waits for a person: lay the work aside
+    unanswered: tuple[int, Call] | None = None  #: that call, with its step
+
+
+class ToolAccess(Protocol):
+    def open(self, run: str) -> ToolEndpoint:
+        """Open our tools to a run that is being worked on. The endpoint ends with the run."""
+        ...

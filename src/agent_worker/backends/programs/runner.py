@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent_worker.backends.programs.signals import Calling, Over, Returned, Said, Signal
-from agent_worker.errors import BackendFailure, BadInput, Crashed, Exhausted, Permanent, Refused, Transient
+from agent_worker.backends.programs.signals import Calling, Over, ProgramReturned, Said, Signal
+from agent_worker.core.errors import BackendFailure, BadInput, Crashed, Exhausted, Permanent, Refused, Transient
 from agent_worker.processes.child import Child, happens, start
 from agent_worker.processes.streams import Ends, lines
 
@@ -41,7 +41,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Seconds. Each ends the program, and each end means something else."""
+    """How many seconds a program gets. Each limit ends the program, and each end means something else."""
 
     start: float = 60.0  #: until its first line: there is something wrong with it
     first: float = 600.0  #: until the first word of its model: there is something wrong with that
@@ -60,7 +60,7 @@ class Parser(Protocol):
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]: ...
 
     def died(self, code: int, told: str) -> BackendFailure:
-        """It ended without a last word. `told` is the end of its standard error."""
+        """What it means that a program ended without a last word. `told` is the end of its standard error."""
         ...
 
 
@@ -105,7 +105,7 @@ class TooLong(Exception):
 
 
 async def _hear(name: str, child: Child, parser: Parser, clocks: Clocks) -> AsyncIterator[Signal]:
-    watch = Watch(name, clocks)
+    watch = ClockWatch(name, clocks)
     arriving = lines(child.stdout, cap=LINE_CAP, most=OUTPUT_MOST)
     while True:
         try:
@@ -123,7 +123,7 @@ async def _hear(name: str, child: Child, parser: Parser, clocks: Clocks) -> Asyn
             yield signal
 
 
-class Watch:
+class ClockWatch:
     """Which of the four clocks runs out next."""
 
     def __init__(self, name: str, clocks: Clocks) -> None:
@@ -135,7 +135,7 @@ class Watch:
         self._spoke, self._last = True, asyncio.get_running_loop().time()
 
     def understood(self, signal: Signal) -> None:
-        self._worked = self._worked or isinstance(signal, Said | Calling | Returned)
+        self._worked = self._worked or isinstance(signal, Said | Calling | ProgramReturned)
 
     def left(self) -> float:
         return max(0.0, min(self._patience()[0], self._began + self._clocks.total) - asyncio.get_running_loop().time())
@@ -143,7 +143,7 @@ class Watch:
     def verdict(self) -> TooLong:
         if asyncio.get_running_loop().time() >= self._began + self._clocks.total:
             told = f"{self._name} was ended after {self._clocks.total:g} s"
-            return TooLong(Exhausted, told, "say «continue» to go on, or raise timeout")
+            return TooLong(Exhausted, told, "say 'continue' to go on, or raise timeout")
         return self._patience()[1]
 
     def _patience(self) -> tuple[float, TooLong]:

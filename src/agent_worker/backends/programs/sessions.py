@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_worker.backends.backend import Hands, PastStep, Reply, Turn, Usage
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.tools.tool import Call
 
 INTERRUPTED = (
@@ -32,7 +32,7 @@ class Session:
     charged: float = 0.0  #: dollars paid for it so far: some programs count a session's costs from its beginning
 
     def kept(self, *, usage: Usage | None = None, call: Call | None = None) -> Reply:
-        """A step that is not the last one, with the session to go on with."""
+        """A step, not the last one, that keeps the session to go on with."""
         usage = usage or Usage()
         raw = json.dumps({"program": self.program, "session": self.id, "usd": self.charged + (usage.usd or 0.0)})
         return Reply(calls=(call,) if call else (), usage=usage, raw=raw, more=True)
@@ -45,7 +45,7 @@ def forget_sessions(programs: Path | None, owner: str) -> None:
 
 
 def session_of(past: Sequence[PastStep], program: str) -> Session:
-    """The last one this program told of."""
+    """The last session that this program told of."""
     for step in reversed(past):
         try:
             known = json.loads(step.reply.raw or "null")
@@ -57,20 +57,20 @@ def session_of(past: Sequence[PastStep], program: str) -> Session:
     return Session(program)
 
 
-async def opening(turn: Turn, hands: Hands, *, resumes: bool) -> str:
+async def opening(turn: Turn, sink: StepSink, *, resumes: bool) -> str:
     """What the program is told first. Raises Suspended while a person has still not answered."""
     parts = []
     if turn.past:
         parts.append(INTERRUPTED if resumes else LOST)
-        parts += await _answers(turn.past, hands)
+        parts += await _answers(turn.past, sink)
     return "\n\n".join([*parts, turn.prompt])
 
 
-async def _answers(past: Sequence[PastStep], hands: Hands) -> list[str]:
-    """To calls that ended the last run, because a person had to be asked."""
+async def _answers(past: Sequence[PastStep], sink: StepSink) -> list[str]:
+    """Answers to calls that ended the last run, because a person had to be asked."""
     number, told = len(past) - 1, []
     for call in past[number].reply.calls:
-        result = await hands.call(number, call)  # the same id: it is not asked again
+        result = await sink.call(number, call)  # the same id: it is not asked again
         words = json.dumps(call.arguments, ensure_ascii=False)
         told.append(f"Your call {call.tool}({words}) has its answer:\n{result.text}")
     return told

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent_worker.backends.backend import Usage
-from agent_worker.errors import BackendFailure
+from agent_worker.core.errors import BackendFailure
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ProgramStarted:
     session: str  #: by which the program goes on with this conversation
 
 
@@ -32,32 +32,32 @@ class Calling:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ProgramReturned:
     id: str
     text: str = ""
     ok: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying:
+class ProgramRetries:
     """The program tries again by itself."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What the run has used so far, all of it: a later one replaces it."""
+class ProgramSpent:
+    """What the run has used so far, in total: a later signal replaces this one."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The last one."""
+    """The run has ended: this is its last signal."""
 
     text: str = ""
     failure: BackendFailure | None = None  #: None: it did what it was asked
 
 
-Signal = Started | Said | Calling | Returned | Retrying | Spent | Over
+Signal = ProgramStarted | Said | Calling | ProgramReturned | ProgramRetries | ProgramSpent | Over

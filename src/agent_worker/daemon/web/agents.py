@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from agent_worker.core.errors import NotFound
 from agent_worker.daemon.web.frame import (
     View,
     button,
@@ -27,17 +28,16 @@ from agent_worker.daemon.web.frame import (
 )
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import prepared, prose
-from agent_worker.errors import NotFound
-from agent_worker.personal.memory import Entry
-from agent_worker.personal.todos import Todo
-from agent_worker.service import agents, messages, personal, runs, schedules
+from agent_worker.memory.memory import MemoryEntry
+from agent_worker.memory.todos import Todo
+from agent_worker.service import agents, memory, messages, runs, schedules
 from agent_worker.service.agents import LANES, AgentDetail, Work
-from agent_worker.service.messages import Line
-from agent_worker.service.office import Office
+from agent_worker.service.memory import Remembered
+from agent_worker.service.messages import MessageView
 from agent_worker.service.operation import operation
-from agent_worker.service.personal import Remembered
 from agent_worker.service.runs import Run
 from agent_worker.service.schedules import Scheduled
+from agent_worker.service.service import Service
 
 TALK = 60  #: lines of the conversation that are shown
 RUNS = 20
@@ -45,12 +45,12 @@ _EVENTS = "agent,queued,started,ended,retry,tool_result"
 
 
 @operation("GET", "/page/agent")
-async def agent(office: Office, name: str, project: str | None = None) -> View:
-    found = await agents.agent_info(office, name, project)
+async def agent(service: Service, name: str, project: str | None = None) -> View:
+    found = await agents.agent_info(service, name, project)
     name = found.agent.name
-    talk = await messages.read(office, name, project, limit=TALK, last=True, held=True)
-    done = await runs.runs_list(office, project, name, limit=RUNS)
-    timers = [each for each in await schedules.schedules_list(office, project) if each.target == name]
+    talk = await messages.read(service, name, project, limit=TALK, last=True, held=True)
+    done = await runs.runs_list(service, project, name, limit=RUNS)
+    timers = [each for each in await schedules.schedules_list(service, project) if each.target == name]
     await prepared(*(line.text for line in talk))
     return View(
         name,
@@ -85,18 +85,18 @@ async def agent(office: Office, name: str, project: str | None = None) -> View:
                     part="work",
                     on=_EVENTS,
                 ),
-                await _own(office, found, project),
+                await _own(service, found, project),
                 aria_label=f"About {name}",
             ),
-            class_="room agent",
+            class_="workspace agent",
         ),
     )
 
 
 @operation("GET", "/page/note")
-async def note(office: Office, name: str, note: str, project: str | None = None) -> View:
+async def note(service: Service, name: str, note: str, project: str | None = None) -> View:
     """One note, to read and to edit."""
-    text = await personal.note_show(office, name, note, project)
+    text = await memory.note_show(service, name, note, project)
     await prepared(text)
     return View(
         note,
@@ -144,7 +144,7 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
     )
 
 
-def _conversation(talk: Sequence[Line], name: str, project: str | None) -> Html:
+def _conversation(talk: Sequence[MessageView], name: str, project: str | None) -> Html:
     if not talk:
         return empty(f"You have not talked to {name} yet.")
     rows = [
@@ -164,7 +164,7 @@ def _conversation(talk: Sequence[Line], name: str, project: str | None) -> Html:
                 h("div", prose(line.text), class_="prose held" if line.held else "prose"),
                 class_="said",
             ),
-            class_=f"msg {line.sort}",
+            class_=f"msg {line.kind}",
             data_key=f"talk-{line.seq}",
             tabindex=-1,
         )
@@ -252,15 +252,15 @@ def _runs(done: Sequence[Run], project: str | None) -> Html:
 # --- what it keeps ------------------------------------------------------------------------------------
 
 
-async def _own(office: Office, found: AgentDetail, project: str | None) -> Html:
+async def _own(service: Service, found: AgentDetail, project: str | None) -> Html:
     name = found.agent.name
     try:
-        remembered = await personal.memory_show(office, name, project)
-        todos = await personal.todos_list(office, name, project)
-        notes = await personal.notes_list(office, name, project)
+        remembered = await memory.memory_show(service, name, project)
+        todos = await memory.todos_list(service, name, project)
+        notes = await memory.notes_list(service, name, project)
     except NotFound:  # a quick agent has no files
         return section("Soul", _soul(found.soul))
-    written = await personal.soul_show(office, name, project)
+    written = await memory.soul_show(service, name, project)
     return panel(
         section("Soul", _soul(found.soul), _edit_soul(written, name, project)),
         section("Todos", _todos(todos, name, project)),
@@ -322,7 +322,7 @@ def _todos(todos: Sequence[Todo], name: str, project: str | None) -> Html:
 
 
 def _memory(remembered: Remembered, name: str, project: str | None) -> Html:
-    def entry(each: Entry) -> Html:
+    def entry(each: MemoryEntry) -> Html:
         if each.file == "archive":
             return h("li", h("p", h("b", each.key), " ", each.value), class_="archived")
         if each.file == "quarantine":
@@ -347,7 +347,7 @@ def _memory(remembered: Remembered, name: str, project: str | None) -> Html:
     )
 
 
-def _release(entry: Entry, name: str, project: str | None) -> Html:
+def _release(entry: MemoryEntry, name: str, project: str | None) -> Html:
     """What an agent may have been made to say waits here for a person's word."""
     return form(
         f"POST /agents/{quote(name)}/memory/release",
@@ -359,7 +359,7 @@ def _release(entry: Entry, name: str, project: str | None) -> Html:
     )
 
 
-def _remember(name: str, project: str | None, entry: Entry | None) -> Html:
+def _remember(name: str, project: str | None, entry: MemoryEntry | None) -> Html:
     do = f"PUT /agents/{quote(name)}/memory"
     if entry is None:
         return form(

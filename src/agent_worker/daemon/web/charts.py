@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from agent_worker.core.wording import plural
 from agent_worker.daemon.web.frame import count, money, shown_name
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.service.messages import Calls
@@ -130,7 +131,7 @@ def mentions_graph(calls: Sequence[Calls]) -> Html:
         )
         for name, (x, y) in place.items()
     ]
-    said = "; ".join(f"{c.who} wakes {c.whom} {c.count} times" for c in calls)
+    said = "; ".join(f"{c.who} wakes {c.whom} {plural(c.count, 'time')}" for c in calls)
     return h("svg", arcs, nodes, class_="graph", viewBox="0 0 460 320", role="img", aria_label=said)
 
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.daemon.web.frame import View, button, form, link, panel, section, shown_name, source, when
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.daemon.web.prose import code, prepared, prose
 from agent_worker.service import documents
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
-from agent_worker.workspaces.documents import Document
+from agent_worker.service.service import Service
+from agent_worker.workspaces.document_rows import Document
 
 
 @operation("GET", "/page/document")
-async def document(office: Office, at: str, name: str, project: str | None = None) -> View:
+async def document(service: Service, at: str, name: str, project: str | None = None) -> View:
     """One document with its history."""
-    found = await documents.doc_read(office, at, name, project)
-    history = await documents.doc_history(office, at, name, project)
+    found = await documents.doc_read(service, at, name, project)
+    history = await documents.doc_history(service, at, name, project)
     await prepared(*([found.text] if _is_prose(name) else []), files=[] if _is_prose(name) else [(found.text, name)])
     text = prose(found.text) if _is_prose(name) else code(found.text, name)
-    room_name = at.removeprefix("@")
-    back = h("a", f"@{room_name}", href=link("room", room_name, project=project, tab="documents"))
+    workspace_name = str(WorkspaceName.parse(at))
+    back = h("a", f"@{workspace_name}", href=link("workspace", workspace_name, project=project, tab="documents"))
     return View(
         name,
         h(
@@ -34,7 +35,7 @@ async def document(office: Office, at: str, name: str, project: str | None = Non
             ),
             panel(
                 h("article", text, class_="prose doc"),
-                _editor(found, room_name, project),
+                _editor(found, workspace_name, project),
                 section("History", _history(history, at, name, project)),
                 src=source("document", at=at, name=name, project=project),
                 on="document",
@@ -46,16 +47,16 @@ async def document(office: Office, at: str, name: str, project: str | None = Non
 
 
 @operation("GET", "/page/change")
-async def change(office: Office, at: str, name: str, n: int, project: str | None = None) -> View:
+async def change(service: Service, at: str, name: str, n: int, project: str | None = None) -> View:
     """What one revision changed."""
-    lines = await documents.doc_change(office, at, name, n, project)
+    lines = await documents.doc_change(service, at, name, n, project)
     return View(f"{name}, revision {n}", h("pre", [_diff_line(line) for line in lines], class_="diff"))
 
 
 @operation("GET", "/page/resource")
-async def resource(office: Office, at: str, id: str, project: str | None = None) -> View:
+async def resource(service: Service, at: str, id: str, project: str | None = None) -> View:
     """A long text, whole."""
-    found = await documents.resource_get(office, at, id, project)
+    found = await documents.resource_get(service, at, id, project)
     looks = "diff" if found.text.startswith(("diff --git", "--- ", "Index: ")) or "\ndiff --git" in found.text else ""
     file = f"x.{looks}" if looks else ""
     await prepared(files=[(found.text, file)])

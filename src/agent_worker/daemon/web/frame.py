@@ -83,7 +83,7 @@ _STATES = {
 
 
 def dot(state: str, *, still: bool = False) -> Html:
-    """A room that runs is at rest (`still`); an agent that runs is at work."""
+    """A workspace that runs is at rest (`still`); an agent that runs is at work."""
     kind = f"dot {_STATES.get(state, 'off')}{' still' if still else ''}"
     return h("span", class_=kind, role="img", aria_label=state, title=state)
 
@@ -131,7 +131,3 @@ def seconds(micros: int) -> str:
     if micros < 120_000_000:
         return f"{micros / 1e6:.1f} s"
     return f"{micros / 60e6:.0f} min"
-
-
-def plural(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from agent_worker.core.wording import plural
 from agent_worker.daemon.web.charts import spend_chart
 from agent_worker.daemon.web.frame import (
     View,
@@ -17,7 +18,6 @@ from agent_worker.daemon.web.frame import (
     link,
     money,
     panel,
-    plural,
     section,
     source,
     state_word,
@@ -25,21 +25,21 @@ from agent_worker.daemon.web.frame import (
 )
 from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.service import projects, runs, trust, workflows
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.service.projects import Status
 from agent_worker.service.runs import Run
-from agent_worker.service.trust import Wish
+from agent_worker.service.service import Service
+from agent_worker.service.trust import PendingApproval
 from agent_worker.service.workflows import Running, Workflow
 
 FAILURES = 8  #: that are shown
-_EVENTS = "agent,workspace,attention,settled,started,ended,queued"
+_EVENTS = "agent,workspace,inbox,settled,started,ended,queued"
 
 
 @operation("GET", "/page/side")
-async def side(office: Office) -> View:
+async def side(service: Service) -> View:
     """The list of everything."""
-    found = await _statuses(office)
+    found = await _statuses(service)
     waiting = sum(each.waiting for each in found)
     return View(
         "",
@@ -53,9 +53,9 @@ async def side(office: Office) -> View:
                     "li",
                     h(
                         "a",
-                        "Attention",
-                        h("span", waiting, class_="badge", aria_label=f"{waiting} wait for you") if waiting else None,
-                        href="#/attention",
+                        "Inbox",
+                        h("span", waiting, class_="badge", aria_label=plural(waiting, "item")) if waiting else None,
+                        href="#/inbox",
                     ),
                 ),
                 class_="top",
@@ -69,34 +69,34 @@ async def side(office: Office) -> View:
 
 
 @operation("GET", "/page/home")
-async def home(office: Office) -> View:
-    found = await _statuses(office)
+async def home(service: Service) -> View:
+    found = await _statuses(service)
     if not found:
         return View("Home", _welcome())
-    parts = [await _project(office, each) for each in found]
-    return View("Home", panel(*parts, src=source("home"), on="agent,workspace,ended,attention", class_="plain home"))
+    parts = [await _project(service, each) for each in found]
+    return View("Home", panel(*parts, src=source("home"), on="agent,workspace,ended,inbox", class_="plain home"))
 
 
-async def _statuses(office: Office) -> list[Status]:
+async def _statuses(service: Service) -> list[Status]:
     """Of the projects that have something in them."""
-    known = [p for p in await projects.projects_list(office) if p.agents or p.workflows or p.problems]
-    return [await projects.status(office, p.root) for p in known]
+    known = [p for p in await projects.projects_list(service) if p.agents or p.workflows or p.problems]
+    return [await projects.status(service, p.root) for p in known]
 
 
 def _project_in_side(found: Status) -> Html:
     root = found.project.root
-    rooms = [
+    workspaces = [
         h(
             "li",
             h(
                 "a",
-                dot(room.state, still=True),
-                h("span", f"@{room.name}", class_="name"),
-                href=link("room", room.name, project=root),
+                dot(workspace.state, still=True),
+                h("span", f"@{workspace.name}", class_="name"),
+                href=link("workspace", workspace.name, project=root),
             ),
-            data_name=room.name.lower(),
+            data_name=workspace.name.lower(),
         )
-        for room in found.instances
+        for workspace in found.instances
     ]
     agents = [
         h(
@@ -112,25 +112,29 @@ def _project_in_side(found: Status) -> Html:
         )
         for agent in found.agents
     ]
-    return h("div", h("h2", found.project.name, title=root), h("ul", rooms, agents), class_="project", data_key=root)
+    return h(
+        "div", h("h2", found.project.name, title=root), h("ul", workspaces, agents), class_="project", data_key=root
+    )
 
 
 # --- a project ----------------------------------------------------------------------------------------
 
 
-async def _project(office: Office, found: Status) -> Html:
+async def _project(service: Service, found: Status) -> Html:
     root = found.project.root
-    spent = await runs.stats(office, root)
-    failed = await runs.runs_list(office, root, state="failed", limit=FAILURES)
-    known = await workflows.workflows_list(office, root)
-    wishes = {w.name: await trust.trust_list(office, root, w.name) for w in known}
+    spent = await runs.stats(service, root)
+    failed = await runs.runs_list(service, root, state="failed", limit=FAILURES)
+    known = await workflows.workflows_list(service, root)
+    pending_approvals = {w.name: await trust.trust_list(service, root, w.name) for w in known}
     today = datetime.now(UTC).date()
     return h(
         "section",
         h("header", h("h1", found.project.name), h("span", root, class_="path"), class_="bar"),
         _problems(found.project.problems),
         section("Spend", _spend(spent, today), _figures(spent)),
-        section("Workflows", _instances(found.instances, root), [_start(w, wishes[w.name], root) for w in known]),
+        section(
+            "Workflows", _instances(found.instances, root), [_start(w, pending_approvals[w.name], root) for w in known]
+        ),
         section("Agents", _agents(found, root)),
         section("Recent failures", _failures(failed, root)),
         class_="project",
@@ -139,7 +143,7 @@ async def _project(office: Office, found: Status) -> Html:
 
 
 def _spend(spent: runs.Stats, today: date) -> Html:
-    return spend_chart(spent.by_day, today) if spent.usd else empty("Nothing was spent yet.")
+    return spend_chart(spent.by_day, today) if spent.usd else empty("Nothing has been spent yet.")
 
 
 def _figures(spent: runs.Stats) -> Html:
@@ -161,13 +165,13 @@ def _instances(instances: Sequence[Running], root: str) -> Html:
         [
             h(
                 "li",
-                h("a", f"@{room.name}", href=link("room", room.name, project=root), class_="name"),
-                state_word(room.state, still=True),
-                h("span", plural(room.messages, "message"), class_="less"),
-                h("span", ", ".join(member.name for member in room.members), class_="less"),
+                h("a", f"@{workspace.name}", href=link("workspace", workspace.name, project=root), class_="name"),
+                state_word(workspace.state, still=True),
+                h("span", plural(workspace.messages, "message"), class_="less"),
+                h("span", ", ".join(member.name for member in workspace.members), class_="less"),
                 data_entry=True,
             )
-            for room in instances
+            for workspace in instances
         ],
         class_="list",
     )
@@ -213,7 +217,7 @@ def _failures(failed: Sequence[Run], root: str) -> Html:
 # --- starting a workflow ------------------------------------------------------------------------------
 
 
-def _start(workflow: Workflow, wishes: Sequence[Wish], root: str) -> Html:
+def _start(workflow: Workflow, pending_approvals: Sequence[PendingApproval], root: str) -> Html:
     return h(
         "details",
         h("summary", f"Start {workflow.name}", h("span", ", ".join(workflow.members), class_="less")),
@@ -221,11 +225,11 @@ def _start(workflow: Workflow, wishes: Sequence[Wish], root: str) -> Html:
             "POST /workflows",
             [_field(param) for param in workflow.params],
             h("label", "Tag", h("input", name="tag", placeholder="main", pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*")),
-            _consent(wishes),
+            _consent(pending_approvals),
             button(f"Start {workflow.name}"),
             label=f"Start {workflow.name}",
             class_="start",
-            then=f"#/room/{{name}}?in={root}",
+            then=f"#/workspace/{{name}}?in={root}",
             workflow=workflow.name,
             project=root,
         ),
@@ -256,15 +260,15 @@ def _field(param: dict[str, Any]) -> Html:
     return h("label", param["name"], about, field)
 
 
-def _consent(wishes: Sequence[Wish]) -> Html | None:
+def _consent(pending_approvals: Sequence[PendingApproval]) -> Html | None:
     """What it could execute, shown before the first time."""
-    if not wishes:
+    if not pending_approvals:
         return None
-    shown = join([h("h3", wish.what), h("pre", wish.shown)] for wish in wishes)
-    needed = any(wish.kind != "limits" for wish in wishes)
+    shown = join([h("h3", pending.what), h("pre", pending.shown)] for pending in pending_approvals)
+    needed = any(pending.kind != "limits" for pending in pending_approvals)
     return h(
         "fieldset",
-        h("legend", "It would do this, and you have not approved it yet"),
+        h("legend", "It wants to do this, and you have not approved it yet"),
         shown,
         h("label", h("input", type="checkbox", name="trust", required=needed), "I approve this", class_="check"),
     )
@@ -286,7 +290,7 @@ def _welcome() -> Html:
             "POST /demo",
             button("Watch the demo"),
             label="Watch the demo",
-            then="#/room/{name}?in={project}",
+            then="#/workspace/{name}?in={project}",
         ),
         class_="plain welcome",
     )

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 
-from agent_worker.clock import Clock
-from agent_worker.daemon.guardpost import Admin, Tokens
+from agent_worker.core.clock import Clock
+from agent_worker.daemon.http.request_guard import Admin, Tokens
 
 SECONDS = 60.0
 _MOST = 32  # that wait at once
 
 
-class Codes:
+class LoginCodes:
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
         self._tokens = tokens
         self._clock = clock

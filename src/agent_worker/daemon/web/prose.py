@@ -21,7 +21,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.daemon.web.rendering import Job, is_light, rendering
+from agent_worker.daemon.web.rendering import RenderJob, is_light, rendering
 
 LONGEST = 200_000  #: characters that are rendered; more is shown as it is
 LONGEST_CODE = 20_000  #: that are coloured
@@ -48,7 +48,7 @@ def prose(text: str, mentions: tuple[str, ...] = ()) -> Html:
     """Markdown. The names in `mentions` are marked where they are called."""
     if is_light(text):
         return _light_prose(text, mentions)
-    made = rendering().look(Job("prose", text, mentions)) if len(text) <= LONGEST else None
+    made = rendering().look(RenderJob("prose", text, mentions)) if len(text) <= LONGEST else None
     return Html(made) if made is not None else h("pre", text)
 
 
@@ -57,7 +57,7 @@ def code(text: str, name: str) -> Html:
     ending = _ending(name)
     if ending == "json" and len(text) <= LONGEST_CODE:  # its lexer goes through it once, character by character
         return made_code(text, ending)
-    made = rendering().look(Job("code", text, (ending,))) if len(text) <= LONGEST_CODE else None
+    made = rendering().look(RenderJob("code", text, (ending,))) if len(text) <= LONGEST_CODE else None
     return Html(made) if made is not None else h("pre", h("code", h("span", text)))
 
 
@@ -72,16 +72,16 @@ def prepared_now(proses: Iterable[tuple[str, tuple[str, ...]]]) -> None:
     rendering().make(_heavy(proses))
 
 
-def _heavy(proses: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[Job]:
+def _heavy(proses: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[RenderJob]:
     for text, mentions in proses:
         if len(text) <= LONGEST and not is_light(text):
-            yield Job("prose", text, mentions)
+            yield RenderJob("prose", text, mentions)
 
 
-def _heavy_files(files: Iterable[tuple[str, str]]) -> Iterator[Job]:
+def _heavy_files(files: Iterable[tuple[str, str]]) -> Iterator[RenderJob]:
     for text, name in files:
         if len(text) <= LONGEST_CODE and _ending(name) in LANGUAGES - {"json"}:
-            yield Job("code", text, (_ending(name),))
+            yield RenderJob("code", text, (_ending(name),))
 
 
 def _ending(name: str) -> str:

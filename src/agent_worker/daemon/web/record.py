@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_worker.core.wording import plural
 from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.daemon.web.prose import prepared_now, prose
 from agent_worker.daemon.web.rendering import end_rendering
@@ -83,8 +84,13 @@ def _page(record: Record) -> str:
 
 def _summary(record: Record) -> str:
     tokens, usd = sum(run["tokens"] for run in record.runs), sum(run["usd"] for run in record.runs)
-    parts = [f"{len(record.lines)} messages", f"{len(record.documents)} documents", f"{len(record.proposals)} votes"]
-    return ", ".join([*parts, f"{len(record.runs)} runs, {tokens:,} tokens, ${usd:.2f}"])
+    counted = (
+        (record.lines, "message"),
+        (record.documents, "document"),
+        (record.proposals, "vote"),
+        (record.runs, "run"),
+    )
+    return ", ".join([*(plural(len(found), word) for found, word in counted), plural(tokens, "token"), f"${usd:.2f}"])
 
 
 def _channel(record: Record) -> Html:
@@ -97,7 +103,7 @@ def _line(line: Answer, whole: str | None) -> Html:
     said = prose(line["text"], tuple(line.get("mentions") or ()))
     if line.get("held"):
         said = join(h("p", "taken back", class_="soft"), h("div", said, class_="held"))
-    return h("article", head, said, folded, id=f"m{line['seq']}", class_=line.get("sort", "message"))
+    return h("article", head, said, folded, id=f"m{line['seq']}", class_=line.get("kind", "message"))
 
 
 def _documents(record: Record) -> Html | None:
@@ -112,17 +118,17 @@ def _proposals(record: Record) -> Html | None:
     return join(h("h2", "Votes"), map(_proposal, record.proposals))
 
 
-def _proposal(motion: Answer) -> Html:
+def _proposal(view: Answer) -> Html:
     rows = [
-        h("tr", h("td", option), h("td", count, class_="number"), h("td", _voters(motion, option)))
-        for option, count in motion["tally"].items()
+        h("tr", h("td", option), h("td", count, class_="number"), h("td", _voters(view, option)))
+        for option, count in view["tally"].items()
     ]
-    told = motion["result"] or motion["state"]
-    return join(h("h3", f"{motion['number']}. {motion['question']}"), h("table", rows), h("p", told, class_="soft"))
+    told = view["result"] or view["state"]
+    return join(h("h3", f"{view['number']}. {view['question']}"), h("table", rows), h("p", told, class_="soft"))
 
 
-def _voters(motion: Answer, option: str) -> str:
-    return ", ".join(vote["voter"] for vote in motion["votes"] if vote["choice"] == option)
+def _voters(view: Answer, option: str) -> str:
+    return ", ".join(vote["voter"] for vote in view["votes"] if vote["choice"] == option)
 
 
 def _runs(record: Record) -> Html | None:

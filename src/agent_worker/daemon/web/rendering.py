@@ -32,7 +32,7 @@ from agent_worker.processes.environment import safe_environment
 COMMAND = (sys.executable, "-P", "-m", "agent_worker.daemon.web.renderer")  # -P: nothing is imported from where we are
 LIGHT = 4000  #: characters
 FEW = 400  #: characters of a light text that mean something to a parser
-HANDS = 2  #: processes at once
+PROCESSES = 2  #: processes at once
 WAITING = 64  #: texts that wait for one of them; more are shown as they are
 PATIENCE = 5.0  #: seconds that one view waits for all its texts together
 GIVEN_UP = 30.0  #: seconds that one process may take, however busy the machine is
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RenderJob:
     """One text to be rendered."""
 
     kind: Literal["prose", "code"]
@@ -73,25 +73,25 @@ class Rendering:
         self._made: OrderedDict[bytes, str | None] = OrderedDict()  # None: it could not be
         self._size = 0
         self._under_way: dict[bytes, asyncio.Future[str | None]] = {}
-        self._pool = ThreadPoolExecutor(HANDS, thread_name_prefix="rendering")
+        self._pool = ThreadPoolExecutor(PROCESSES, thread_name_prefix="rendering")
         self._local = threading.local()
         self._processes: set[_Renderer] = set()
         self._closed = False
 
-    def look(self, job: Job) -> str | None:
+    def look(self, job: RenderJob) -> str | None:
         """What was made of it; None when there is nothing, or nothing yet."""
         key = job.key
         if key in self._made:
             self._made.move_to_end(key)
         return self._made.get(key)
 
-    async def prepare(self, jobs: Iterable[Job], *, within: float = PATIENCE) -> None:
+    async def prepare(self, jobs: Iterable[RenderJob], *, within: float = PATIENCE) -> None:
         """Let what is not there yet be made, so that it can be looked at. What takes too long is made for the next."""
         waiting = [made for job in jobs if (made := self._begun(job)) is not None]
         if waiting:
             await asyncio.wait(waiting, timeout=within)
 
-    def make(self, jobs: Iterable[Job]) -> None:
+    def make(self, jobs: Iterable[RenderJob]) -> None:
         """The same for a program that does nothing else meanwhile."""
         for job in jobs:
             if (key := job.key) not in self._made:
@@ -108,7 +108,7 @@ class Rendering:
     def under_way(self) -> int:
         return len(self._under_way)
 
-    def _begun(self, job: Job) -> asyncio.Future[str | None] | None:
+    def _begun(self, job: RenderJob) -> asyncio.Future[str | None] | None:
         key = job.key
         if key in self._made or self._closed or (key not in self._under_way and len(self._under_way) >= WAITING):
             return None
@@ -129,7 +129,7 @@ class Rendering:
         while self._size > KEPT:
             self._size -= len(self._made.popitem(last=False)[1] or "")
 
-    def _work(self, job: Job) -> str | None:
+    def _work(self, job: RenderJob) -> str | None:
         """In a thread, which has a process of its own."""
         renderer: _Renderer | None = getattr(self._local, "renderer", None)
         for _ in range(2):
@@ -139,7 +139,7 @@ class Rendering:
                 renderer = self._local.renderer = self._begin_anew(renderer)
             try:
                 return renderer.render(job)
-            except _Gone:  # it had ended because nobody needed it: once more, with a new one
+            except _RendererGone:  # it had ended because nobody needed it: once more, with a new one
                 continue
             except (OSError, ValueError) as error:
                 log.warning("a text of %d characters could not be rendered: %s", len(job.text), error)
@@ -156,7 +156,7 @@ class Rendering:
         return renderer
 
 
-class _Gone(Exception):
+class _RendererGone(Exception):
     """The process had ended before it was asked."""
 
 
@@ -188,7 +188,7 @@ class _Renderer:
                 with suppress(OSError):
                     pipe.close()
 
-    def render(self, job: Job) -> str | None:
+    def render(self, job: RenderJob) -> str | None:
         """None when it took too long, or too much, or failed: then the process is ended, and a new one is made."""
         assert self._process.stdin is not None
         asked_before, self._asked = self._asked, True
@@ -204,7 +204,7 @@ class _Renderer:
             return html
         self.end()
         if asked_before and self._process.returncode == 0:  # it went by itself, before it heard us
-            raise _Gone
+            raise _RendererGone
         return None
 
     def _line(self, until: float) -> bytes:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agent_worker.core.wording import plural
 from agent_worker.daemon.web.charts import Span, stacked_bar, timeline
 from agent_worker.daemon.web.frame import (
     View,
@@ -26,16 +27,16 @@ from agent_worker.daemon.web.frame import (
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import code, prepared, prose
 from agent_worker.service import runs
-from agent_worker.service.office import Office
 from agent_worker.service.operation import operation
 from agent_worker.service.runs import Explained, Run, Step
+from agent_worker.service.service import Service
 
 
 @operation("GET", "/page/run")
-async def run(office: Office, run: str, project: str | None = None) -> View:
-    found = await runs.explain(office, run)
+async def run(service: Service, run: str, project: str | None = None) -> View:
+    found = await runs.explain(service, run)
     await prepared(found.instruction, found.text, *(step.text for step in found.steps))
-    content = await asyncio.to_thread(_view, found, project, office.now())
+    content = await asyncio.to_thread(_view, found, project, service.now())
     return View(
         f"{found.run.agent}’s run",
         panel(
@@ -55,7 +56,7 @@ def _view(found: Explained, project: str | None, now: int) -> list[Child]:
         section("Time", timeline(spans)),
         section("What did it see?", _manifest(found.sections)),
         section("Steps", _steps(found)),
-        section("Said at its end", h("div", prose(found.text), class_="prose")) if _is_new(found) else None,
+        section("Said at the end", h("div", prose(found.text), class_="prose")) if _is_new(found) else None,
         section("Attempts", _attempts(found, project)) if len(found.attempts) > 1 else None,
     ]
 
@@ -63,12 +64,12 @@ def _view(found: Explained, project: str | None, now: int) -> list[Child]:
 def _bar(found: Explained, project: str | None) -> Html:
     about = found.run
     took = (about.ended_at - about.started_at) if about.ended_at else None
-    room = link("room", about.workspace, project=project)
-    place = h("a", f"@{about.workspace}", href=room) if about.workspace else None
+    workspace = link("workspace", about.workspace, project=project)
+    place = h("a", f"@{about.workspace}", href=workspace) if about.workspace else None
     facts = (
         when(about.started_at, day=True),
         seconds(took) if took is not None else "at work now",
-        f"{about.steps} steps",
+        plural(about.steps, "step"),
         f"{count(about.tokens)} tokens",
         money(about.usd),
         about.model or about.backend,
@@ -86,7 +87,7 @@ def _bar(found: Explained, project: str | None) -> Html:
 
 
 def _is_new(found: Explained) -> bool:
-    """Mostly the last step has said it."""
+    """Is the final text more than what the last step already said?"""
     return bool(found.text) and not (found.steps and found.steps[-1].text.strip() == found.text.strip())
 
 
@@ -130,7 +131,7 @@ def spans_of(found: Explained, now: int) -> Iterator[Span]:
 
 def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
     if not sections:
-        return empty("Nothing is recorded: it ended before it was asked.")
+        return empty("Nothing is recorded: the run ended before the model was asked.")
     sizes = [(str(each["name"]), int(each["tokens"])) for each in sections]
     whole = sum(size for _, size in sizes)
     rows = [
@@ -149,7 +150,7 @@ def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
     return h(
         "div",
         stacked_bar(sizes),
-        h("p", f"{count(whole)} tokens in {len(sections)} sections", class_="less"),
+        h("p", f"{count(whole)} tokens in {plural(len(sections), 'section')}", class_="less"),
         h("table", h("thead", head), h("tbody", rows)),
         class_="manifest",
     )
@@ -160,7 +161,7 @@ def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
 
 def _steps(found: Explained) -> Html:
     if not found.steps:
-        return empty("None was completed.")
+        return empty("No step was completed.")
     return h("ol", [_step(step) for step in found.steps], class_="steps-list")
 
 

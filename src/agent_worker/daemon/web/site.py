@@ -12,32 +12,32 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
-from agent_worker.daemon.guardpost import Tokens
-from agent_worker.daemon.http import Door, Endpoint, arguments, failure, route
-from agent_worker.daemon.web import agents, attention, documents, home, proposals, rooms, runs
-from agent_worker.daemon.web.login import SECONDS, Codes
-from agent_worker.errors import BadInput
-from agent_worker.service.office import Office
+from agent_worker.core.errors import BadInput
+from agent_worker.daemon.http.request_guard import Tokens
+from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
+from agent_worker.daemon.web import agents, documents, home, inbox, proposals, runs, workspaces
+from agent_worker.daemon.web.login import SECONDS, LoginCodes
 from agent_worker.service.operation import Operation, operations_in
+from agent_worker.service.service import Service
 
 VIEWS: tuple[Operation, ...] = tuple(
-    each for module in (home, rooms, documents, proposals, agents, runs, attention) for each in operations_in(module)
+    each for module in (home, workspaces, documents, proposals, agents, runs, inbox) for each in operations_in(module)
 )
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_SCRIPTS = tuple(f"{name}.js" for name in ("app", "api", "live", "place", "room", "compose", "keys"))
+_SCRIPTS = tuple(f"{name}.js" for name in ("app", "api", "live", "place", "workspace", "compose", "keys"))
 _FILES = (*_SCRIPTS, "style.css", "icon.svg")
 
 #: What needs no token: path → methods.
 STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}
 
 
-def page_routes(office: Office, tokens: Tokens) -> list[BaseRoute]:
-    codes = Codes(tokens, office.stage.clock)
+def page_routes(service: Service, tokens: Tokens) -> list[BaseRoute]:
+    codes = LoginCodes(tokens, service.runtime.clock)
 
     async def make_code(request: Request) -> Response:
         project = (await arguments(request)).get("project")
         if project is not None:
-            await office.project(str(project))  # so that the page shows the project it was opened from
+            await service.project(str(project))  # so that the page shows the project it was opened from
         return JSONResponse({"code": codes.make(), "seconds": SECONDS})
 
     async def login(request: Request) -> Response:
@@ -54,7 +54,7 @@ def page_routes(office: Office, tokens: Tokens) -> list[BaseRoute]:
         *(route("GET", f"/page/{name}", _file(name)) for name in _FILES),
         route("POST", "/page/code", make_code),
         route("POST", "/page/login", login),
-        *Door(office).routes(VIEWS),
+        *Routes(service).routes(VIEWS),
     ]
 
 

@@ -4,14 +4,14 @@
 import { Failure, request, signIn, signedIn, whenSignedOut } from "./api.js";
 import { Live } from "./live.js";
 import { become, fill, nodes } from "./place.js";
-import { Room } from "./room.js";
+import { Workspace } from "./workspace.js";
 import { keys } from "./keys.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const SIDE = "/page/side";
-const KINDS = { home: [], room: ["at"], doc: ["at"], agent: ["name"], run: ["run"], attention: [] };
+const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [] };
 const SOURCES = { doc: "document" };
-let room = null, title = "agent-worker", shown = 0;
+let workspace = null, title = "agent-worker", shown = 0;
 
 // --- signing in
 
@@ -19,7 +19,7 @@ whenSignedOut(() => {
   if (door.open) return;
   document.getElementById("door-why").textContent = title === "agent-worker"
     ? "This page opens with a code that is good for one minute."
-    : "The daemon was started anew. This page goes on where it was as soon as you sign in again.";
+    : "The daemon was restarted. Sign in again, and this page carries on where it was.";
   door.showModal();
 });
 
@@ -77,7 +77,7 @@ async function show() {
     if (turn !== shown) return;
     fill(main, view.html);
     title = view.title;
-    room = main.querySelector(".log") ? new Room(main.querySelector(".room")) : null;
+    workspace = main.querySelector(".log") ? new Workspace(main.querySelector(".workspace")) : null;
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
     fill(main, '<div class="plain"><p class="lead"></p><p class="empty"></p></div>');
@@ -128,7 +128,7 @@ const panels = () => document.querySelectorAll(".panel[data-src]");
 
 function heard(event) {
   if (event.event === "gap") return renewAll();
-  room?.heard(event);
+  workspace?.heard(event);
   for (const panel of panels()) {
     const { on, of } = panel.dataset;
     if ((on === "*" || on.split(",").includes(event.event)) && (!of || of === event.workspace)) renew(panel);
@@ -136,7 +136,7 @@ function heard(event) {
 }
 
 function renewAll() {
-  room?.catchUp();
+  workspace?.catchUp();
   for (const panel of panels()) renew(panel);
 }
 

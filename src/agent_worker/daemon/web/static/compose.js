@@ -37,7 +37,7 @@ export class Compose {
     if (!found || turn !== this.#asked) return;
     const parts = [];
     if (found.names.length) parts.push(`Wakes ${found.names.join(", ")}.`);
-    if (found.unknown.length) parts.push(`No member: ${found.unknown.join(", ")}.`);
+    if (found.unknown.length) parts.push(`Not a member: ${found.unknown.join(", ")}.`);
     this.#say(parts.join(" ") || this.silent, found.names.length > 0);
   }
 

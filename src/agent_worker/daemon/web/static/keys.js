@@ -6,7 +6,7 @@ const KEYS = [
   ["c", "write a message"],
   ["/", "find an agent or a workspace"],
   ["g h", "home"],
-  ["g a", "what waits for you"],
+  ["g i", "inbox"],
   ["g w", "the first workspace"],
   ["g c · g d · g v · g m", "channel, documents, decisions, map of a workspace"],
   ["G", "the newest message"],
@@ -47,8 +47,8 @@ export function keys({ main, side }) {
 
   function go(key) {
     if (key === "h") return () => { location.hash = "#/home"; };
-    if (key === "a") return () => { location.hash = "#/attention"; };
-    if (key === "w") return () => side.querySelector('a[href^="#/room/"]')?.click();
+    if (key === "i") return () => { location.hash = "#/inbox"; };
+    if (key === "w") return () => side.querySelector('a[href^="#/workspace/"]')?.click();
     const tab = TABS[key] && main.querySelector(`.tabs a.${TABS[key]}`);
     return tab ? () => tab.click() : null;
   }

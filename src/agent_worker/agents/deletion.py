@@ -1,0 +1,46 @@
+"""An agent goes, with everything that was said to it and done by it: nothing is left for the next one of its name.
+
+What stays is others': messages it posted in a team's channel, documents it wrote there, what colleagues remember. The
+ledger and the audit stay too, as numbers, times and names; their words go. Older backups are not reached.
+"""
+
+from __future__ import annotations
+
+from agent_worker.agents import commands
+from agent_worker.database import event_rows
+from agent_worker.database.database import Row, Transaction
+from agent_worker.memory import audit
+from agent_worker.schedules import schedule
+from agent_worker.work import agent_rows, inbox, queue, steps, threads
+from agent_worker.workspaces import deliveries, workspace_rows
+
+
+def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
+    """Cancel all work of an agent, and whatever would wake it."""
+    for row in tx.all(
+        "select id from instruction where agent = :agent and state in ('queued', 'running', 'waiting')", agent=agent
+    ):
+        commands.cancel(tx, row["id"], reason="its agent was deleted", now=now)
+    schedule.clear_agent(tx, agent)
+
+
+def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
+    """Erase every row that is this agent's own. Its loop must have ended before."""
+    agent = me["id"]
+    schedule.clear_agent(tx, agent)
+    event_rows.forget_agent(tx, agent, inbox.forget(tx, agent))
+    threads.forget(tx, agent)
+    steps.forget(tx, agent)
+    queue.forget(tx, agent)
+    deliveries.forget(tx, agent)
+    workspace_rows.unseat(tx, agent)
+    audit.forget_words(tx, project=me["project"], agent=agent, who=who, now=now)
+    agent_rows.forget(tx, agent)
+
+
+def erase_quick(tx: Transaction, *, now: int) -> list[Row]:
+    """Agents without a file end with the daemon, however that ended. Who they were."""
+    gone = agent_rows.quick(tx)
+    for me in gone:
+        erase(tx, me, who="agent-worker", now=now)
+    return gone

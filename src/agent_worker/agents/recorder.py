@@ -1,0 +1,320 @@
+"""The recorder of one run: what its backend shows, keeps and calls is stored here.
+
+A stored tool and the record of its result are one transaction. A tool that reaches outside is noted before and
+after; if its outcome is unknown after a crash the model is told so, unless the tool says it may be repeated.
+Calls that a model asks for in one breath run side by side where that makes no difference, else in the order asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent_worker.agents.run_begin import Assignment, Terms, hold_run, keep_step
+from agent_worker.backends.backend import PastStep, Reply, Suspended
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import AgentWorkerError, BadInput, Fenced, StorageFault
+from agent_worker.core.events import Bus, Called, Delta, Returned
+from agent_worker.core.failpoints import failpoint
+from agent_worker.core.redaction import Passage, Redactor
+from agent_worker.database.database import Database, Transaction
+from agent_worker.files.disk import disk_explained
+from agent_worker.tools.tool import Call, Question, Result, RunIdentity, Tool, ToolContext, ToolSpec
+from agent_worker.work import inbox, steps
+from agent_worker.work.limits import Reached
+from agent_worker.work.steps import CallPosition
+
+log = logging.getLogger(__name__)
+
+_NO = re.compile(rf"{inbox.NO}\b[\s:,.]*")
+SHOWN = 2000  # characters of arguments and results that whoever looks on gets to see
+RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
+UNKNOWN = Result(
+    "The outcome of this call is unknown: it had begun when the work was interrupted. "
+    "Check what it did before you make it again.",
+    ok=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderContext:
+    """What a recorder needs to store and to show: database, bus, clock, redactor."""
+
+    database: Database
+    bus: Bus
+    clock: Clock
+    redact: Redactor = field(default_factory=Redactor)  #: takes secrets out of what is shown, and what tools print
+
+
+class RunRecorder:
+    def __init__(
+        self, job: Assignment, terms: Terms, context: ToolContext, tools: Mapping[str, Tool], recording: RecorderContext
+    ) -> None:
+        self._job = job
+        self._terms = terms
+        self._context = context
+        self._tools = tools
+        self._recording = recording
+        self.reached: Reached | None = None  #: a limit met by the last step
+        self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
+        self._kept = asyncio.Event()  # the model's answer is on disk: its calls may reach outside
+        self._kept.set()
+        self._saying = Passage(recording.redact)
+        self._turns = CallOrder()
+        self._outside = next((name for step in job.past for name in self._foreign(step.reply)), "")
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools of this run, as a model sees them."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    @property
+    def outside(self) -> str:
+        """The first tool by which this work has read what others wrote outside our workspaces; '' when none has."""
+        return self._outside
+
+    @property
+    def identity(self) -> RunIdentity:
+        return self._context.identity
+
+    @property
+    def step(self) -> int:
+        """The step that is being worked on: a program is at one all the time."""
+        return max(self._done, default=len(self._job.past) - 1) + 1
+
+    @property
+    def done(self) -> tuple[PastStep, ...]:
+        """The completed steps of this work so far, those of earlier runs too."""
+        return tuple(self._done.values())
+
+    def say(self, text: str) -> None:
+        self._utter(self._saying.add(text))
+
+    def finish_saying(self) -> None:
+        """Show the text that was held back because it might have become a secret: it is whole now."""
+        self._utter(self._saying.end())
+
+    def _utter(self, text: str) -> None:
+        if text:
+            self._recording.bus.publish(Delta(**self._about(), text=text))
+
+    def show(self, call: Call, result: Result | None = None) -> None:
+        self._outside = self._outside or call.tool  # a program's own tools read what they like
+        self._show(call, result)
+
+    def _show(self, call: Call, result: Result | None = None) -> None:
+        self.finish_saying()
+        about = self._about() | {"tool": self._recording.redact(call.tool)}
+        if result is None:
+            self._recording.bus.publish(Called(**about, arguments=self._shown(_as_json(call))))
+        else:
+            self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
+
+    def _shown(self, text: str) -> str:
+        """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
+        return self._recording.redact(text[: 4 * SHOWN])[:SHOWN]
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        self.finish_saying()
+        failpoint("step.after_call")
+        self._done[step] = PastStep(reply, {})
+        self._outside = self._outside or next(self._foreign(reply), "")
+        self._kept.clear()
+        try:
+            self.reached = await self._recording.database.write(
+                keep_step, self._job, step, reply, self._terms, now=self._recording.clock.micros()
+            )
+            failpoint("step.after_persist")
+        finally:
+            self._kept.set()
+
+    async def call(self, step: int, call: Call) -> Result:
+        self._show(call)
+        tool = self._tools.get(call.tool)
+        async with self._turns.take(alone=tool is not None and tool.in_turn) as turn:
+            result = await self._make(self._place(step, call), call, tool, turn)
+        if step in self._done:
+            self._done[step].results[call.id] = result
+        self._show(call, result)
+        return result
+
+    def _place(self, step: int, call: Call) -> CallPosition:
+        return CallPosition(self._job.lead.work, step, self._recording.redact(call.id))
+
+    async def _make(self, place: CallPosition, call: Call, tool: Tool | None, turn: CallSlot) -> Result:
+        try:
+            if tool is None:
+                raise BadInput(f"there is no tool {call.tool!r}; you have: {', '.join(self._tools)}")
+            arguments = tool.check(call.arguments)
+            if tool.approve and (denied := await self._leave_to(place, call)):
+                return denied
+            await turn.comes()
+            if tool.stored:
+                result = await self._recording.database.write(self._perform, place, call, tool, arguments)
+                return _or_suspend(result)
+            with disk_explained():
+                return await self._reach_out(place, call, tool, arguments)
+        except (Fenced, StorageFault, Suspended):
+            raise
+        except AgentWorkerError as error:
+            text = f"{error.message} ({error.hint})" if error.hint else error.message
+            return await self._recording.database.write(self._note, place, call, Result(text, ok=False))
+        except Exception as error:  # boundary: a broken tool is told to the model, it does not end the work
+            log.exception("tool %s failed", call.tool)
+            text = f"{call.tool} broke: {type(error).__name__}: {error}"
+            return await self._recording.database.write(self._note, place, call, Result(text, ok=False))
+
+    async def _leave_to(self, place: CallPosition, call: Call) -> Result | None:
+        """None when the person said yes; a result when they said no. Until they say anything the work rests."""
+        pending = f"{self._job.name} wants to use {call.tool}: {self._shown(_as_json(call))}"
+        answer = _or_suspend(await self._recording.database.write(self._ask, place, "approval", pending))
+        if answer.text == inbox.YES:
+            return None
+        reason = _NO.sub("", answer.text)
+        refusal = Result(f"The person said no. {reason}".strip(), ok=False)
+        return await self._recording.database.write(self._note, place, call, refusal)
+
+    async def _reach_out(self, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
+        await self._kept.wait()
+        known = await self._recording.database.write(self._start, place, call, tool)
+        if known is not None:
+            return known
+        failpoint("call.before")
+        text = await tool.function(self._context_for(place), **arguments)
+        failpoint("call.after")
+        return await self._recording.database.write(self._note, place, call, Result(str(text)))
+
+    def _context_for(self, place: CallPosition) -> ToolContext:
+        return replace(self._context, key=place.key, outside=self.outside)
+
+    # --- inside the writer ----------------------------------------------------------------------------
+
+    def _perform(
+        self, tx: Transaction, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]
+    ) -> Result | None:
+        """Make a call; None when a person was asked and has not answered."""
+        hold_run(tx, self._job)
+        if known := _done(tx, place):
+            return known
+        made = tool.function(tx, self._context_for(place), **arguments)
+        if not isinstance(made, Question):
+            return self._write_down(tx, place, call, Result(made))
+        options = f" ({' / '.join(made.options)})" if made.options else ""
+        answer = self._ask(tx, place, "question", f"{self._job.name} asks: {made.text}{options}")
+        return self._write_down(tx, place, call, answer) if answer else None
+
+    def _ask(self, tx: Transaction, place: CallPosition, kind: inbox.Kind, text: str) -> Result | None:
+        hold_run(tx, self._job)
+        if (answer := inbox.answer_about(tx, kind, place.key)) is not None:
+            return Result(answer)
+        inbox.ask(
+            tx,
+            kind,
+            project=self._job.project,
+            workspace=self._job.workspace,
+            agent=self._job.fence.agent,
+            ref=place.key,
+            text=text,
+            now=self._recording.clock.micros(),
+        )
+        return None
+
+    def _start(self, tx: Transaction, place: CallPosition, call: Call, tool: Tool) -> Result | None:
+        """The outcome of this call if it is known already; None means that it must be made."""
+        hold_run(tx, self._job)
+        row = steps.call_at(tx, place)
+        if row is None:
+            self._put(tx, place, call, None)
+            return None
+        if row["state"] == "done":
+            return Result(row["result"], bool(row["ok"]))
+        return None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)
+
+    def _note(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
+        hold_run(tx, self._job)
+        return self._write_down(tx, place, call, result)
+
+    def _write_down(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
+        result = Result(_capped(self._recording.redact(result.text)), result.ok)
+        self._put(tx, place, call, result)
+        return result
+
+    def _put(self, tx: Transaction, place: CallPosition, call: Call, result: Result | None) -> None:
+        steps.put_call(
+            tx,
+            place,
+            run=self._job.run,
+            tool=call.tool,
+            arguments=_as_json(call),
+            now=self._recording.clock.micros(),
+            result=result.text if result else None,
+            ok=result.ok if result else True,
+        )
+
+    def _foreign(self, reply: Reply) -> Iterator[str]:
+        return (call.tool for call in reply.calls if call.tool in self._tools and self._tools[call.tool].foreign)
+
+    def _about(self) -> dict[str, Any]:
+        job = self._job
+        return {"workspace": job.workspace, "agent": job.fence.agent, "name": job.name, "run": job.run}
+
+
+def _or_suspend(result: Result | None) -> Result:
+    if result is None:
+        raise Suspended
+    return result
+
+
+def _done(tx: Transaction, place: CallPosition) -> Result | None:
+    row = steps.call_at(tx, place)
+    return Result(row["result"], bool(row["ok"])) if row and row["state"] == "done" else None
+
+
+def _capped(text: str) -> str:
+    if len(text) <= RESULT_LIMIT:
+        return text
+    return f"{text[:RESULT_LIMIT]}\n[cut: {len(text) - RESULT_LIMIT} more characters]"
+
+
+def _as_json(call: Call) -> str:
+    return json.dumps(call.arguments, ensure_ascii=False)
+
+
+@dataclass(slots=True, eq=False)
+class CallSlot:
+    alone: bool
+    before: list[CallSlot]  #: those that this one waits for
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    rests: bool = False  #: it waits for a person
+
+    async def comes(self) -> None:
+        """If one of those before waits for a person, so does this: it may build on what that one does."""
+        for turn in self.before:
+            await turn.over.wait()
+            if turn.rests:
+                raise Suspended
+
+
+class CallOrder:
+    def __init__(self) -> None:
+        self._taken: list[CallSlot] = []
+
+    @asynccontextmanager
+    async def take(self, *, alone: bool) -> AsyncGenerator[CallSlot]:
+        """A turn comes after all those taken before if it is `alone`, else after those that are."""
+        mine = CallSlot(alone, [turn for turn in self._taken if alone or turn.alone])
+        self._taken.append(mine)
+        try:
+            yield mine
+        except Suspended:
+            mine.rests = True
+            raise
+        finally:
+            self._taken.remove(mine)
+            mine.over.set()

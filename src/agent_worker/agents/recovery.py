@@ -1,0 +1,84 @@
+"""What a host does for work whose loop is gone: after its own start, and when a loop ends or crashes.
+
+Nothing is lost here: what a dead loop held goes back to its lane with its completed steps. What a person does with work
+is in commands.py.
+"""
+
+from __future__ import annotations
+
+from agent_worker.agents.notices import tell_sender
+from agent_worker.agents.run_begin import DEATHS
+from agent_worker.database.database import Row, Transaction
+from agent_worker.work import agent_rows, inbox, queue
+from agent_worker.work.agent_rows import Fence
+from agent_worker.work.queue import Instruction
+from agent_worker.workspaces import deliveries, routing, workspace_rows
+
+
+def recover(tx: Transaction, owner: str, *, now: int) -> int:
+    """A host begins: what others left running goes back to its lane, or is dead if it killed too many."""
+    lost = tx.all(
+        """select r.id, r.agent, r.instruction from run r join agent a on a.id = r.agent
+            where r.state = 'running' and coalesce(a.owner, '') <> :owner""",
+        owner=owner,
+    )
+    for run in lost:
+        _lose(tx, run, "its host died", now=now)
+    agent_rows.free_from_others(tx, owner)
+    workspace_rows.leave_all(tx)
+    routing.forget_keys(tx, now=now)
+    return len(lost)
+
+
+def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
+    """Close a run that took its worker with it, and put its work back."""
+    queue.close_run(tx, run["id"], "lost", reason=reason, now=now)
+    rows = [Instruction.of(row) for row in queue.running(tx, run["id"])]
+    # Only the lead is to blame: its companions were merely in the same run.
+    if queue.lost_runs(tx, run["instruction"]) >= DEATHS:
+        _bury(tx, run["id"], next(r for r in rows if r.id == run["instruction"]), now=now)
+    queue.put_back(tx, run["id"])
+    deliveries.take_back(tx, run["id"])
+
+
+def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
+    me = agent_rows.identity(tx, work.agent)
+    reason = f"its worker died {DEATHS} times while working on it"
+    queue.end_one(tx, work.id, "dead", reason=reason, now=now)
+    if work.message:
+        deliveries.close_one(tx, work.message, work.agent, "dead")
+    inbox.ask(
+        tx,
+        "dead",
+        project=me["project"],
+        workspace=work.workspace,
+        agent=work.agent,
+        ref=work.id,
+        text=f"{me['name']}: {reason}: {work.text[:200]}",
+        now=now,
+    )
+    tell_sender(tx, work, me["name"], "dead", reason, run=run, now=now)
+
+
+def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int) -> None:
+    """Put back whatever a loop held that is gone now, with its completed steps."""
+    agent_rows.hold(tx, fence)
+    for run in tx.all("select id, instruction from run where agent = :agent and state = 'running'", agent=fence.agent):
+        if state == "error":
+            _lose(tx, run, reason, now=now)
+            continue
+        queue.put_back(tx, run["id"])
+        deliveries.take_back(tx, run["id"])
+        queue.close_run(tx, run["id"], "yielded", reason=reason, now=now)
+    if state == "error":
+        agent_rows.set_state(tx, fence.agent, state, reason=reason, now=now)
+    else:
+        agent_rows.rest(tx, fence.agent, now=now)
+
+
+def give_agent_up(tx: Transaction, fence: Fence, reason: str, *, now: int) -> None:
+    """Its loop crashed too often. It stays in error, and its work queued, until a person starts it."""
+    me = agent_rows.identity(tx, fence.agent)
+    text = f"{me['name']} crashed too often: {reason}"
+    inbox.ask(tx, "failure", project=me["project"], agent=fence.agent, ref=fence.agent, text=text, now=now)
+    agent_rows.set_state(tx, fence.agent, "error", reason=text)

@@ -1,0 +1,55 @@
+"""What follows a failure: pure functions beside the loop, not branches inside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded
+from agent_worker.work.queue import End
+
+LONGEST_WAIT = 15 * 60.0  # seconds a run may be asked to wait, all told, before we call it a failure
+LONGEST_GUESS = 60.0  # seconds, when nobody says how long
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    wait: float  #: seconds
+    counts: bool = True  #: uses up a try
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    state: End
+
+
+def after(failure: BackendFailure, *, failures: int, waited: float = 0.0) -> Retry | GiveUp:
+    """What to do when this happened, after `failures` earlier ones and `waited` seconds of waiting in line."""
+    if isinstance(failure, Exhausted):
+        return GiveUp("incomplete")
+    if isinstance(failure, Overloaded) and waited < LONGEST_WAIT:
+        guess = min(waited + 1, LONGEST_GUESS)  # 1, 2, 4 …: as long again as it has taken so far
+        return Retry(min(failure.retry_after or guess, LONGEST_WAIT), counts=False)
+    # `retries` counts tries in all for what may pass by itself: three means the first and two more.
+    tries = failure.retries if failure.kind == "transient" else failure.retries + 1
+    if failures + 1 < tries:
+        return Retry(wait_before(failures + 1))
+    return GiveUp("failed")
+
+
+def wait_before(retry: int) -> float:
+    """Seconds before this retry, counted from 1: 1, 2, 4 … 60."""
+    return float(min(2 ** (retry - 1), LONGEST_GUESS))
+
+
+def restart_wait(restarts: int) -> float:
+    """Seconds before a crashed loop starts again, counted from 1: 1, 2, 4 … 30."""
+    return float(min(2 ** (restarts - 1), 30))
+
+
+RESTART_WINDOW = 600.0  # seconds
+RESTARTS_ALLOWED = 5  # within the window; one more and the agent stays in error
+
+
+def too_many(crashes: list[float], now: float) -> bool:
+    """Crashes at these monotonic times: is it time to stop trying? The window slides."""
+    return sum(1 for at in crashes if now - at < RESTART_WINDOW) > RESTARTS_ALLOWED

@@ -1,0 +1,274 @@
+"""Work begins and goes on: the loop takes an instruction, and keeps each step as it is done.
+
+Transactions that tie the queue to the limits, the inbox and the threads, each in one commit. Each first proves the
+fence: a loop that is no longer the one changes nothing. How work ends is in run_end.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_worker.agents.notices import answer_dm, notice
+from agent_worker.agents.retries import LONGEST_WAIT
+from agent_worker.backends.backend import PastStep, Reply
+from agent_worker.core.errors import BadInput, Fenced
+from agent_worker.core.events import Ended, Started, Stepped
+from agent_worker.database.database import Row, Transaction
+from agent_worker.tools.tool import Result
+from agent_worker.work import agent_rows, inbox, limits, queue, steps
+from agent_worker.work.agent_rows import Fence
+from agent_worker.work.limits import Charge, Payer, Reached, WorkLimits
+from agent_worker.work.queue import Ageing, Instruction
+from agent_worker.workspaces import deliveries, workspace_rows
+
+DEATHS = 3  # runs that never came to an end of their own before an instruction is dead
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the loop knows about its agent that the database does not."""
+
+    name: str
+    backend: str
+    model: str
+    limits: WorkLimits
+
+
+TermsOf = Callable[[str | None], Terms]  # by workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A run that has begun: what it works on and what earlier runs of the same work left."""
+
+    run: str
+    fence: Fence
+    name: str
+    project: str
+    taken: tuple[Instruction, ...]  #: the first leads; the others are mentions answered with it
+    past: tuple[PastStep, ...]
+    done_before: int = 0  #: of those steps, how many an earlier instruction did that this one continues
+    others_wait: bool = False  #: more work was queued when this was taken; it may be lifted meanwhile
+    unreadable: BadInput | None = None  #: why what earlier runs left cannot be gone on with
+
+    @property
+    def lead(self) -> Instruction:
+        return self.taken[0]
+
+    @property
+    def workspace(self) -> str | None:
+        return self.lead.workspace
+
+    @property
+    def account(self) -> Payer:
+        return Payer(self.fence.agent, self.project, self.lead.root)
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """There is work for the agent, but not before this time (microseconds)."""
+
+    at: int
+    wait: int  #: from the moment that was asked about: a clock that is set afterwards changes nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """The next piece of work died all but once too often: it is only taken while nothing else runs."""
+
+
+Taken = Assignment | NotYet | Suspect | None
+
+
+def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing: Ageing, alone: bool = False) -> Taken:
+    """Take the next piece of work, if there is any and it may be done. `alone`: nothing else runs on this host."""
+    agent_rows.hold(tx, fence)
+    while True:
+        me = agent_rows.identity(tx, fence.agent)
+        if me["paused"] or me["state"] in ("stopped", "error"):
+            return None
+        first = queue.head(tx, fence.agent, now=now, ageing=ageing)
+        if first is None:
+            return None
+        # Later than anyone was ever told to wait: somebody has set the clock back.
+        if now < first["not_before"] <= now + round(LONGEST_WAIT * 1e6):
+            return NotYet(first["not_before"], first["not_before"] - now)
+        if not alone and first["attempts"] and queue.lost_runs(tx, first["id"]) >= DEATHS - 1:
+            return Suspect()
+        terms = terms_of(first["workspace"])
+        stop = _limit(tx, first, me["project"], terms.limits, now=now)
+        if stop is None:
+            return _take(tx, fence, me, first, terms, now=now)
+        _stop_before(tx, me, first, stop, now=now)
+
+
+def _limit(tx: Transaction, first: Row, project: str, allowed: WorkLimits, *, now: int) -> Reached | None:
+    fruitless = 0
+    if first["workspace"]:
+        row = tx.one(
+            "select fruitless from member where workspace = :workspace and agent = :agent",
+            workspace=first["workspace"],
+            agent=first["agent"],
+        )
+        fruitless = row["fruitless"] if row else 0
+    account = Payer(first["agent"], project, first["root"])
+    spent = limits.spent(tx, account, hop=first["hop"], fruitless=fruitless, now=now)
+    return limits.reached(_with_granted(tx, first["workspace"], allowed), spent)
+
+
+def _with_granted(tx: Transaction, workspace: str | None, allowed: WorkLimits) -> WorkLimits:
+    """Limits with those that a proposal has set for the instance, which stand above its file."""
+    granted = workspace_rows.granted(tx, workspace) if workspace else {}
+    return allowed.with_granted(granted) if granted else allowed
+
+
+def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, now: int) -> Assignment:
+    rows = [first, *queue.companions(tx, first)]
+    run = queue.begin_run(tx, rows, backend=terms.backend, model=terms.model, now=now)
+    for root in {row["root"] for row in rows}:
+        limits.count_run(tx, root)
+    deliveries.give(tx, [row["message"] for row in rows if row["message"]], fence.agent, run)
+    agent_rows.set_state(tx, fence.agent, "running", now=now)
+    tx.tell(
+        Started(
+            workspace=first["workspace"],
+            agent=fence.agent,
+            name=terms.name,
+            run=run,
+            instruction=first["id"],
+            attempt=first["attempts"] + 1,
+        )
+    )
+    past, unreadable = _past(tx, first["work"])
+    return Assignment(
+        run=run,
+        fence=fence,
+        name=terms.name,
+        project=me["project"],
+        taken=tuple(map(Instruction.of, rows)),
+        past=past,
+        done_before=_done_before(tx, first),
+        others_wait=queue.any_queued(tx, fence.agent),
+        unreadable=unreadable,
+    )
+
+
+def _past(tx: Transaction, work: str) -> tuple[tuple[PastStep, ...], BadInput | None]:
+    results: dict[int, dict[str, Result]] = {}
+    for call in steps.calls_of_work(tx, work):
+        if call["state"] == "done":
+            results.setdefault(call["step"], {})[call["id"]] = Result(call["result"], bool(call["ok"]))
+    try:
+        return tuple(PastStep(Reply.load(s["reply"]), results.get(s["n"], {})) for s in steps.of_work(tx, work)), None
+    except BadInput as error:
+        return (), error
+
+
+def _done_before(tx: Transaction, first: Row) -> int:
+    row = tx.one(
+        """select count(*) as n from step s join run r on r.id = s.run
+            where s.work = :work and r.instruction <> :id""",
+        work=first["work"],
+        id=first["id"],
+    )
+    return int(row["n"]) if row else 0
+
+
+def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: int) -> None:
+    """A limit was met before the work began: it ends incomplete, its place pauses, the person is told once."""
+    work = Instruction.of(first)
+    queue.end_one(tx, work.id, "incomplete", reason=stop.reason, now=now)
+    pause_at(tx, me, work, stop, now=now)
+    tx.tell(
+        Ended(
+            workspace=work.workspace,
+            agent=work.agent,
+            name=me["name"],
+            run="",
+            instruction=work.id,
+            state="incomplete",
+            reason=stop.reason,
+        )
+    )
+
+
+def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now: int) -> None:
+    if stop.pauses == "place" and work.workspace:
+        fresh = workspace_rows.pause(tx, work.workspace, stop.reason)
+    else:
+        fresh = not me["paused"]
+        agent_rows.pause(tx, work.agent, stop.reason)
+    inbox.ask(
+        tx,
+        "limit",
+        project=me["project"],
+        workspace=work.workspace,
+        agent=work.agent,
+        ref=work.id,
+        text=f"{me['name']}: {stop.reason}",
+        now=now,
+    )
+    if not fresh:
+        return
+    if work.workspace:
+        notice(tx, work.workspace, f"Paused: {stop.reason}. Resume to grant a new allowance.", work.root, now=now)
+    else:
+        answer_dm(tx, work, me["name"], f"Paused: {stop.reason}.", failed=True, run=None, now=now)
+
+
+def hold_run(tx: Transaction, job: Assignment) -> None:
+    """Prove that the loop is the one, and that nobody has ended its run."""
+    if not agent_rows.holds(tx, job.fence, run=job.run):
+        raise Fenced(f"run {job.run} is over, or its agent is run by another loop now")
+
+
+def keep_step(tx: Transaction, job: Assignment, step: int, reply: Reply, terms: Terms, *, now: int) -> Reached | None:
+    """Store what the model answered and what it cost; the limit that is met by it, if any."""
+    hold_run(tx, job)
+    if not record_step(tx, job, step, reply, terms.model, now=now):
+        return None
+    # Runs and hops were counted when this one began; only its money can have grown since.
+    spent = limits.spent(tx, job.account, hop=0, fruitless=0, now=now)
+    return limits.reached(_with_granted(tx, job.workspace, terms.limits).money_only, spent)
+
+
+def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> int:
+    """Store a step and charge for it; what it cost, in millionths of a dollar."""
+    use = reply.usage.plausible
+    item = Charge(job.run, step, model, use.input, use.cached, use.output, use.usd)
+    micros = limits.charge(tx, job.account, item, now=now)
+    steps.keep(
+        tx,
+        work=job.lead.work,
+        step=step,
+        run=job.run,
+        reply=reply.dump(),
+        tokens=use.tokens,
+        micros=micros,
+        now=now,
+    )
+    tx.tell(
+        Stepped(
+            workspace=job.workspace,
+            agent=job.fence.agent,
+            name=job.name,
+            run=job.run,
+            step=step,
+            tokens=use.tokens,
+            usd=micros / 1e6,
+        )
+    )
+    return micros
+
+
+def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:
+    """Charge what learning from a run has cost to the request that the run was for."""
+    agent_rows.hold(tx, job.fence)
+    use = reply.usage.plausible
+    limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)
+
+
+def should_yield(tx: Transaction, job: Assignment, *, now: int, ageing: Ageing) -> bool:
+    agent_rows.hold(tx, job.fence)
+    return queue.waiting_above(tx, job.fence.agent, job.lead.lane, now=now, ageing=ageing)

@@ -1,0 +1,176 @@
+"""How a run ends, as the loop sees it: finished, put back, tried later, given up, stopped by a limit.
+
+The answer, what it causes, and the end of the work are one transaction. Each proves the fence first.
+"""
+
+from __future__ import annotations
+
+from agent_worker.agents.notices import answer_dm, ended_words, tell_sender
+from agent_worker.agents.run_begin import Assignment, hold_run, pause_at, record_step
+from agent_worker.backends.backend import Reply
+from agent_worker.core.errors import BackendFailure
+from agent_worker.core.events import Ended, Retrying
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.database import Transaction
+from agent_worker.work import agent_rows, inbox, limits, queue, threads
+from agent_worker.work.limits import Reached
+from agent_worker.work.queue import Ageing, End
+from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
+
+
+def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, seen: int, now: int) -> None:
+    """Store the answer, what it causes, and the end of the work, in one transaction."""
+    hold_run(tx, job)
+    record_step(tx, job, step, reply, model, now=now)
+    text = reply.text.strip()
+    if job.workspace:
+        _answer_in_workspace(tx, job, text, seen=seen, now=now)
+    else:
+        answer_dm(tx, job.lead, job.name, text, failed=False, run=job.run, now=now)
+    deliveries.close(tx, job.run, "acked")
+    _end(tx, job, "done", text=text, now=now)
+    failpoint("finish.before_commit")
+
+
+def _answer_in_workspace(tx: Transaction, job: Assignment, text: str, *, seen: int, now: int) -> None:
+    assert job.workspace
+    run = queue.produced_by(tx, job.lead.id)
+    workspace = workspace_rows.get(tx, job.workspace)
+    fresh = bool(run["produced"])
+    _keep_thread(tx, job, text, now=now)
+    if text and workspace["state"] == "running" and not run["posted"]:
+        fresh = fresh or not channel.said_before(tx, job.workspace, job.name, text)
+        speech = routing.OutgoingMessage(
+            workspace=job.workspace,
+            sender=job.name,
+            text=text[: resources.LIMIT // 4],
+            root=job.lead.root,
+            hop=max(i.hop for i in job.taken) + 1,
+            run=job.run,
+        )
+        routing.say(tx, speech, now=now)
+    workspace_rows.mark_seen(tx, job.workspace, job.fence.agent, seen)
+    workspace_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=fresh)
+
+
+def _keep_thread(tx: Transaction, job: Assignment, text: str, *, now: int) -> None:
+    context = job.workspace or threads.PERSONAL
+    routing.hear(tx, job.run, now=now)
+    if text:
+        threads.say(tx, job.fence.agent, context, who=job.name, text=text, run=job.run, now=now)
+
+
+def put_back(
+    tx: Transaction,
+    job: Assignment,
+    *,
+    why: str,
+    preempted: bool = False,
+    now: int,
+    ageing: Ageing,
+) -> None:
+    """Back to its lane with its completed steps: something more urgent came, or we are stopping."""
+    hold_run(tx, job)
+    queue.put_back(tx, job.run, preempted=preempted, ageing=ageing)
+    _leave(tx, job, "yielded", why, now=now)
+
+
+def retry_later(
+    tx: Transaction, job: Assignment, failure: BackendFailure, *, wait: float, counts: bool, now: int
+) -> None:
+    hold_run(tx, job)
+    queue.put_back(tx, job.run, failed=counts, not_before=now + round(wait * 1e6))
+    if not counts:
+        _uncount(tx, job)
+    _close(tx, job, "failed", failure.message, now=now)
+    tx.tell(
+        Retrying(
+            workspace=job.workspace,
+            agent=job.fence.agent,
+            name=job.name,
+            run=job.run,
+            reason=failure.message,
+            wait=wait,
+        )
+    )
+
+
+def suspend(tx: Transaction, job: Assignment, *, now: int) -> None:
+    """A person was asked. The work waits without holding its agent, until the answer queues it again."""
+    hold_run(tx, job)
+    if inbox.waits_for(tx, job.lead.work):
+        queue.set_waiting(tx, job.run)
+    else:  # the answer was faster than we
+        queue.put_back(tx, job.run)
+    _leave(tx, job, "yielded", "waits for a person", now=now)
+
+
+def _leave(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
+    _uncount(tx, job)
+    _close(tx, job, state, why, now=now)
+    tell_end(tx, job, state, why)
+
+
+def _uncount(tx: Transaction, job: Assignment) -> None:
+    for root in {item.root for item in job.taken}:
+        limits.uncount_run(tx, root)
+
+
+def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
+    """Close a run whose work is not over."""
+    deliveries.take_back(tx, job.run)
+    queue.close_run(tx, job.run, state, reason=why, now=now)
+    agent_rows.rest(tx, job.fence.agent, now=now)
+
+
+def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: End, *, now: int) -> None:
+    """No more tries. The sender is told where it looks, the agent sees it next time, the person may retry."""
+    hold_run(tx, job)
+    reason = f"{failure.message} ({failure.hint})" if failure.hint else failure.message
+    tell_sender(tx, job.lead, job.name, state, reason, run=job.run, now=now)
+    if job.workspace:
+        routing.hear(tx, job.run, now=now)
+        threads.say(tx, job.fence.agent, job.workspace, who="system", text=reason, kind="failure", run=job.run, now=now)
+        workspace_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)
+    deliveries.close(tx, job.run, "failed")
+    inbox.ask(
+        tx,
+        "failure",
+        project=job.project,
+        workspace=job.workspace,
+        agent=job.fence.agent,
+        ref=job.lead.id,
+        text=f"{job.name} {ended_words(state)}: {reason}",
+        now=now,
+    )
+    _end(tx, job, state, reason=reason, now=now)
+
+
+def stop_at_limit(tx: Transaction, job: Assignment, stop: Reached, *, now: int) -> None:
+    """A limit was met between two steps: incomplete, with all that was done kept."""
+    hold_run(tx, job)
+    deliveries.take_back(tx, job.run)
+    _end(tx, job, "incomplete", reason=stop.reason, now=now)
+    pause_at(tx, agent_rows.identity(tx, job.fence.agent), job.lead, stop, now=now)
+
+
+def _end(tx: Transaction, job: Assignment, state: End, *, reason: str = "", text: str = "", now: int) -> None:
+    queue.end(tx, job.run, state, reason=reason, now=now)
+    queue.close_run(tx, job.run, state, reason=reason, text=text, now=now)
+    agent_rows.rest(tx, job.fence.agent, now=now)
+    tell_end(tx, job, state, reason, text)
+
+
+def tell_end(tx: Transaction, job: Assignment, state: str, reason: str, text: str = "") -> None:
+    tx.tell(
+        Ended(
+            workspace=job.workspace,
+            agent=job.fence.agent,
+            name=job.name,
+            run=job.run,
+            instruction=job.lead.id,
+            state=state,
+            reason=reason,
+            text=text,
+        )
+    )

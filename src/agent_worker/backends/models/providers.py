@@ -1,0 +1,248 @@
+"""The providers of models that we know: how a model is named, where its requests go and which key they carry.
+
+`route` is the one place that brings the three together, at the moment of the call: a key that belongs to a
+provider goes to that provider's host, to a host the user chose through the environment, or to one the user
+approved. Knows no model library and opens no connection (models/client.py does).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal
+
+from agent_worker.core.errors import BadInput, Permanent
+from agent_worker.core.outbound import check_url, host_of
+
+Protocol = Literal["anthropic", "responses", "chat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    name: str
+    base_url: str
+    variables: tuple[str, ...]  #: where its key is looked for; the first one that is set wins
+    speaks: Protocol = "chat"
+    base_variable: str = ""  #: lets the user point it elsewhere
+    keyless: bool = False
+
+
+PROVIDERS = {
+    provider.name: provider
+    for provider in (
+        Provider(
+            "anthropic",
+            "https://api.anthropic.com",
+            ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+            "anthropic",
+            "ANTHROPIC_BASE_URL",
+        ),
+        Provider("openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "responses", "OPENAI_BASE_URL"),
+        Provider("openai-chat", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "chat", "OPENAI_BASE_URL"),
+        Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+        Provider(
+            "google",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ),
+        Provider("deepseek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
+        Provider("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+        Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+        Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
+        Provider("moonshotai", "https://api.moonshot.ai/v1", ("MOONSHOTAI_API_KEY",)),
+        Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+        Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
+        Provider(
+            "ollama",
+            "http://127.0.0.1:11434/v1",
+            ("OLLAMA_API_KEY",),
+            "chat",
+            "OLLAMA_BASE_URL",
+            keyless=True,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Addresses and hosts that the user, not the project, has allowed."""
+
+    local: bool = False  #: endpoints in the local network, without encryption
+    hosts: frozenset[str] = frozenset()  #: may be sent a provider's own key
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What the definition of an agent says under `provider`. All empty: the provider that the model names."""
+
+    name: str = ""
+    base_url: str = ""
+    api_key: str = ""  #: `$VARIABLE`
+    approval: Approval | None = None  #: what the user allowed this agent, beyond what all are allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One model at one address with one key. Its text never shows the key."""
+
+    provider: str
+    model: str
+    speaks: Protocol
+    base_url: str
+    key: str = field(repr=False)  #: empty when none is sent
+    variable: str  #: where the key came from
+    foreign: bool  #: the address comes from the project: only what we mean to send may go there
+    local: bool  #: the address may lie in the local network
+
+    @property
+    def host(self) -> str:
+        return host_of(self.base_url)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStatus:
+    """Whether a provider can be used, without saying its key."""
+
+    name: str
+    configured: bool
+    variable: str  #: the one that holds the key, or the one to set
+    host: str
+
+
+AS_NAMED = Endpoint()
+NOTHING_APPROVED = Approval()
+
+
+def parse_model(spec: str, provider: str = "") -> tuple[str, str]:
+    """Provider and model of `provider/model`, `provider:model`, or of a bare name when the provider is given."""
+    first = re.match(r"([^/:]+)[/:](.+)", spec)
+    if provider:
+        named = first is not None and first[1] == provider
+        return provider, first[2] if first and named else spec
+    if not first:
+        raise BadInput(f"model {spec!r} does not say whose it is", hint="write provider/model")
+    return first[1], first[2]
+
+
+def is_anthropic(spec: str, endpoint: Endpoint) -> bool:
+    """Whether it speaks Anthropic's protocol, as far as its name tells; the others speak one of OpenAI's."""
+    provider = endpoint.name or re.split("[/:]", spec, maxsplit=1)[0]
+    return provider in PROVIDERS and PROVIDERS[provider].speaks == "anthropic"
+
+
+def configured_providers(env: Mapping[str, str]) -> list[ProviderStatus]:
+    """Every provider we know, those that can be used first."""
+    found = [_status(provider, env) for provider in PROVIDERS.values() if provider.name != "openai-chat"]
+    return sorted(found, key=lambda status: not status.configured)
+
+
+def route(spec: str, endpoint: Endpoint, *, env: Mapping[str, str], approval: Approval = NOTHING_APPROVED) -> Route:
+    """Where a request goes and which key it carries. Raises Permanent, with what to change."""
+    try:
+        return _route(spec, endpoint, env, approval)
+    except BadInput as error:
+        raise Permanent(error.message, hint=error.hint) from None
+
+
+def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Approval) -> Route:
+    name, model = parse_model(spec, endpoint.name)
+    provider = PROVIDERS.get(name) or _custom(name, endpoint)
+    base_url, foreign = _address(provider, endpoint, env, approval)
+    host = host_of(base_url)
+    if endpoint.api_key:
+        key, variable = _named_key(endpoint.api_key, env)
+    elif foreign and host not in approval.hosts:
+        key, variable = _no_key(provider, host)
+    else:
+        key, variable = _own_key(provider, env)
+    _refuse_theft(variable, provider, host, approval, foreign=foreign)
+    return Route(
+        provider=name,
+        model=model,
+        # Only OpenAI itself is known to serve the Responses API; what imitates it serves chat completions.
+        speaks="chat" if provider.speaks == "responses" and _moved(provider, base_url) else provider.speaks,
+        base_url=base_url,
+        key=key,
+        variable=variable,
+        foreign=foreign,
+        local=approval.local or not foreign,
+    )
+
+
+def _address(provider: Provider, endpoint: Endpoint, env: Mapping[str, str], approval: Approval) -> tuple[str, bool]:
+    """The address of an endpoint, and whether the project chose it."""
+    if endpoint.base_url:
+        url = check_url(endpoint.base_url, allow_local=approval.local)
+    else:
+        # What the user put into the environment may be local: it is the user's machine.
+        url = check_url(env.get(provider.base_variable, "") or provider.base_url, allow_local=True)
+    if provider.speaks == "anthropic":
+        url = url.removesuffix("/v1")  # their library adds it; everyone else's expects it to be there
+    return url, bool(endpoint.base_url) and _moved(provider, url)
+
+
+def _named_key(reference: str, env: Mapping[str, str]) -> tuple[str, str]:
+    match = re.fullmatch(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", reference)
+    if not match:
+        raise BadInput("api_key must name an environment variable", hint="write api_key: $MY_KEY")
+    variable = match[1]
+    key = env.get(variable, "")
+    if not key:
+        raise BadInput(f"the environment variable {variable} is not set", hint=f"export {variable}=…")
+    return key, variable
+
+
+def _no_key(provider: Provider, host: str) -> tuple[str, str]:
+    if provider.keyless:
+        return "", ""
+    raise BadInput(
+        f"the key of {provider.name} is not sent to {host}", hint="give the endpoint its own: api_key: $MY_KEY"
+    )
+
+
+def _own_key(provider: Provider, env: Mapping[str, str]) -> tuple[str, str]:
+    for variable in provider.variables:
+        if key := env.get(variable, ""):
+            return key, variable
+    if provider.keyless:
+        return "", ""
+    wanted = provider.variables[0]
+    raise BadInput(f"there is no key for {provider.name}: {wanted} is not set", hint=f"export {wanted}=…")
+
+
+def _refuse_theft(variable: str, provider: Provider, host: str, approval: Approval, *, foreign: bool) -> None:
+    """A project may name a variable of its own, but not send the key of one provider to somebody else."""
+    owners = [known for known in PROVIDERS.values() if variable in known.variables]
+    if not owners or host in approval.hosts or any(host == host_of(owner.base_url) for owner in owners):
+        return
+    if not foreign and provider in owners:
+        return  # the user moved this provider through the environment
+    raise BadInput(
+        f"${variable} belongs to {owners[0].name} and is not sent to {host}",
+        hint=f"approve {host} for it, or use another variable",
+    )
+
+
+def _custom(name: str, endpoint: Endpoint) -> Provider:
+    if not endpoint.base_url:
+        near = get_close_matches(name, PROVIDERS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(PROVIDERS)}; others need a base_url"
+        raise BadInput(f"there is no provider {name!r}", hint=hint)
+    return Provider(name, "", (), keyless=True)
+
+
+def _moved(provider: Provider, base_url: str) -> bool:
+    return host_of(base_url) != host_of(provider.base_url)
+
+
+def _status(provider: Provider, env: Mapping[str, str]) -> ProviderStatus:
+    found = next((v for v in provider.variables if env.get(v)), "")
+    # A keyless provider runs on this machine or does not; only its address being set says that it is wanted.
+    configured = bool(found) or (provider.keyless and bool(env.get(provider.base_variable)))
+    wanted = found or (provider.base_variable if provider.keyless else provider.variables[0])
+    return ProviderStatus(
+        provider.name, configured, wanted, host_of(env.get(provider.base_variable, "") or provider.base_url)
+    )

@@ -1,0 +1,267 @@
+"""`ls`, `status`, `runs`, `explain`, `trace`, `stats`, `audit`, `providers`, `backends`: looking."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from agent_worker.cli.call import call, here, part
+from agent_worker.cli.complete import addresses, agents, instances
+from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
+from agent_worker.core.disk_space import FreeSpace
+from agent_worker.core.errors import NotFound
+from agent_worker.core.wording import plural
+
+
+@click.command()
+@click.argument("target", required=False, shell_complete=instances)
+@as_json_option
+def ls(target: str | None, as_json: bool) -> None:
+    """List agents and running workflows; with @workflow, its members.
+
+    The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
+    or reaches out. An agent that is all three does nothing until you have approved it.
+    """
+    if target:
+        running = call("GET", f"/workflows/{part(target.removeprefix('@'))}", project=here())
+        if as_json:
+            return tell_json(running)
+        rows = [(m["name"], m["state"], m["status"]) for m in running["members"]]
+        return tell_table(("member", "state", "doing"), rows)
+    found = call("GET", "/status", project=here())
+    if as_json:
+        return tell_json({"agents": found["agents"], "instances": found["instances"]})
+    _agents(found["agents"])
+    if found["instances"]:
+        click.echo()
+        _instances(found["instances"])
+
+
+@click.command()
+@click.argument("target", required=False, shell_complete=addresses)
+@click.pass_context
+@as_json_option
+def status(context: click.Context, target: str | None, as_json: bool) -> None:
+    """Everything at a glance: agents, workflows, what they spent, what waits for you; or one agent or @workflow."""
+    if target:
+        from agent_worker.cli.agent import info
+
+        context.invoke(ls if target.startswith("@") else info, as_json=as_json, **_named(target))
+        return
+    found = call("GET", "/status", project=here())
+    found["limits"] = call("GET", "/limits", project=here())
+    if as_json:
+        return tell_json(found)
+    project = found["project"]
+    click.echo(f"{paint(clean(project['name']), 'cyan', bold=True)}  {clean(project['root'])}")
+    for problem in project["problems"]:
+        click.echo(f"  {paint('!', 'red')} {clean(problem)}")
+    if told := FreeSpace(**found["disk"]).told():
+        click.echo(f"  {paint('!', 'red')} {told}")
+    click.echo()
+    _agents(found["agents"])
+    if found["instances"]:
+        click.echo()
+        _instances(found["instances"])
+    _limits(found["limits"])
+    if found["waiting"]:
+        what = "item waits" if found["waiting"] == 1 else "items wait"
+        click.echo(f"\n{paint(str(found['waiting']), 'yellow', bold=True)} {what} for you: agent-worker inbox")
+
+
+def _named(target: str) -> dict[str, str]:
+    return {"target": target} if target.startswith("@") else {"name": target}
+
+
+def _limits(found: list[dict[str, Any]]) -> None:
+    """Those of which something is used, and those that a file would raise."""
+    rows = [
+        (each["of"], each["what"], _amount(each, "used"), _amount(each, "limit"))
+        for each in found
+        if each["used"] or each["waits"]
+    ]
+    if rows:
+        click.echo()
+        tell_table(("limits", "", "used", "of"), rows)
+    for each in found:
+        if each["waits"]:
+            said = f"{clean(each['of'])}: a file says {clean(each['waits'])} (agent-worker trust)"
+            click.echo(f"  {paint('!', 'yellow')} {said}")
+
+
+def _amount(allowance: dict[str, Any], which: str) -> str:
+    value = allowance[which]
+    if value is None:
+        return "no limit"
+    return usd(value) if allowance["unit"] == "USD" else f"{value:g} {allowance['unit']}"
+
+
+def _agents(agents: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            a["name"],
+            a["state"],
+            a["backend"] + (f" {a['model']}" if a["model"] else ""),
+            str(a["queued"]),
+            usd(a["usd_today"]),
+            a["label"],
+            ", ".join(filter(None, (a["unsafe"], a["reason"]))),
+        )
+        for a in agents
+    ]
+    titles = ("agent", "state", "backend", "queued", "today", "label", "")
+    tell_table(titles, rows, empty="no agents yet: agent-worker init")
+
+
+def _instances(found: list[dict[str, Any]]) -> None:
+    rows = [
+        (f"@{i['name']}", i["state"], str(i["messages"]), ", ".join(m["name"] for m in i["members"]), i["reason"])
+        for i in found
+    ]
+    tell_table(("workflow", "state", "messages", "members", ""), rows)
+
+
+@click.command()
+@click.option("--agent", help="Only the runs of this agent.")
+@click.option("-n", "--count", default=20, show_default=True)
+@as_json_option
+def runs(agent: str | None, count: int, as_json: bool) -> None:
+    """List the newest runs."""
+    found = call("GET", "/runs", project=here(), agent=agent, limit=count)
+    if as_json:
+        return tell_json(found)
+    rows = [
+        (
+            r["id"],
+            r["agent"],
+            "taken back" if r["held"] else r["state"],
+            ago(r["started_at"]),
+            str(r["steps"]),
+            f"{r['tokens']:,}",
+            usd(r["usd"]),
+            r["reason"],
+        )
+        for r in found
+    ]
+    tell_table(("run", "agent", "state", "started", "steps", "tokens", "cost", ""), rows, empty="no runs yet")
+
+
+@click.command()
+@click.argument("run")
+@as_json_option
+def explain(run: str, as_json: bool) -> None:
+    """Show what RUN saw (the sections of its prompt) and did (its steps)."""
+    found = call("GET", f"/runs/{part(run)}")
+    if as_json:
+        return tell_json(found)
+    about = found["run"]
+    if about["held"]:
+        click.echo("a person took back what this run was told, said and learned; it is shown to people only")
+    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
+    click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
+    rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
+    tell_table(("section", "tokens", "from", "left out"), rows, empty="its prompt was not made by us")
+    for step in found["steps"]:
+        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'])}")
+        if step["text"]:
+            click.echo(f"  {clean(step['text'])[:1000]}")
+        for used in step["calls"]:
+            mark = "→" if used["ok"] else "✗"
+            click.echo(f"  {mark} {used['tool']} {clean(used['arguments'])[:200]}\n    {clean(used['result'])[:300]}")
+
+
+@click.command()
+@click.argument("message")
+@as_json_option
+def trace(message: str, as_json: bool) -> None:
+    """Show where MESSAGE (its id) went: to whom, what became of it, in which run."""
+    found = call("GET", f"/trace/{part(message)}")
+    if as_json:
+        return tell_json(found)
+    rows = [(hop["name"], hop["state"], hop["run"] or "") for hop in found]
+    tell_table(("to", "state", "run"), rows, empty="it was delivered to nobody: it mentions no member")
+
+
+@click.command()
+@as_json_option
+def stats(as_json: bool) -> None:
+    """Show what this project has done and spent."""
+    found = call("GET", "/stats", project=here())
+    if as_json:
+        return tell_json(found)
+    click.echo(
+        f"{plural(found['runs'], 'run')}, {plural(found['messages'], 'message')}, "
+        f"{plural(found['tokens'], 'token')}, {usd(found['usd'])}"
+    )
+    for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
+        if by:
+            click.echo()
+            tell_table((title, "cost"), [(name, usd(amount)) for name, amount in by.items()])
+
+
+@click.command()
+@click.argument("agent", required=False, shell_complete=agents)
+@click.option("-n", "--count", default=50, show_default=True)
+@as_json_option
+def audit(agent: str | None, count: int, as_json: bool) -> None:
+    """Show what was done to the memory of agents, and by whom.
+
+    Exits with 1 if somebody has tampered with the record.
+    """
+    found = call("GET", "/audit", agent=agent, limit=count, project=here())
+    if as_json:
+        tell_json(found)
+    else:
+        rows = [(ago(e["at"]), e["agent"], e["who"], e["deed"], e["about"], e["run"]) for e in found["entries"]]
+        tell_table(("when", "memory of", "who", "did", "what", "run"), rows, empty="nothing was done yet")
+    if found["flaw"]:
+        click.echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
+        sys.exit(1)
+
+
+@click.command()
+@as_json_option
+def providers(as_json: bool) -> None:
+    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown."""
+    found = call("GET", "/providers")
+    if as_json:
+        return tell_json(found)
+    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in found]
+    tell_table(("provider", "usable", "key in", "host"), rows)
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--test", "try_out", is_flag=True, help="Try each with two tiny runs, which cost a little.")
+@click.option("-m", "--model", help="The model to test with.")
+@as_json_option
+def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
+    """Show which backends there are, and what each can do here."""
+    chosen = [each for name in names or (None,) for each in call("GET", "/backends", only=name)]
+    if try_out:
+        chosen = [_tested(each, model) for each in chosen if each["where"] not in ("", "built in")]
+        if not chosen:
+            raise NotFound("none of these programs is installed", hint="agent-worker backends")
+    if as_json:
+        return tell_json(chosen)
+    rows = [(b["name"], b["version"], b["where"] or "not installed", b["preempts"], _shown(b)) for b in chosen]
+    tell_table(("backend", "version", "where", "interrupted", ""), rows)
+
+
+def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
+    click.echo(f"testing {backend['name']} …", err=True)
+    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, timeout=1200))
+
+
+def _shown(backend: dict[str, Any]) -> str:
+    tested = backend["tested"]
+    if tested is None:
+        return str(backend["note"] or ("not tested: agent-worker backends --test" if backend["version"] else ""))
+    seen = tested["seen"]
+    if not seen["works"]:
+        return f"does not work: {seen['reason']}"
+    can = [word for word in ("tools", "streams", "resumes", "tokens", "cost") if seen[word]]
+    stale = "" if tested["version"] == backend["version"] else f" (with {tested['version']}: test it again)"
+    return f"{', '.join(can)}; {seen['seconds']} s{stale}"

@@ -1,0 +1,260 @@
+"""A daemon, as its clients see it: found or started, proved to be ours, then asked.
+
+Every connection is proved before the token travels on it, and on the same connection, so there is no moment in which
+a stranger could take the port over. Below: plain_http.py, answers.py, start.py, discovery.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent_worker.client.answers import LOGS, error_of, json_object, json_of
+from agent_worker.client.discovery import (
+    NONCE_HEADER,
+    AlreadyRunning,
+    DaemonFile,
+    check_home,
+    home_directory,
+    is_running,
+    make_home,
+    proof,
+    read_daemon,
+    read_holder,
+)
+from agent_worker.client.plain_http import Garbled, HttpSocket, ServerEvent, events
+from agent_worker.client.start import COMMAND, alone, spawn
+from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
+
+T = TypeVar("T")
+
+_PROOF_PATIENCE = 3.0  #: seconds, for connecting and the proof together
+_TRIES = 8  #: when it has too much to do
+_LONGEST_WAIT = 5.0  #: seconds between two of them
+_START_PATIENCE = 20.0
+_PATH = re.compile(r"/[!-~]*")
+
+
+class Client:
+    """A daemon that has proved itself. One connection per request; made by `connect` and `find`."""
+
+    def __init__(self, found: DaemonFile) -> None:
+        self.found = found
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        timeout: float = 60.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        """Status and JSON of the answer. A refusal is raised as the error it was in the daemon.
+
+        A daemon that asks us to come again later, having done nothing, is asked again a few times.
+        """
+        return _patiently(lambda: self._request(method, path, body, timeout, headers))
+
+    def _request(
+        self, method: str, path: str, body: object, timeout: float, headers: Mapping[str, str] | None
+    ) -> tuple[int, Any]:
+        with self._asked(method, path, body, within=timeout, headers=headers) as (wire, status, answered):
+            content = b"".join(wire.body(status, answered))
+        return status, json_of(content, status)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        last_event_id: str = "",
+        silence: float = 60.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[ServerEvent]:
+        """Events as they come, until the daemon ends the stream. `silence` is how long it may say nothing at all."""
+        extra = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_event_id} if last_event_id else {})
+        with ExitStack() as held:
+            asking = partial(self._asked, method, path, body, within=silence, headers=extra | dict(headers or {}))
+            wire, status, answered = _patiently(lambda: held.enter_context(asking()))
+            if "text/event-stream" not in answered.get("content-type", ""):
+                raise AgentWorkerError("the daemon answered without a stream of events", hint=LOGS)
+            yield from events(wire.body(status, answered, within=silence))
+
+    @contextmanager
+    def _asked(
+        self, method: str, path: str, body: object, *, within: float, headers: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[HttpSocket, int, dict[str, str]]]:
+        if not _PATH.fullmatch(path):
+            raise BadInput(f"not a path of the daemon: {path!r}")
+        with _explained(self.found, within), _proven(self.found) as wire:
+            wire.allow(within)
+            content = None if body is None else json.dumps(body).encode()
+            sent = {"Authorization": f"Bearer {self.found.token}", "Connection": "close", **(headers or {})}
+            wire.ask(method, path, sent, content)
+            status, answered = wire.head()
+            if status >= 300:
+                error = error_of(status, json_object(b"".join(wire.body(status, answered))))
+                raise _Later(answered["retry-after"], error) if "retry-after" in answered else error
+            yield wire, status, answered
+
+
+def find(home: Path | None = None) -> Client | None:
+    """The running daemon. A stale file, or a stranger on the port it names, is no daemon: None."""
+    home = home or home_directory()
+    if not os.path.lexists(home):
+        return None
+    check_home(home)
+    found = read_daemon(home)
+    return None if found is None else _patiently(lambda: _found(found))
+
+
+def _found(found: DaemonFile) -> Client | None:
+    try:
+        with _proven(found):
+            return Client(found)
+    except TimeoutError:
+        if is_running(found):
+            raise AgentWorkerError(f"the daemon (process {found.pid}) does not answer", hint=LOGS) from None
+    except (OSError, _Stranger):
+        pass
+    return None
+
+
+def connect(
+    *,
+    start: bool = True,
+    home: Path | None = None,
+    command: Sequence[str] = COMMAND,
+    patience: float = _START_PATIENCE,
+) -> Client:
+    """The running daemon; if there is none it is started, by one of all who want it."""
+    home = home or home_directory()
+    if client := find(home):
+        return client
+    if not start:
+        raise Refused("the daemon is not running", hint="agent-worker daemon run")
+    make_home(home)
+    until = time.monotonic() + patience
+    with alone(home):  # the others wait here, and find what we started
+        while True:
+            if client := find(home):
+                return client
+            if time.monotonic() >= until:  # also for those who waited for one that did not start
+                raise AgentWorkerError("the daemon is not ready yet; it may still be starting", hint=LOGS)
+            if client := _started(home, command, until):
+                return client
+
+
+def looks_like_ours(host: str, port: int) -> bool:
+    """Whether a daemon of ours, of whatever user and home, seems to listen there. Good for a sentence, no proof."""
+    with suppress(OSError, _Later):
+        wire = HttpSocket(host, port, within=1.0)
+        try:
+            return _health(wire, os.urandom(32).hex()).get("service") == "agent-worker"
+        finally:
+            wire.close()
+    return False
+
+
+class _Later(Exception):
+    """The daemon has too much to do, and has done nothing of what it was asked."""
+
+    def __init__(self, seconds: str, error: AgentWorkerError) -> None:
+        super().__init__(error.message)
+        self.seconds = min(float(seconds), _LONGEST_WAIT) if re.fullmatch("[0-9]{1,6}", seconds) else 1.0
+        self.error = error
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """What whoever answers says may not be true: so neither the number of tries nor a wait is left to it."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except _Later as later:
+            error = later.error
+            # Not all of a thousand at the same moment again.
+            time.sleep(later.seconds * (0.5 + random.random()))
+    raise error
+
+
+class _Stranger(Exception):
+    """What listens there is not the daemon we look for."""
+
+
+@contextmanager
+def _proven(found: DaemonFile) -> Iterator[HttpSocket]:
+    """A connection whose other end holds the token, listens on that port, and is that instance."""
+    wire = HttpSocket(found.host, found.port, within=_PROOF_PATIENCE)
+    try:
+        nonce = os.urandom(32).hex()
+        expected = proof(found.token, nonce=nonce, port=found.port, instance=found.instance)
+        if _health(wire, nonce).get("proof") != expected:  # a nonce is used once: there is no time to measure
+            raise _Stranger
+        yield wire
+    finally:
+        wire.close()
+
+
+def _health(wire: HttpSocket, nonce: str) -> dict[str, Any]:
+    try:
+        wire.ask("GET", "/health", {NONCE_HEADER: nonce})
+        status, headers = wire.head()
+        answer = json_object(b"".join(wire.body(status, headers)))
+        if status == 503 and "retry-after" in headers:
+            raise _Later(headers["retry-after"], error_of(status, answer))
+        return answer
+    except Garbled:
+        return {}
+    except ConnectionError:
+        raise ConnectionRefusedError from None  # it ended while we asked: as good as not being there
+
+
+@contextmanager
+def _explained(found: DaemonFile, within: float) -> Iterator[None]:
+    """Tell what goes wrong on the way as a sentence with the next command."""
+    try:
+        yield
+    except _Stranger:
+        told = f"what listens on {found.host}:{found.port} is not our daemon; nothing was sent to it"
+        raise AgentWorkerError(told, hint="agent-worker daemon status") from None
+    except Garbled:
+        raise AgentWorkerError("the daemon's answer cannot be read", hint=LOGS) from None
+    except ConnectionRefusedError:
+        again = "run the command again: it starts the daemon"
+        raise AgentWorkerError("the daemon is not running any more", hint=again) from None
+    except TimeoutError:
+        hint = "agent-worker daemon status"
+        raise AgentWorkerError(f"the daemon did not answer within {within:g} s", hint=hint) from None
+    except OSError:
+        raise AgentWorkerError("the daemon ended before it had answered", hint=LOGS) from None
+
+
+def _started(home: Path, command: Sequence[str], until: float) -> Client | None:
+    """Start a daemon and wait for its word; None when it is not ready yet, or another was faster and has ended."""
+    try:
+        ready = spawn(home, command, until)
+    except AlreadyRunning as refusal:
+        # Started by hand just now, or about to stop: neither tells us, so we look.
+        while time.monotonic() < until:
+            if client := find(home):
+                return client
+            holder = read_holder(home)
+            if holder is None or not is_running(holder):
+                return None
+            time.sleep(0.02)
+        raise refusal
+    if not ready:
+        return None
+    if client := find(home):
+        return client
+    raise AgentWorkerError("the daemon started, and ended at once", hint=LOGS)

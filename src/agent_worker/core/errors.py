@@ -1,0 +1,184 @@
+"""Every error we raise on purpose, as one tree. The class tells who must act, and how.
+
+AgentWorkerError                  a sentence, and a hint: what to type next
+├── BadInput                      the caller must send something else
+│   ├── DefinitionError           a file people write is wrong; lists every problem in it
+│   └── NotFound                  the named thing does not exist
+├── Refused                       well-formed, but not allowed here and now
+│   ├── Stale                     the thing changed since it was read
+│   ├── NotRunning                the workflow instance is not running
+│   ├── InUse                     another engine works on it
+│   └── Untrusted                 the user has not approved what it would do
+├── Fenced                        the writer is no longer the one; it must stop, silently
+├── StorageFault                  the database cannot be trusted to write: stop accepting
+│   └── NotNow                    nothing was stored; it goes on by itself
+│       ├── DiskFull              … when there is space again
+│       └── Locked                … when another program lets go of the database
+└── BackendFailure                a step did not succeed; the subclass is its failure class
+    ├── Transient                 may pass by itself
+    │   └── Overloaded            the backend asked us to come back later
+    ├── Permanent                 will fail the same way again
+    ├── Exhausted                 ran into a limit; what was done so far is kept
+    └── Crashed                   the worker died
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class AgentWorkerError(Exception):
+    """The base of all our errors. `hint` is the next command or edit that helps."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class BadInput(AgentWorkerError):
+    code = "bad_input"
+
+
+class NotFound(BadInput):
+    code = "not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in one place of a file people write."""
+
+    file: str
+    line: int  #: from 1
+    column: int  #: from 1
+    field: str  #: dotted path, empty for the whole file
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}: "
+        field = f"{self.field}: " if self.field else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where}{field}{self.message}{hint}"
+
+
+class DefinitionError(BadInput):
+    """All problems of one or more files, in file order."""
+
+    code = "bad_definition"
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)), hint="agent-worker validate")
+        self.problems = problems
+
+
+class Refused(AgentWorkerError):
+    code = "refused"
+
+
+class Stale(Refused):
+    code = "stale"
+
+
+class NotRunning(Refused):
+    code = "not_running"
+
+
+class InUse(Refused):
+    code = "in_use"
+
+
+class Untrusted(Refused):
+    code = "untrusted"
+
+
+class Fenced(AgentWorkerError):
+    code = "fenced"
+
+
+class StorageFault(AgentWorkerError):
+    code = "storage_fault"
+
+
+class NotNow(StorageFault):
+    pass
+
+
+class DiskFull(NotNow):
+    code = "disk_full"
+
+
+class Locked(NotNow):
+    code = "locked"
+
+
+class Unwritable(AgentWorkerError):
+    code = "unwritable"
+
+
+class TooBusy(AgentWorkerError):
+    code = "too_busy"
+
+
+class BackendFailure(AgentWorkerError):
+    """Raised by a backend, born classified. The loop decides what follows (agents/retries.py)."""
+
+    code = "backend_failure"
+    kind: ClassVar[str] = "crash"
+    retries: ClassVar[int] = 0
+
+
+class Transient(BackendFailure):
+    code = "transient"
+    kind = "transient"
+    retries = 3
+
+
+class Overloaded(Transient):
+    """Waiting for it does not use up tries: all users of the credential wait together."""
+
+    code = "overloaded"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
+class Permanent(BackendFailure):
+    code = "permanent"
+    kind = "permanent"
+
+
+class Exhausted(BackendFailure):
+    code = "exhausted"
+    kind = "resource"
+
+
+class Crashed(BackendFailure):
+    code = "crashed"
+    kind = "crash"
+    retries = 1
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_MORE = {errno.EMFILE, errno.ENFILE}
+
+
+def trouble_of(error: OSError) -> Unwritable | TooBusy | None:
+    """What to tell of a disk that did not take what was written. None: it is not the disk, so it may be our mistake."""
+    named = isinstance(error.filename, str) and error.filename.startswith("/")  # else a name of ours that says nothing
+    where = f" ({error.filename})" if named else ""
+    if error.errno in _FULL:
+        return Unwritable(f"the disk is full: nothing was written{where}", hint="free some space and try again")
+    if error.errno in _CLOSED:
+        return Unwritable(f"this may not be written{where}: {error.strerror}", hint="look at its owner and its disk")
+    if error.errno == errno.EIO:
+        return Unwritable(f"the disk failed: nothing was written{where}", hint="agent-worker doctor")
+    if error.errno in _NO_MORE:
+        return TooBusy("too many files are open: nothing was written", hint="try again in a moment")
+    return None

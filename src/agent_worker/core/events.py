@@ -1,0 +1,358 @@
+"""What happened, told after it was committed, and the bus that tells it.
+
+An event is a hint to look, and a line in a live view; the database is the record. Listeners are called in
+the event loop, in the order of commits. A subscriber that does not keep up is closed, never waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    event: ClassVar[str] = "event"
+    kept: ClassVar[bool] = True  #: stored, so that a stream can go on after a break
+    workspace: str | None = None  #: the workspace it happened in; None is personal context
+    number: int = 0  #: its place among all stored events; 0 for one that is not stored
+
+    def as_record(self) -> dict[str, object]:
+        """The event as plain values, for JSON."""
+        record: dict[str, object] = {"event": self.event}
+        for name in _names(type(self)):
+            record[name] = getattr(self, name)
+        return record
+
+    def as_stored(self) -> str:
+        """One line of ASCII: whatever is in it, the group it is committed with can be stored."""
+        return json.dumps(self.as_record())
+
+    def redacted(self, redact: Callable[[str], str]) -> Event:
+        """The same event without secrets in what somebody wrote."""
+        changed: dict[str, Any] = {}
+        for name in _texts(type(self)):
+            said = getattr(self, name)
+            if (hidden := redact(said)) is not said:
+                changed[name] = hidden
+        return replace(self, **changed) if changed else self
+
+
+BEGINNING = "beginning"  #: the position before the first event
+_POSITION = re.compile(r"e_([0-9a-f]{1,15})")
+
+
+def position_of(number: int) -> str:
+    """What a client is told of an event's place, and gives back: a text that means something only here."""
+    return f"e_{number:x}"
+
+
+def number_at(position: str) -> int | None:
+    """The place of an event by what a client was told of it; None for a text that is not ours."""
+    if position == BEGINNING:
+        return 0
+    known = _POSITION.fullmatch(position)
+    return int(known[1], 16) if known else None
+
+
+#: What is no free text: ids, names, one of a few words. Any other string of an event is looked through for secrets.
+PLAIN = frozenset(
+    {"workspace", "agent", "name", "run", "instruction", "id", "sender", "creator", "voter", "author", "revision"}
+    | {"kind", "state"}
+)
+
+_known: dict[type[Event], tuple[str, ...]] = {}  # asked for every event, and `fields` is slow
+_free: dict[type[Event], tuple[str, ...]] = {}
+
+
+def _texts(kind: type[Event]) -> tuple[str, ...]:
+    if kind not in _free:
+        _free[kind] = tuple(each.name for each in fields(kind) if each.type == "str" and each.name not in PLAIN)
+    return _free[kind]
+
+
+def _names(kind: type[Event]) -> tuple[str, ...]:
+    if kind not in _known:
+        _known[kind] = tuple(field.name for field in fields(kind) if field.name != "number")
+    return _known[kind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted(Event):
+    """A message was posted. Stored without its text, which is in the channel, at `seq`."""
+
+    event = "message"
+    seq: int
+    id: str
+    sender: str
+    text: str
+    kind: str = "message"
+    mentions: tuple[str, ...] = ()
+    proposal: int | None = None  #: the number of the one it announces, or whose end it tells
+
+    def as_stored(self) -> str:
+        return '{"event": "message"}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued(Event):
+    event = "queued"
+    agent: str
+    instruction: str
+    lane: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent(Event):
+    """Something about one run. `name` is the agent's name, for people; `agent` its id."""
+
+    agent: str
+    name: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started(RunEvent):
+    event = "started"
+    instruction: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta(RunEvent):
+    """Text as it is written. Never stored: the answer comes whole with its message."""
+
+    event = "chunk"
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called(RunEvent):
+    event = "tool_call"
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned(RunEvent):
+    event = "tool_result"
+    tool: str
+    text: str
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stepped(RunEvent):
+    event = "step"
+    step: int
+    tokens: int = 0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrying(RunEvent):
+    event = "retry"
+    reason: str
+    wait: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(RunEvent):
+    event = "ended"
+    instruction: str
+    state: str
+    reason: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentChanged(Event):
+    event = "agent"
+    agent: str
+    name: str
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceChanged(Event):
+    event = "workspace"
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talked(Event):
+    """A line was added to an agent's thread."""
+
+    event = "talk"
+    kept = False
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentChanged(Event):
+    event = "document"
+    name: str
+    revision: str
+    author: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceKept(Event):
+    event = "resource"
+    id: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed(Event):
+    """A question is put to the vote."""
+
+    event = "proposal"
+    id: str
+    proposal: int  #: its number in the workspace
+    text: str
+    creator: str
+    voters: tuple[str, ...]
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voted(Event):
+    event = "vote"
+    id: str
+    proposal: int
+    voter: str
+    text: str  #: the option
+    cast: int  #: how many have voted
+    voters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided(Event):
+    """A proposal came to its end."""
+
+    event = "decision"
+    id: str
+    proposal: int
+    state: str  #: resolved | expired | cancelled | vetoed
+    text: str  #: the option that takes effect; '' for none
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxItemAdded(Event):
+    event = "inbox"
+    id: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxItemSettled(Event):
+    """The person has answered an item of the inbox, or dropped it."""
+
+    event = "settled"
+    id: str
+
+
+class Lagging(Exception):
+    """This subscriber did not read fast enough and was closed; start again from what is stored."""
+
+
+class Subscription:
+    """Every event from the moment it was made, as an async iterator, to the end of the engine.
+
+    Raises Lagging when it was too slow.
+    """
+
+    def __init__(self, bus: Bus, wanted: Callable[[Event], bool]) -> None:
+        self._bus = bus
+        self._wanted = wanted
+        self._queue: asyncio.Queue[Event | type[Exception]] = asyncio.Queue()
+
+    def offer(self, event: Event, *, capacity: int) -> bool:
+        """Hand over an event; False when the subscriber has fallen too far behind and gets nothing more."""
+        if not self._wanted(event):
+            return True
+        behind = self._queue.qsize() >= capacity
+        self._queue.put_nowait(Lagging if behind else event)
+        return not behind
+
+    def end(self) -> None:
+        """Tell the subscriber that nothing more will come."""
+        self._queue.put_nowait(StopAsyncIteration)
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self._queue.get()
+        if isinstance(event, Event):
+            return event
+        self._queue.put_nowait(event)  # it ends for whoever else reads it, and however often it is asked
+        raise event
+
+    def close(self) -> None:
+        self._bus.drop(self)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Bus:
+    def __init__(self, *, capacity: int = 1000) -> None:
+        self._capacity = capacity
+        self._listeners: list[Callable[[Event], None]] = []
+        self._subscribers: set[Subscription] = set()
+        self._waiting: list[Callable[[], None]] = []
+        self._closed = False
+
+    def when_closed(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """For who waits for an event that will not come then. The returned function ends that."""
+        self._waiting.append(tell)
+        return lambda: self._waiting.remove(tell) if tell in self._waiting else None
+
+    def close(self) -> None:
+        """Tell all subscribers that nothing more will happen."""
+        self._closed = True
+        for tell in tuple(self._waiting):
+            tell()
+        for subscription in tuple(self._subscribers):
+            subscription.end()
+
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` with every event from now on; the returned function ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def subscribe(self, wanted: Callable[[Event], bool] = lambda _: True) -> Subscription:
+        subscription = Subscription(self, wanted)
+        self._subscribers.add(subscription)
+        if self._closed:
+            subscription.end()
+        return subscription
+
+    def drop(self, subscription: Subscription) -> None:
+        self._subscribers.discard(subscription)
+
+    def publish(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:  # boundary: what is told was committed, and others wait for their answer
+                log.exception("a listener failed at %s", event.event)
+        for subscription in tuple(self._subscribers):
+            if not subscription.offer(event, capacity=self._capacity):
+                self.drop(subscription)

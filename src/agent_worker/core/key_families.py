@@ -1,0 +1,185 @@
+"""What keys of well-known services look like, so that they are recognised where nobody told us of them.
+
+Each family has hints, one of which must be there before its pattern is tried: nearly every text has none. A pattern
+looks at the same text no more than a few times, whatever it is; a test measures the time. Written by hand from what the
+services say of their keys: decision 14 says which packages of rules were looked at, and why none is used. A key without
+a shape of its own (a password, 32 letters) is not known here; it is, if it stands in the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One kind of key."""
+
+    kind: str
+    hints: tuple[str, ...]  #: without one of these there is nothing to find
+    pattern: re.Pattern[str]  #: the group that matched is the secret; without one, the text was only passed over
+    sign: str = ""  #: where hints stand in honest words too, what tells that there may be a key: see below
+
+    def hidden_in(self, text: str) -> str:
+        return self.pattern.sub(self._hide, text)
+
+    def _hide(self, found: re.Match[str]) -> str:
+        if found.lastindex is None:
+            return found[0]
+        start, end = (place - found.start() for place in found.span(found.lastindex))
+        return f"{found[0][:start]}[redacted:{self.kind}]{found[0][end:]}"
+
+
+#: Many characters after a `_`, `-` or `.`; the pattern itself, which is quick; three parts with dots between them.
+SEPARATED, SOLID, DOTTED = "separated", "solid", "dotted"
+
+
+def _family(kind: str, hints: str, pattern: str, sign: str = "") -> Family:
+    return Family(kind, tuple(hints.split()), re.compile(pattern, re.ASCII), sign)
+
+
+BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+ENDED = re.compile(END)
+GIVEN = r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"  # between a name and its value: in a header, YAML, JSON, JSON in JSON
+HEADERS = r"authorization|x-(?:[a-z]{1,20}-)?(?:api-key|(?:auth|access|server)-token)"
+# `task-…` is no key; but in JSON a key at the beginning of a line comes after the letter of `\n`.
+_WORD_START = r"(?:(?<![A-Za-z0-9]sk-)|(?<=\\[nrt]sk-))"
+# A short prefix counts at the beginning of a word only, and not inside the letters of a picture.
+_START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
+_STOP = r"(?![A-Za-z0-9+/_=-])"
+
+
+def _at(prefix: str) -> str:
+    """The pattern of a prefix that nothing stands before. The prefix is looked for first: that is much quicker."""
+    return rf"{prefix}(?:(?<![A-Za-z0-9_-]{prefix})|(?<=\\[nrt]{prefix}))"
+
+
+#: In this order: those that hold others come first, and `sk-`, which looks at what is before it, last.
+FAMILIES = (
+    _family(
+        "private-key",
+        "-----BEGIN",
+        # Without its end, only what can be nothing but a key: a text may speak of such a line.
+        rf"({BEGIN}(?:(?:[^-]|-(?!----))*+{END}|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{{32,}}+)++))",
+    ),
+    _family("password", "://", r"://[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,512})@"),
+    _family(
+        "authorization",
+        "uthorization UTHORIZATION pi-key pi-Key PI-KEY h-token h-Token s-token s-Token r-token r-Token",
+        rf"(?i:{HEADERS}){GIVEN}(?:(?i:bearer|basic|token|apikey)\s{{1,3}}([\w.~+/=-]{{8,}})|([\w.~+/=-]{{16,}}))",
+    ),
+    # Before jwt: these hold one.
+    _family("sentry", "sntrys_ sntryu_", r"(sntrys_[A-Za-z0-9+/=_-]{60,}|sntryu_[0-9a-f]{60,})", SEPARATED),
+    _family("1password", "ops_eyJ", r"(ops_eyJ[A-Za-z0-9+/=_-]{100,})", SEPARATED),
+    _family("jwt", "eyJ", r"(eyJ[\w-]{10,}+\.[\w-]{5,}+\.[\w-]++)|eyJ[\w-]*+"),
+    _family(
+        "aws",
+        "AKIA ASIA ABSK ccess_key ccessKey CCESS_KEY",
+        rf"((?:AKIA|ASIA)[0-9A-Z]{{16}})|(?i:secret_?access_?key){GIVEN}([A-Za-z0-9/+=]{{40,}})"
+        rf"|({_START}ABSK[A-Za-z0-9+/]{{100,}}=*)",
+    ),
+    _family(
+        "github",
+        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
+        r"(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
+    ),
+    _family(
+        "gitlab",
+        "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glsoat- glagent-",
+        r"(gl(?:pat|dt|rt|cbt|ptt|ft|imt|soat|agent)-[\w-]{20,}(?:\.\w+){0,3})",
+    ),
+    _family(
+        "slack",
+        "xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xapp- hooks.slack.com",
+        r"(xox[abeprs]-[\w.-]{10,}|xapp-[\w-]{10,}|hooks\.slack\.com/services/[\w/-]{20,})",
+    ),
+    _family(
+        "webhook",
+        "/api/webhooks/ /webhookb2/",
+        r"(?:/api/webhooks/\d{5,25}/([\w-]{40,})|/webhookb2/([\w@/-]{60,}))",
+    ),
+    _family("google", "AIza ya29. GOCSPX-", r"(AIza[\w-]{35,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})"),
+    _family("stripe", "k_live_ k_test_ whsec_", r"([rs]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,})"),
+    _family("npm", "npm_", r"(npm_[A-Za-z0-9]{36,})"),
+    _family("pypi", "pypi-Ag", r"(pypi-Ag[\w-]{50,})", SEPARATED),
+    _family("rubygems", "rubygems_", r"(rubygems_[0-9a-f]{48})", SEPARATED),
+    _family("docker", "dckr_", r"(dckr_(?:pat|oat)_[\w-]{20,})", SEPARATED),
+    _family("huggingface", "hf_ api_org_", rf"({_START}(?:hf|api_org)_[A-Za-z]{{30,}})"),
+    _family("groq", "gsk_", rf"({_START}gsk_[A-Za-z0-9]{{40,}})", SEPARATED),
+    _family("xai", "xai-", rf"({_START}xai-[A-Za-z0-9]{{60,}})", SEPARATED),
+    _family("perplexity", "pplx-", r"(pplx-[A-Za-z0-9]{40,})", SEPARATED),
+    _family("replicate", "r8_", rf"({_START}r8_[A-Za-z0-9]{{30,}})", SEPARATED),
+    _family("fireworks", "fw_", rf"({_START}fw_(?=[A-Za-z]{{0,24}}[0-9])[A-Za-z0-9]{{22,}}{_STOP})", SEPARATED),
+    _family("langsmith", "lsv2_", r"(lsv2_(?:pt|sk)_[0-9a-f]{32}(?:_[0-9a-f]{10})?)", SEPARATED),
+    _family("nvidia", "nvapi-", r"(nvapi-[\w-]{50,})", SEPARATED),
+    _family("tavily", "tvly-", r"(tvly-[\w-]{20,})", SEPARATED),
+    _family("sendgrid", "SG.", rf"({_START}SG\.[\w-]{{16,32}}\.[\w-]{{16,64}})", SEPARATED),
+    _family("mailgun", "key-", rf"({_START}key-[0-9a-f]{{32}}{_STOP})", SEPARATED),
+    _family("mailchimp", "-us", rf"({_START}[0-9a-f]{{32}}-us[0-9]{{1,2}}{_STOP})", SOLID),
+    _family("digitalocean", "_v1_", rf"({_START}do[opr]_v1_[0-9a-f]{{64}})", SEPARATED),
+    _family("linear", "lin_", rf"({_START}lin_(?:api|oauth)_[A-Za-z0-9]{{32,}})", SEPARATED),
+    _family(
+        "notion", "ntn_ secret_", rf"({_START}(?:ntn_[A-Za-z0-9]{{40,}}|secret_[A-Za-z0-9]{{43}}{_STOP}))", SEPARATED
+    ),
+    _family("vault", "hvs. hvb. hvr.", rf"({_START}hv[sbr]\.[\w-]{{24,}})", SEPARATED),
+    _family("terraform", ".atlasv1.", r"([A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,})", SEPARATED),
+    _family("shopify", "shpat_ shpca_ shppa_ shpss_", r"(shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32})", SEPARATED),
+    _family("square", "sq0", rf"({_START}sq0(?:atp|csp|idp)-[\w-]{{22,}})", SEPARATED),
+    _family("heroku", "HRKU-", r"(HRKU-[\w-]{36,})", SEPARATED),
+    _family(
+        "grafana",
+        "glsa_ glc_",
+        rf"({_START}(?:glsa_[A-Za-z0-9]{{32}}_[0-9a-fA-F]{{8}}|glc_[A-Za-z0-9+/=]{{32,}}))",
+        SEPARATED,
+    ),
+    _family("newrelic", "NRAK- NRII-", r"(NR(?:AK|II)-[A-Za-z0-9_-]{27,})", SEPARATED),
+    _family("postman", "PMAK-", r"(PMAK-[0-9a-f]{24}-[0-9a-f]{34})", SEPARATED),
+    _family(
+        "doppler",
+        "dp.",
+        rf"({_START}dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{{2,35}}\.)?[A-Za-z0-9]{{40,}})",
+        SEPARATED,
+    ),
+    _family("fly", "fo1_", rf"({_START}fo1_[\w-]{{43}})", SEPARATED),
+    _family("fly", "fm1_ fm2_ fm1a_ fm1r_", rf"({_START}fm[12][ar]?_[A-Za-z0-9+/=]{{80,}})", SEPARATED),
+    _family("atlassian", "ATATT3 ATCTT3", r"(AT[AC]TT3[A-Za-z0-9_=-]{100,})"),
+    _family("figma", "figd_ figu_ figr_", rf"({_START}fig[dur]_[\w-]{{36,}})", SEPARATED),
+    _family("planetscale", "pscale_", r"(pscale_(?:tkn|oauth|pw)_[\w.=-]{32,})", SEPARATED),
+    _family("supabase", "sbp_ sb_secret_", rf"({_START}(?:sbp_[0-9a-f]{{40}}|sb_secret_[\w-]{{22,}}))", SEPARATED),
+    _family("pulumi", "pul-", rf"({_START}pul-[0-9a-f]{{40}}{_STOP})", SEPARATED),
+    _family("tailscale", "tskey-", r"(tskey-[a-z]{3,12}-[A-Za-z0-9-]{20,})", SEPARATED),
+    _family("age", "AGE-SECRET-KEY-", r"(AGE-SECRET-KEY-[A-Z0-9]{50,})", SEPARATED),
+    _family(
+        "azure",
+        "AccountKey= AccessKey= 8Q~",
+        r"(?:AccessKey|AccountKey)=([A-Za-z0-9+/=]{40,})|(\w{3}8Q~[\w.~-]{31,34})",
+    ),
+    _family("sonar", "sqp_ squ_ sqa_", rf"({_START}sq[pua]_[0-9a-f]{{40}})", SEPARATED),
+    _family("buildkite", "bkua_ bkat_ bkct_", rf"({_START}bk(?:ua|at|ct)_[0-9a-f]{{40}})", SEPARATED),
+    _family("circleci", "CCIPAT_ CCIPRJ_", r"(CCIP(?:AT|RJ)_[A-Za-z0-9]{22}_[0-9a-f]{40})", SEPARATED),
+    _family("contentful", "CFPAT-", r"(CFPAT-[\w-]{43})", SEPARATED),
+    _family("netlify", "nfp_ nfc_ nfo_ nfu_", rf"({_START}nf[pcou]_[A-Za-z0-9]{{36,}})", SEPARATED),
+    _family("vercel", "vcp_ vci_ vck_ vca_ vcr_", rf"({_START}vc[pikar]_[A-Za-z0-9]{{24,}})", SEPARATED),
+    _family("cloudflare", "v1.0-", rf"({_START}v1\.0-[0-9a-f]{{24}}-[0-9a-f]{{146}})", SEPARATED),
+    _family("dynatrace", "dt0", rf"({_at('dt0')}[a-z][0-9]{{2}}\.[A-Z0-9]{{24}}\.[A-Z0-9]{{64}})", SOLID),
+    _family("asana", "2/", rf"({_at('2/')}\d{{10,20}}/\d{{10,20}}:[0-9a-f]{{32}})", SOLID),
+    _family("twilio", "SK", rf"({_at('SK')}[0-9a-f]{{32}}{_STOP})", SOLID),
+    _family("telegram", ":AA", rf"(?:{_START}|(?<=/bot))([0-9]{{8,10}}:AA[\w-]{{32,33}})(?![\w-])", SOLID),
+    _family("databricks", "dapi", rf"({_at('dapi')}[0-9a-f]{{32}}(?:-[0-9])?{_STOP})", SOLID),
+    _family("square", "EAAA", rf"({_at('EAAA')}[\w-]{{60}}{_STOP})", SOLID),
+    _family("alibaba", "LTAI", rf"({_at('LTAI')}[A-Za-z0-9]{{16,20}}{_STOP})", SOLID),
+    _family("tencent", "AKID", rf"({_at('AKID')}[A-Za-z0-9]{{32}}{_STOP})", SOLID),
+    _family("airtable", "pat", rf"({_at('pat')}[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}{_STOP})", SOLID),
+    _family("crates", "cio", rf"({_at('cio')}(?=[A-Za-z]{{0,31}}[0-9])[A-Za-z0-9]{{32}}{_STOP})", SOLID),
+    _family(
+        "discord",
+        ".",
+        rf"({_START}[MNO](?=[A-Za-z_-]{{0,25}}[0-9])[\w-]{{22,27}}"
+        rf"\.[\w-]{{6}}\.(?=[A-Za-z_-]{{0,37}}[0-9])[\w-]{{27,38}}{_STOP})",
+        DOTTED,
+    ),
+    _family("anthropic", "sk-ant-", rf"(sk-{_WORD_START}ant-[\w-]{{20,}})"),
+    _family("openai", "sk-", rf"(sk-{_WORD_START}(?=[A-Za-z_-]{{0,40}}[0-9])[\w-]{{20,}})"),
+)

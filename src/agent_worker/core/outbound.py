@@ -1,0 +1,144 @@
+"""Where we may connect to, and how long we listen there.
+
+`check_url` looks at the text, `check_address` at what the name turned out to be when the connection is made; both
+are needed, because a name may answer differently the second time. Knows no provider and opens no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from agent_worker.core.errors import BadInput
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_LOCAL_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa")
+_NUMBER = re.compile(r"(0x[0-9a-f]*|\d+)\Z")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long and how much we listen to a provider, in seconds and bytes."""
+
+    connect: float = 10
+    silence: float = 300  #: between two pieces of an answer; models may think for minutes without a word
+    total: float = 1800
+    body: int = 64 * 1024 * 1024  #: a long answer, at some 300 bytes for each token of a stream
+    calls: int = 128  #: tool calls in one answer
+
+
+NOT_TOO_LONG = Patience()
+
+
+def check_url(url: str, *, allow_local: bool = False) -> str:
+    """The address without a slash at its end. BadInput when it is malformed, or leads into the local network."""
+    if url != url.strip() or any(ord(c) <= 32 or c == "\\" for c in url):
+        raise BadInput(f"base_url {url!r} has characters that no address has")
+    parts = _split(url)
+    host = parts.hostname or ""
+    if parts.scheme not in ("http", "https"):
+        raise BadInput(f"base_url {url!r} must start with https://")
+    if not host or host.endswith(".") or "%" in host:
+        raise BadInput(f"base_url {url!r} does not name a host")
+    if parts.username is not None or parts.password is not None:
+        raise BadInput("base_url must not contain a user name or password", hint="use api_key: $VARIABLE")
+    if parts.query or parts.fragment:
+        raise BadInput(f"base_url {url!r} must end with its path, without ? or #")
+    if address := literal(host):
+        check_address(host, address, allow_local=allow_local)
+    elif not allow_local and _is_local_name(host):
+        raise BadInput(f"base_url leads to {host}, which is in the local network", hint=_HOW_TO_ALLOW)
+    if parts.scheme == "http" and not allow_local:
+        raise BadInput(f"base_url {url!r} would send the key unencrypted", hint="use https://")
+    return url.rstrip("/")
+
+
+def check_address(host: str, address: IPAddress, *, allow_local: bool = False) -> None:
+    """BadInput when the address is not one of the public Internet. Link-local ones (metadata) are never allowed."""
+    real = _innermost(address)
+    if real.is_link_local or real.is_multicast or real.is_unspecified:
+        raise BadInput(f"{host} is {real}, which is not the address of a server")
+    if not real.is_global and not allow_local:
+        raise BadInput(f"{host} is {real}, an address of the local network", hint=_HOW_TO_ALLOW)
+
+
+def literal(host: str) -> IPAddress | None:
+    """The address that a host is written as; None for a name. Refuses the spellings that hide an address."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    # 2130706433, 0177.0.0.1 and 127.1 are all the loopback address to a resolver.
+    if _NUMBER.match(host.rsplit(".", 1)[-1]):
+        raise BadInput(f"{host} is a number, not a host name", hint="write the address as four decimal numbers")
+    return None
+
+
+def host_of(url: str) -> str:
+    return _split(url).hostname or ""
+
+
+def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
+    """The user's proxy. A client that is handed a transport no longer looks for it."""
+    host, scheme = host_of(url), url.split(":", 1)[0]
+    address = literal(host)
+    if host == "localhost" or (address and address.is_loopback):
+        return None
+    for direct in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(","):
+        name = direct.strip().lstrip("*.")
+        if direct.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return None
+    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    return next((env[name] for name in names if env.get(name)), None)
+
+
+async def resolve(host: str, port: int) -> list[IPAddress]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [ipaddress.ip_address(info[4][0]) for info in found]
+    # We try only one, and IPv4 is the one that works where IPv6 is half set up.
+    return sorted(addresses, key=lambda address: address.version)
+
+
+Resolve = Callable[[str, int], Awaitable[list[IPAddress]]]
+
+
+async def checked_addresses(
+    host: str, port: int, *, allow_local: bool = False, resolve: Resolve = resolve
+) -> list[IPAddress]:
+    """Where a name leads now. BadInput when one of these addresses is not to be connected to."""
+    addresses = await resolve(host, port)
+    for address in addresses:
+        check_address(host, address, allow_local=allow_local)
+    return addresses
+
+
+_HOW_TO_ALLOW = "a provider in the local network must be allowed by you, not by a file of the project"
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises when it is no number
+    except ValueError:
+        raise BadInput(f"base_url {url!r} is not an address", hint="write https://host/path") from None
+    return parts
+
+
+def _is_local_name(host: str) -> bool:
+    return any(host == name or host.endswith(f".{name}") for name in _LOCAL_NAMES)
+
+
+def _innermost(address: IPAddress) -> IPAddress:
+    """The IPv4 address that an IPv6 one only wraps."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else address)

@@ -1,0 +1,127 @@
+"""Where something outside this machine's project is: a repository, a version of it, and a path in it.
+
+    github:owner/repo@ref/path              the version has no slash in its name
+    github:owner/repo@release/1.2//path     it has one: two slashes end it
+    git+file:///directory@ref//path         a repository on this disk
+
+Decided from the text alone: what is not clearly one of these is refused, so that no part of it can be read as an
+option, another protocol or a way out of the repository. Who fetches it: workflows/remote.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from agent_worker.core.errors import BadInput
+
+_OWNER = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_DIRECTORY = re.compile(r"(?:/[A-Za-z0-9._+][A-Za-z0-9._+-]{0,254}){1,40}")
+_REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}(?:/[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}){0,10}")
+_PATH = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]{0,99}(?:/[A-Za-z0-9._][A-Za-z0-9._+-]{0,99}){0,20}")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_FORM = "github:owner/repo@version/path"
+_PREFIXES = {"github": "github:", "file": "git+file://"}
+_ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "-": None, "_": None, ".": None})
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """One file or folder in a version of a repository."""
+
+    kind: Literal["github", "file"]
+    repository: str  #: owner/repo, or a directory
+    ref: str  #: a branch, a tag or a full commit id
+    path: str
+
+    def __str__(self) -> str:
+        return f"{_PREFIXES[self.kind]}{self.repository}@{self.ref}{'//' if '/' in self.ref else '/'}{self.path}"
+
+    @property
+    def url(self) -> str:
+        """The address for git. Holds no name and no secret of the user."""
+        return f"https://github.com/{self.repository}.git" if self.kind == "github" else f"file://{self.repository}"
+
+    @property
+    def unversioned(self) -> str:
+        """The address without its version: the same in every version."""
+        return f"{_PREFIXES[self.kind]}{self.repository}//{self.path}"
+
+    @property
+    def is_commit(self) -> bool:
+        """Nobody can change what this is. A short id is none: a branch may be called so."""
+        return _COMMIT.fullmatch(self.ref) is not None
+
+    @property
+    def namespace(self) -> str:
+        """owner/repo; of a repository on this disk, local and the name of its directory."""
+        return self.repository if self.kind == "github" else f"local/{PurePosixPath(self.repository).name}"
+
+    def at(self, commit: str) -> Remote:
+        return replace(self, ref=commit)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A folder of a repository as it was in one commit, on this machine."""
+
+    remote: Remote  #: as it was asked for
+    commit: str
+    root: Path
+    left_out: tuple[str, ...] = ()  #: what was not taken along, each with the reason
+
+    @property
+    def pinned(self) -> str:
+        """The address with its commit: what can be fetched again, and is the same then."""
+        return str(self.remote.at(self.commit))
+
+
+def is_remote(text: str) -> bool:
+    """Is this meant to be fetched? Whether it is well-formed is another question."""
+    return text.lower().startswith(("github:", "git+"))
+
+
+def parse_remote(text: str) -> Remote:
+    """Read the address of a remote. Raises BadInput that shows the form."""
+    for kind, prefix in _PREFIXES.items():
+        if text.startswith(prefix):
+            return _parsed(text, kind, text.removeprefix(prefix))
+    raise _refused(text, "it begins with github: or git+file://")
+
+
+def looks_like(one: str, other: str) -> bool:
+    """Whether a hasty reader takes these two names for one another."""
+    return one != other and _skeleton(one) == _skeleton(other)
+
+
+def _skeleton(name: str) -> str:
+    return name.lower().replace("rn", "m").replace("vv", "w").translate(_ALIKE)
+
+
+def _parsed(text: str, kind: str, rest: str) -> Remote:
+    repository, at, version = rest.rpartition("@")
+    if not at:
+        raise _refused(text, "it says no version")
+    ref, slash, path = version.partition("//" if "//" in version else "/")
+    owner, _, name = repository.partition("/")
+    if kind == "github" and not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(name) and ".." not in name):
+        raise _refused(text, "there is no such owner or repository")
+    if kind == "file" and not (_DIRECTORY.fullmatch(repository) and _is_plain(repository)):
+        raise _refused(text, "the directory is written out in full, without blanks")
+    if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", ".")):
+        raise _refused(text, "the version is a branch, a tag or a full commit id")
+    if not slash or not _PATH.fullmatch(path) or not _is_plain(path):
+        raise _refused(text, "the path leads to a file or folder in the repository")
+    return Remote("github" if kind == "github" else "file", repository, ref, path)
+
+
+def _is_plain(path: str) -> bool:
+    return not any(part in (".", "..") or part.lower() == ".git" for part in path.split("/"))
+
+
+def _refused(text: str, why: str) -> BadInput:
+    shown = text if len(text) <= 120 else f"{text[:119]}…"
+    return BadInput(f"{shown!r} is not a place to fetch from: {why}", hint=f"such as {_FORM}")

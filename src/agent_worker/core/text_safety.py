@@ -1,0 +1,44 @@
+"""Characters that one cannot see or that change how others are shown: which they are, and what stands for them.
+
+The one list for names of files (files/paths.py), texts that a person approves (trust/preview.py), texts that a model
+reads (tools/skills.py) and a terminal (cli/output.py).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi marks, zero width), surrogates, breaks
+_PRIVATE = "Co"  # looks as each font likes
+_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # letters by name, nothing to see
+_EMOJI_STYLE = "\ufe0f"  # everywhere in honest text, and a lone one says nothing
+
+#: Control characters, but for newline and tab; C1; the marks that reorder or hide what is shown; half characters.
+UNSAFE_ON_A_TERMINAL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
+
+
+def is_invisible(character: str) -> bool:
+    """A control or format character, half of one, or a line break of any kind."""
+    return unicodedata.category(character) in _INVISIBLE
+
+
+def written_out(text: str, *, plain: str = "\n\t") -> str:
+    """The text with everything that one cannot see named: ⟦U+200B⟧. The breaks in `plain` stay what they are."""
+    return "".join(f"⟦{_name(c)}⟧" if c not in plain and _is_hidden(c) else c for c in text)
+
+
+def _is_hidden(character: str) -> bool:
+    if character == _EMOJI_STYLE:
+        return False
+    variation = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"
+    return variation or character in _BLANK or is_invisible(character) or unicodedata.category(character) == _PRIVATE
+
+
+def _name(character: str) -> str:
+    code = ord(character)
+    # Tag characters are a second, invisible alphabet: say which letter it is.
+    return f"tag {chr(code - 0xE0000)}" if 0xE0020 <= code <= 0xE007E else f"U+{code:04X}"

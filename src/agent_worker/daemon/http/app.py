@@ -1,0 +1,182 @@
+"""The daemon's application: an engine, the service that works with it, the routes to the service, a guard before them.
+
+Made when the process already answers (process.py), and ended by its lifespan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shlex
+import shutil
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from uvicorn.lifespan.on import LifespanOn
+
+from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
+from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.disk_space import Space
+from agent_worker.core.errors import BadInput
+from agent_worker.core.late_imports import taking_turns
+from agent_worker.daemon.http.asgi import App, Message, Receive, Send
+from agent_worker.daemon.http.openapi import describe
+from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
+from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
+from agent_worker.daemon.mcp.run_tokens import RunTokens
+from agent_worker.daemon.process.front import Identity
+from agent_worker.daemon.web.rendering import end_rendering
+from agent_worker.daemon.web.site import STRANGERS, page_routes
+from agent_worker.files.root import Root
+from agent_worker.files.scratch import abandoned
+from agent_worker.processes.descendants import adopt_orphans, kill_orphans
+from agent_worker.service.backups import DiskWatch, look_at_database
+from agent_worker.service.catalogue import OPERATIONS
+from agent_worker.service.schedule_starter import Timekeeper
+from agent_worker.service.service import Service
+
+log = logging.getLogger(__name__)
+
+
+async def make_app(identity: Identity) -> App:
+    """Make the ASGI application. Whatever a last daemon left running goes on as soon as this returns."""
+    tokens = Tokens(identity.token)
+    entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
+    async with AsyncExitStack() as opening:
+        database = identity.home / DATABASE
+        # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
+        os.close(open_private(database, os.O_RDWR | os.O_CREAT))
+        private = Root.private(identity.home)
+        space = Space.of(identity.home, os.environ)
+        reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
+        settings = RuntimeSettings(
+            database=database, trust=private, programs=identity.home / "programs", space=space, reached_by=reached_by
+        )
+        runtime = await opening.enter_async_context(open_runtime(settings, tool_access=entries, redact=identity.redact))
+        entries.identity_of = runtime.supervisor.identity
+        service = Service(runtime, closing=identity.stopping)
+        opening.push_async_callback(service.close)
+        opening.callback(runtime.bus.listen(tokens.hear))
+        opening.callback(runtime.bus.listen(entries.hear))
+        mcp = LazyApp(lambda: _mcp(service, entries))
+        entries.expects = mcp.wake
+        opening.callback(end_rendering)
+        opening.push_async_callback(mcp.close)
+        await service.open_again()
+        Timekeeper(service)
+        DiskWatch(service)
+        service.background(look_at_database(service))
+        everything = opening.pop_all()
+    routes = [  # tried in this order
+        *_own_routes(identity),
+        Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
+        *Routes(service).routes(OPERATIONS.values()),
+        *page_routes(service, tokens),
+    ]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: unrouted},
+        lifespan=lambda _: _life(everything),
+    )
+    app.router.redirect_slashes = False
+    app.state.redact = identity.redact
+    return RequestGuard(app, tokens, identity.host, identity.port, {"/health": {"GET"}} | STRANGERS)
+
+
+@asynccontextmanager
+async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
+    async with everything:
+        adopt_orphans()
+        threading.Thread(target=_sweep, name="sweep", daemon=True).start()  # nobody waits for it, also not at the end
+        yield
+
+
+def _sweep() -> None:
+    if killed := kill_orphans():
+        log.warning("ended %d processes that an earlier daemon had left behind", killed)
+    for folder in abandoned():
+        log.info("removing what a killed run left behind: %s", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own_routes(identity: Identity) -> list[BaseRoute]:
+    @cache
+    def page() -> dict[str, Any]:
+        return describe(OPERATIONS.values(), version=version("agent-worker"))
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})  # to anybody: so no version, no process, no path
+
+    async def shutdown(request: Request) -> Response:
+        if await arguments(request):
+            raise BadInput("shutdown takes nothing")
+        identity.stop()
+        return JSONResponse({"stopping": True}, 202)
+
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(page())
+
+    return [
+        route("GET", "/health", health),
+        route("POST", "/shutdown", shutdown),
+        route("GET", "/openapi.json", openapi),
+    ]
+
+
+# --- MCP
+
+
+def _mcp(service: Service, entries: RunTokens) -> App:
+    with taking_turns:
+        from agent_worker.daemon.mcp.server import make  # takes a second: this runs in a thread
+
+    return make(service, entries)
+
+
+class LazyApp:
+    """An ASGI application that is made in a thread when it is first asked for; its lifespan lasts until `close`."""
+
+    def __init__(self, make: Callable[[], App]) -> None:
+        self._make = make
+        self._making = asyncio.Lock()
+        self._app: App | None = None
+        self._waking: asyncio.Task[App] | None = None
+        self._life: LifespanOn | None = None
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        app = await self._ready()
+        await app(scope, receive, send)
+
+    def wake(self) -> None:
+        """Make it now: somebody is about to ask, and does not wait for long."""
+        if self._app is None and self._waking is None:
+            self._waking = asyncio.create_task(self._ready())
+
+    async def _ready(self) -> App:
+        async with self._making:
+            if self._app is None:
+                self._app = await self._made()
+            return self._app
+
+    async def close(self) -> None:
+        if self._waking is not None:
+            await asyncio.wait({self._waking})
+        if self._life is not None:
+            await self._life.shutdown()
+
+    async def _made(self) -> App:
+        app = await asyncio.to_thread(self._make)
+        self._life = LifespanOn(uvicorn.Config(app, lifespan="auto", interface="asgi3", log_config=None))
+        await self._life.startup()
+        return app

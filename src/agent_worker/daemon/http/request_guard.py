@@ -1,0 +1,276 @@
+"""Who may: every request is judged here before anything else sees it, in a fixed order, the cheapest test first.
+
+Host, Origin, Sec-Fetch-Site, form of the request, token, scope, size. There are no cookies, no CORS, no exception for
+this machine. An identity is a token and nothing else: not a header, not a name in the URL. What passes arrives whole,
+with `scope["caller"]` set; what leaves carries headers that keep a browser from making anything of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from agent_worker.client.discovery import authority
+from agent_worker.core.events import Ended, Event, Retrying
+from agent_worker.daemon.http.asgi import App, Message, Receive, Send
+from agent_worker.tools.tool import RunIdentity
+
+LARGEST_BODY = 4 * 1024 * 1024
+AGENT_PATHS = ("/mcp",)  #: all that a run's token opens
+_LARGEST_STRANGERS_BODY = 4 * 1024
+_BODY_PATIENCE = 10.0  #: seconds for a whole body
+_DRAIN_PATIENCE = 1.0  #: what a refused client that is still sending gets, so that it can read why
+_WRITES = frozenset({"POST", "PUT", "PATCH"})
+_SECRET_NAMES = frozenset({"token", "access_token"})
+
+CSP_OF_DATA = b"default-src 'none'; frame-ancestors 'none'; sandbox"
+CSP_OF_PAGES = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types agent-worker"
+)
+_ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """The caller is the person: it has the token of the daemon."""
+
+
+Caller = Admin | RunIdentity
+
+
+class Tokens:
+    """What each token stands for. Only digests are kept, apart from the daemon's own."""
+
+    def __init__(self, admin: str) -> None:
+        self._admin = admin.encode()
+        self._issued: dict[bytes, Caller] = {}
+
+    def issue(self, caller: Caller) -> str:
+        """A new token: for one run of an agent, or for a page that the person opened."""
+        token = secrets.token_urlsafe(32)
+        self._issued[_digest(token.encode())] = caller
+        return token
+
+    def hear(self, event: Event) -> None:
+        """Forget the token of a run when the run ends."""
+        if isinstance(event, Ended | Retrying):
+            self.end_run(event.run)
+
+    def end_run(self, run: str) -> None:
+        """End a run's tokens: they mean nothing from now on."""
+        of_run = [key for key, caller in self._issued.items() if isinstance(caller, RunIdentity) and caller.run == run]
+        for key in of_run:
+            del self._issued[key]
+
+    def caller(self, token: bytes) -> Caller | None:
+        if hmac.compare_digest(_digest(token), _digest(self._admin)):
+            return Admin()
+        return self._issued.get(_digest(token))  # found by its digest: its time tells nothing about the token
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = {"code": code, "message": message, "hint": hint}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestGuard:
+    """ASGI around the application. `strangers` are the paths that need no token, each with its methods."""
+
+    app: App
+    tokens: Tokens
+    host: str
+    port: int
+    strangers: Mapping[str, Collection[str]] = field(default_factory=lambda: {"/health": {"GET"}})
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        if scope["type"] != "http":
+            return  # the server speaks nothing else
+        guarded = _sending_safely(send)
+        try:
+            caller = self._judge(scope)
+            if caller is not None:
+                _trust_connection(scope)
+            body = await _whole_body(scope, receive, limit=_limit(caller))
+        except Refusal as refusal:
+            return await _refuse(refusal, receive, guarded)
+        except _ClientGone:
+            return
+        scope["caller"] = caller
+        await self.app(scope, _replayed(body, receive), guarded)
+
+    def _judge(self, scope: Message) -> Caller | None:
+        headers = _Headers(scope)
+        self._check_browser(headers)
+        self._check_form(scope, headers)
+        if scope["method"] in self.strangers.get(scope["path"], ()):
+            return None
+        caller = self.tokens.caller(_bearer(headers))
+        if caller is None:
+            raise Refusal(401, "unauthorized", "the token is missing or wrong", "agent-worker daemon status")
+        if isinstance(caller, RunIdentity) and scope["path"] not in AGENT_PATHS:
+            log.warning("%s (run %s) asked for %s %s", caller.name, caller.run, scope["method"], scope["path"])
+            raise Refusal(403, "forbidden", "the token of a run opens its tools and nothing else")
+        return caller
+
+    def _check_browser(self, headers: _Headers) -> None:
+        hosts = {authority(self.host, self.port), f"localhost:{self.port}"}
+        host = headers.only("host")
+        if host not in hosts:
+            raise Refusal(421, "misdirected", "this daemon does not go by that name")
+        if headers.has("origin") and headers.only("origin") != f"http://{host}":
+            raise Refusal(403, "forbidden", "other web pages may not ask")
+        if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
+            raise Refusal(403, "forbidden", "other web pages may not ask")
+
+    def _check_form(self, scope: Message, headers: _Headers) -> None:
+        if scope["http_version"] != "1.1" or headers.has("upgrade"):
+            raise Refusal(400, "bad_request", "only HTTP/1.1 is spoken here")
+        kind = (headers.only("content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json" and (scope["method"] in _WRITES or headers.has("content-type")):
+            raise Refusal(415, "unsupported", "send JSON", "Content-Type: application/json")
+        names = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if any(name.lower() in _SECRET_NAMES for name, _ in names):
+            told = "a token does not belong in an address: addresses are logged"
+            raise Refusal(400, "bad_request", told, "Authorization: Bearer …")
+
+
+class _Headers:
+    def __init__(self, scope: Message) -> None:
+        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+
+    def all(self, name: str) -> list[bytes]:
+        return [value for each, value in self._headers if each == name.encode()]
+
+    def has(self, name: str) -> bool:
+        return bool(self.all(name))
+
+    def only(self, name: str) -> str | None:
+        """The value of a header; None also when it is there twice: which of them would be meant?"""
+        values = self.all(name)
+        return values[0].decode("latin-1") if len(values) == 1 else None
+
+
+def _bearer(headers: _Headers) -> bytes:
+    """The token that was sent, compared as bytes: whatever it is, it is only right or wrong."""
+    values = headers.all("authorization")
+    scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
+    return token if scheme.lower() == b"bearer" else b""
+
+
+def _trust_connection(scope: Message) -> None:
+    """Tell the connection that its caller is no stranger: those of strangers are few and may be cut (connection.py)."""
+    if connection := scope.get("extensions", {}).get("agent_worker"):
+        connection["trust"]()
+
+
+# --- size and time
+
+
+class _ClientGone(Exception):
+    """The client left in the middle of its request."""
+
+
+def _limit(caller: Caller | None) -> int:
+    return LARGEST_BODY if caller is not None else _LARGEST_STRANGERS_BODY
+
+
+async def _whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
+    declared = _Headers(scope).only("content-length") or "0"
+    if not declared.isascii() or not declared.isdigit() or len(declared) > 15 or int(declared) > limit:
+        raise _too_large(limit)
+    pieces, size = [], 0
+    try:
+        async with asyncio.timeout(_BODY_PATIENCE):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _ClientGone
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > limit:
+                    raise _too_large(limit)
+                if not message.get("more_body", False):
+                    return b"".join(pieces)
+    except TimeoutError:
+        raise Refusal(408, "too_slow", f"a request must arrive within {_BODY_PATIENCE:g} s") from None
+
+
+def _too_large(limit: int) -> Refusal:
+    told = f"a request holds at most {limit // 1024:,} KiB"
+    return Refusal(413, "too_large", told, "put a long text into a document, in parts")
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Give the body once, then whatever comes: the news that the client left."""
+    waiting = [body]
+
+    async def replay() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return replay
+
+
+# --- what leaves
+
+
+def _sending_safely(send: Send) -> Send:
+    async def guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = _safe(message.get("headers", ()))
+        await send(message)
+
+    return guarded
+
+
+def _safe(headers: Collection[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    ours = {name for name, _ in _ALWAYS} | {b"content-security-policy"}
+    kept = [(n, v) for n, v in headers if n.lower() not in ours and not n.lower().startswith(b"access-control-")]
+    is_page = any(n.lower() == b"content-type" and v.lower().startswith(b"text/html") for n, v in kept)
+    return [*kept, *_ALWAYS, (b"content-security-policy", CSP_OF_PAGES if is_page else CSP_OF_DATA)]
+
+
+async def _refuse(refusal: Refusal, receive: Receive, send: Send) -> None:
+    body = json.dumps({"error": refusal.error}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    # Closed at once, it would be cut while it still sends, and never read why.
+    try:
+        async with asyncio.timeout(_DRAIN_PATIENCE):
+            while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
+                pass
+    except TimeoutError:
+        pass
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,353 @@
+"""A workspace: its channel, and beside it the team, documents, decisions, and the map of who wakes whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from agent_worker.core.wording import plural
+from agent_worker.daemon.web.charts import mentions_graph
+from agent_worker.daemon.web.frame import (
+    View,
+    button,
+    count,
+    empty,
+    face,
+    form,
+    link,
+    panel,
+    section,
+    shown_name,
+    source,
+    state_word,
+    when,
+)
+from agent_worker.daemon.web.markup import Attribute, Child, Html, h, join
+from agent_worker.daemon.web.proposals import ProposalViews, announced, card, proposal_views
+from agent_worker.daemon.web.prose import prepared, prose
+from agent_worker.service import documents, messages, workflows
+from agent_worker.service.messages import MessageView
+from agent_worker.service.operation import operation
+from agent_worker.service.proposals import ProposalView
+from agent_worker.service.service import Service
+from agent_worker.service.workflows import Running
+
+PAGE = 80  #: messages that are fetched at once
+LONG = 1200  #: characters after which a message is folded
+LONG_LINES = 18
+TABS = ("channel", "team", "documents", "decisions", "map")
+_TEAM_EVENTS = "agent,workspace,started,ended,tool_result,proposal,decision,document"
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """A stretch of a channel."""
+
+    html: str
+    first: int  #: seqs; 0 when there are none
+    last: int
+    newest: int  #: of the whole channel
+
+
+@operation("GET", "/page/workspace")
+async def workspace(service: Service, at: str, project: str | None = None, tab: str = "channel") -> View:
+    found = await workflows.workflow_status(service, at, project)
+    tab = tab if tab in TABS else "channel"
+    body = await _TABS[tab](service, found, project)
+    beside = await _team(service, found, project) if tab == "channel" else None
+    return View(
+        f"@{found.name}",
+        h(
+            "div",
+            _bar(found, project, tab),
+            h("div", body, class_="middle"),
+            h("aside", beside, aria_label="Team") if beside else None,
+            class_=f"workspace {tab}",
+            data_workspace=found.id,
+            data_at=found.name,
+            data_project=project,
+        ),
+    )
+
+
+@operation("GET", "/page/messages")
+async def messages_of(
+    service: Service,
+    at: str,
+    project: str | None = None,
+    since: int = 0,
+    before: int | None = None,
+    limit: int = PAGE,
+    last: bool = False,
+) -> Messages:
+    """A stretch of a channel: after a seq, before one, or the last ones."""
+    found = await workflows.workflow_status(service, at, project)
+    lines = await messages.read(service, f"@{found.name}", project, since, limit, last, before, held=True)
+    voted = any(line.kind == "proposal" for line in lines)
+    known = await proposal_views(service, found.name, project) if voted else {}
+    await prepared(*((_text_of(line), line.mentions) for line in lines))
+    html = await asyncio.to_thread(_rows, lines, known, found.name, project)
+    return Messages(html, lines[0].seq if lines else 0, lines[-1].seq if lines else 0, found.messages)
+
+
+# --- the channel --------------------------------------------------------------------------------------
+
+
+def _bar(found: Running, project: str | None, tab: str) -> Html:
+    def tab_link(name: str) -> Html:
+        href = link("workspace", found.name, project=project, tab="" if name == "channel" else name)
+        return h("a", name.capitalize(), href=href, class_=f"tab {name}", aria_current="page" if name == tab else None)
+
+    act = "resume" if found.state == "paused" else "pause"
+    return h(
+        "header",
+        h("h1", f"@{found.name}"),
+        state_word(found.state, still=True),
+        h("span", found.reason, class_="why") if found.reason else None,
+        h("nav", map(tab_link, TABS), class_="tabs", aria_label="Workspace"),
+        form(
+            f"POST /workflows/{quote(found.name, safe='')}/{act}",
+            button(act.capitalize(), class_="quiet"),
+            label=f"{act} the workflow",
+            class_="inline",
+            project=project,
+        )
+        if found.state in ("running", "paused")
+        else None,
+        class_="bar",
+    )
+
+
+async def _channel(service: Service, found: Running, project: str | None) -> Html:
+    page = await messages_of(service, found.name, project, last=True)
+    names = [member.name for member in found.members]
+    return join(
+        h(
+            "div",
+            h("ol", Html(page.html), class_="rows"),
+            h("ul", class_="working", aria_label="At work"),
+            class_="log",
+            role="log",
+            tabindex=0,
+            aria_label=f"Channel of @{found.name}",
+            data_src=source("messages", at=found.name, project=project),
+            data_first=page.first,
+            data_last=page.last,
+            data_newest=page.newest,
+        ),
+        h("button", "New messages ↓", class_="jump", type="button", hidden=True),
+        _compose(found, names, project) if found.state in ("running", "paused") else _over(found),
+    )
+
+
+def _over(found: Running) -> Html:
+    how = f"agent-worker start {found.name.partition(':')[0]}"
+    return h("p", f"This workflow is {found.state}. Start it again with ", h("code", how), class_="over")
+
+
+def _compose(found: Running, names: Sequence[str], project: str | None) -> Html:
+    return form(
+        f"POST /channels/{quote(found.name, safe='')}",
+        h("ul", class_="complete", id="complete", role="listbox", aria_label="Members", hidden=True),
+        h(
+            "textarea",
+            name="message",
+            rows=1,
+            required=True,
+            placeholder=f"Write to @{found.name}",
+            aria_label=f"Message to @{found.name}",
+            aria_controls="complete",
+            aria_autocomplete="list",
+            data_members=json.dumps([*names, "all"]),
+            data_preview=json.dumps({"at": f"@{found.name}", "project": project}),
+        ),
+        h("p", "Nobody is woken: write @name to call on someone.", class_="wakes", aria_live="polite"),
+        button("Send"),
+        label="Write a message",
+        class_="compose",
+        project=project,
+    )
+
+
+def _rows(lines: Sequence[MessageView], known: ProposalViews, at: str, project: str | None) -> Html:
+    return join([_row(line, announced(line, known), at, project) for line in lines])
+
+
+def _row(line: MessageView, view: ProposalView | None, at: str, project: str | None) -> Html:
+    attributes: dict[str, Attribute] = {
+        "data_seq": line.seq,
+        "data_who": line.who,
+        "data_at": line.at,
+        "data_run": line.run,
+    }
+    if line.kind == "system":
+        return h("li", h("p", line.text), when(line.at), class_="msg system", **attributes)
+    return h(
+        "li",
+        face(line.who),
+        h(
+            "div",
+            h(
+                "p",
+                h("span", shown_name(line.who), class_="who"),
+                h("a", when(line.at), href=link("run", line.run, project=project), title="the run that said this")
+                if line.run
+                else when(line.at),
+                h("span", line.kind, class_="tag") if line.kind != "message" and view is None else None,
+                h("span", "taken back", class_="tag") if line.held else None,
+                h("span", f"↳ #{line.reply_to}", class_="reply") if line.reply_to else None,
+                h("span", f"#{line.seq}", class_="seq"),
+                class_="head",
+            ),
+            card(view, at, project) if view else _body(line, at, project),
+            class_="said",
+        ),
+        class_=f"msg {line.kind}{' held' if line.held else ''}",
+        tabindex=-1,
+        **attributes,
+    )
+
+
+def _body(line: MessageView, at: str, project: str | None) -> Html:
+    text = _text_of(line)
+    long = len(text) > LONG or text.count("\n") > LONG_LINES
+    return join(
+        h("div", prose(text, line.mentions), class_="prose long" if long else "prose"),
+        h("button", "Show all", type="button", class_="more", aria_expanded="false") if long else None,
+        _resource(line, at, project),
+    )
+
+
+def _text_of(line: MessageView) -> str:
+    """Without the words for models that stand where a long text was cut."""
+    return line.text.rpartition("\n[… ")[0] if line.resource and "\n[… " in line.text else line.text
+
+
+def _resource(line: MessageView, at: str, project: str | None) -> Html | None:
+    if not line.resource:
+        return None
+    size = line.text.rpartition("\n[… ")[2].partition(" bytes")[0]
+    return h(
+        "details",
+        h("summary", f"The whole text, {size} bytes" if size.isdigit() else "The whole text"),
+        class_="resource",
+        data_load=source("resource", at=at, id=line.resource, project=project),
+    )
+
+
+# --- beside it ----------------------------------------------------------------------------------------
+
+
+async def _team(service: Service, found: Running, project: str | None) -> Html:
+    names = await documents.doc_list(service, found.name, project)
+    known = await proposal_views(service, found.name, project)
+    return panel(
+        section("Members", h("ul", [_member(m, project) for m in found.members], class_="members")),
+        _votes([each for each in known.values() if each.state == "open"], found.name, project),
+        section("Documents", _names(names, found.name, project)),
+        src=source("workspace", at=found.name, project=project, tab="team"),
+        on=_TEAM_EVENTS,
+        of=found.id,
+        label="Team",
+    )
+
+
+def _votes(open_motions: Sequence[ProposalView], at: str, project: str | None) -> Html | None:
+    if not open_motions:
+        return None
+    place = link("workspace", at, project=project, tab="decisions")
+    return section("Put to the vote", h("ul", [h("li", h("a", each.question, href=place)) for each in open_motions]))
+
+
+def _member(member: workflows.Member, project: str | None) -> Html:
+    return h(
+        "li",
+        h("a", face(member.name), member.name, href=link("agent", member.name, project=project), class_="name"),
+        state_word(member.state),
+        h("p", member.status, class_="status") if member.status else None,
+    )
+
+
+def _names(names: Sequence[str], at: str, project: str | None) -> Html:
+    if not names:
+        return empty("None yet.")
+    return h(
+        "ul",
+        [h("li", h("a", name, href=link("doc", at, project=project, name=name))) for name in names],
+        class_="names",
+    )
+
+
+async def _team_tab(service: Service, found: Running, project: str | None) -> Html:
+    return h("div", await _team(service, found, project), class_="plain")
+
+
+async def _documents_tab(service: Service, found: Running, project: str | None) -> Html:
+    names = await documents.doc_list(service, found.name, project)
+    return panel(
+        _names(names, found.name, project),
+        src=source("workspace", at=found.name, project=project, tab="documents"),
+        on="document",
+        of=found.id,
+        label="Documents",
+        class_="plain",
+    )
+
+
+async def _decisions_tab(service: Service, found: Running, project: str | None) -> Html:
+    known = await proposal_views(service, found.name, project)
+    newest = sorted(known.values(), key=lambda each: (each.state != "open", -each.number))
+    return panel(
+        [h("div", card(each, found.name, project), data_key=f"proposal-{each.number}") for each in newest]
+        or empty("Nothing has been put to the vote yet."),
+        src=source("workspace", at=found.name, project=project, tab="decisions"),
+        on="proposal",
+        of=found.id,
+        label="Decisions",
+        class_="plain",
+    )
+
+
+async def _map_tab(service: Service, found: Running, project: str | None) -> Html:
+    calls = await messages.mentions_map(service, f"@{found.name}", project)
+    drawn: Child = mentions_graph(calls) if calls else empty("Nobody has called on anybody yet.")
+    total = sum(each.count for each in calls)
+    return panel(
+        h("p", f"Who wakes whom in @{found.name}: {plural(total, 'call')} so far.", class_="lead"),
+        drawn,
+        h(
+            "table",
+            h("thead", h("tr", h("th", "who"), h("th", "wakes"), h("th", "times", class_="number"))),
+            h(
+                "tbody",
+                [
+                    h(
+                        "tr",
+                        h("td", shown_name(c.who)),
+                        h("td", shown_name(c.whom)),
+                        h("td", count(c.count), class_="number"),
+                    )
+                    for c in sorted(calls, key=lambda c: -c.count)
+                ],
+            ),
+        )
+        if calls
+        else None,
+        src=source("workspace", at=found.name, project=project, tab="map"),
+        on="message",
+        of=found.id,
+        label="Mentions",
+        class_="plain",
+    )
+
+
+_TABS = {
+    "channel": _channel,
+    "team": _team_tab,
+    "documents": _documents_tab,
+    "decisions": _decisions_tab,
+    "map": _map_tab,
+}

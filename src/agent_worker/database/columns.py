@@ -1,0 +1,169 @@
+"""Which parameters of a statement end in a column where a secret may not stand.
+
+Every text column is redacted when it is written, whatever its parameter is called, unless it is in `PLAIN` with its
+reason. A statement is read once, and what is not understood is redacted wherever it can be: whoever writes a new
+statement, or a new column, need not think of it. Knows only SQL; what a secret is says redaction.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+ID = "made by us, or by SHA-256"
+ONE_OF = "one of a few words that we choose"
+NAME = "the name of an agent, a workflow or a tag: checked, and what it is known by"
+PLACE = "a path or an address that is opened again: changed, it would lead elsewhere"
+KEY = "compared with what comes later: whoever makes it takes secrets out before"
+
+#: Text columns that are stored as they are given, by table; each with its reason.
+PLAIN: Mapping[str, Mapping[str, str]] = {
+    "project": {"id": ID, "root": PLACE},
+    "agent": {"id": ID, "project": ID, "name": NAME, "home": ID, "kind": ONE_OF, "owner": ID, "state": ONE_OF},
+    "workspace": {
+        **{"id": ID, "project": ID, "workflow": NAME, "tag": NAME, "provider": ONE_OF, "documents": ONE_OF},
+        **{"directory": PLACE, "file": PLACE, "ends": ONE_OF, "state": ONE_OF},
+        **{"document_owner": NAME, "coordinator": NAME},
+    },
+    "member": {"workspace": ID, "agent": ID, "name": NAME},
+    "message": {
+        **{"workspace": ID, "id": ID, "sender": NAME, "kind": ONE_OF, "mentions": NAME, "resource": ID, "root": ID},
+        **{"run": ID},
+    },
+    "delivery": {"message": ID, "agent": ID, "workspace": ID, "state": ONE_OF, "run": ID},
+    "instruction": {
+        **{"id": ID, "work": ID, "agent": ID, "workspace": ID, "source": ONE_OF, "sender": NAME, "message": ID},
+        **{"root": ID, "state": ONE_OF, "run": ID},
+    },
+    "run": {"id": ID, "instruction": ID, "agent": ID, "workspace": ID, "root": ID, "backend": ONE_OF, "state": ONE_OF},
+    "step": {"work": ID, "run": ID},
+    "call": {"work": ID, "id": KEY, "run": ID, "state": ONE_OF},
+    "tally": {"scope": ONE_OF, "key": ID, "day": ONE_OF},
+    "ledger": {"run": ID, "id": ID, "agent": ID, "project": ID, "root": ID},
+    "thread": {"agent": ID, "context": ID},
+    "talk": {"agent": ID, "context": ID, "who": NAME, "kind": ONE_OF, "run": ID},
+    "resource": {"workspace": ID, "id": ID},
+    "document": {"workspace": ID, "name": KEY, "revision": ID, "base": ID, "author": NAME, "key": KEY},
+    "proposal": {
+        **{"id": ID, "workspace": ID, "kind": ONE_OF, "electorate": NAME, "resolution": ONE_OF, "tie_break": ONE_OF},
+        **{"creator": NAME, "message": ID, "root": ID, "state": ONE_OF},
+    },
+    "vote": {"proposal": ID, "workspace": ID, "voter": NAME},
+    "inbox_item": {
+        **{"id": ID, "project": ID, "workspace": ID, "agent": ID, "kind": ONE_OF, "ref": KEY, "state": ONE_OF},
+    },
+    "audit": {
+        **{"project": ID, "agent": ID, "who": NAME, "deed": ONE_OF, "salt": ID, "words": ID, "run": ID, "seal": ID},
+    },
+    "sealed": {"project": ID, "seal": ID},
+    "event": {"workspace": ID},
+    "accepted": {"key": KEY, "ref": ID},
+    "schedule": {
+        **{"id": ID, "project": ID, "agent": ID, "workflow": NAME, "workspace": NAME, "instance": ID, "set_by": ONE_OF},
+        **{"state": ONE_OF},
+    },
+}
+
+#: Columns that hold JSON: secrets are taken out of each string in it, so that it stays JSON.
+JSON: Mapping[str, frozenset[str]] = {
+    "workspace": frozenset({"given", "granted"}),
+    "run": frozenset({"manifest"}),
+    "step": frozenset({"reply"}),
+    "call": frozenset({"arguments"}),
+    "proposal": frozenset({"options", "effect"}),
+    "audit": frozenset({"before"}),
+    "schedule": frozenset({"spec"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Parameters of a statement out of which secrets are taken."""
+
+    texts: tuple[str, ...] = ()
+    json: tuple[str, ...] = ()
+
+
+_TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|:\w+|\w+|\S", re.DOTALL)
+_WRITES = re.compile(r"(?is)\s*(?:with\b.*\b)?(?:insert|update|replace)\b")
+_ENDS = frozenset({"where", "returning", "from", "on", "order", "limit"})
+
+
+@cache
+def plan_of(sql: str) -> Plan:
+    if not _WRITES.match(sql):
+        return Plan()
+    tokens = [token for token in _TOKEN.findall(sql) if not token.startswith(("--", "/*"))]
+    try:
+        table, written = _written(tokens)
+    except (ValueError, IndexError):  # of a shape that is not known here
+        return Plan(tuple(dict.fromkeys(token[1:] for token in tokens if token.startswith(":"))))
+    plain, json = PLAIN.get(table, {}), JSON.get(table, frozenset())
+    open_ones = [(column, name) for column, names in written for name in names if column not in plain]
+    texts = dict.fromkeys(name for column, name in open_ones if column not in json)
+    structured = dict.fromkeys(name for column, name in open_ones if column in json and name not in texts)
+    return Plan(tuple(texts), tuple(structured))
+
+
+Written = list[tuple[str, list[str]]]  # column, and the parameters that end in it
+
+
+def _written(tokens: Sequence[str]) -> tuple[str, Written]:
+    words = [token.lower() for token in tokens]
+    if words[0] == "update":
+        return words[1], _assigned(tokens, words, words.index("set") + 1)
+    if words[0] not in ("insert", "replace"):
+        raise ValueError("a statement that begins with something else")
+    at = words.index("into") + 1
+    table = words[at]
+    columns, at = _list(tokens, at + 1)
+    if words[at] != "values":
+        raise ValueError("not a list of values")
+    values, at = _list(tokens, at + 1)
+    written = [(column[0].lower(), _parameters(value)) for column, value in zip(columns, values, strict=True)]
+    if "do" in words[at:] and "set" in words[at:]:
+        written += _assigned(tokens, words, words.index("set", at) + 1)
+    return table, written
+
+
+def _list(tokens: Sequence[str], at: int) -> tuple[list[list[str]], int]:
+    """What stands between parentheses, divided at its commas, and where it ends."""
+    if tokens[at] != "(":
+        raise ValueError("no list")
+    depth, items = 0, [[]]  # type: tuple[int, list[list[str]]]
+    for place in range(at, len(tokens)):
+        token = tokens[place]
+        depth += (token == "(") - (token == ")")
+        if not depth:
+            return items, place + 1
+        if depth == 1 and token == ",":
+            items.append([])
+        elif place > at:
+            items[-1].append(token)
+    raise ValueError("no end")
+
+
+def _assigned(tokens: Sequence[str], words: Sequence[str], at: int) -> Written:
+    items: list[list[str]] = [[]]
+    depth = 0
+    for token, word in zip(tokens[at:], words[at:], strict=True):
+        depth += (token == "(") - (token == ")")
+        if not depth and word in _ENDS:
+            break
+        if not depth and token == ",":
+            items.append([])
+        else:
+            items[-1].append(token)
+    if any(len(item) < 3 or item[1] != "=" for item in items):
+        raise ValueError("not a list of assignments")
+    return [(item[0].lower(), _parameters(item[2:])) for item in items]
+
+
+def _parameters(tokens: Sequence[str]) -> list[str]:
+    return list(_named(tokens))
+
+
+def _named(tokens: Sequence[str]) -> Iterator[str]:
+    return (token[1:] for token in tokens if token.startswith(":"))

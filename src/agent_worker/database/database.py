@@ -1,0 +1,78 @@
+"""The one door to stored state: synchronous transaction functions, run elsewhere than the event loop.
+
+A transaction function takes a `Transaction` first and does its work in SQL that SQLite and PostgreSQL both
+understand. It may run again after a conflict, so it touches nothing else. What it `tell`s is published after
+its commit, even if whoever asked for the write has gone away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from agent_worker.core.events import Event
+
+Row = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Transaction(Protocol):
+    """What a transaction function sees. Parameters are named, `:like_this`."""
+
+    def run(self, sql: str, **values: object) -> int:
+        """Execute a statement; how many rows changed."""
+        ...
+
+    def one(self, sql: str, **values: object) -> Row | None: ...
+
+    def all(self, sql: str, **values: object) -> list[Row]: ...
+
+    def redact(self, text: str) -> str:
+        """As it may be stored: without secrets. For a text that is known by its hash, or cut; others need no asking."""
+        ...
+
+    def redact_json(self, text: str) -> str:
+        """Take secrets out of JSON, which stays JSON."""
+        ...
+
+    def tell(self, event: Event) -> None:
+        """Publish this after the commit; forgotten if there is none."""
+        ...
+
+
+class Database(Protocol):
+    def write(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """Run in a transaction; done once it is on disk. Raises StorageFault when the disk says no.
+
+        Writes are made in the order in which they were asked for, awaited or not.
+        """
+        ...
+
+    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query on a consistent view that cannot write."""
+        ...
+
+    async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
+        """A copy of everything as of one moment, and of these files of the home. Nobody waits for it."""
+        ...
+
+    async def shed(self) -> None:
+        """Leave no copy of what was deleted in the files of the database, as far as nobody reads them just now."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """The text as it may be kept, in the database or in a file: without secrets."""
+        ...
+
+    async def check(self) -> None:
+        """Look at every page, apart from those who read and write. Raises StorageFault, and from then on so do they."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go of the files."""
+        ...

@@ -1,0 +1,58 @@
+"""Numbered schema changes: `schema/0001_name.sql`, applied once each, one transaction each, in order.
+
+Before the first change to a database that already holds data, a copy of it is put beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+
+import apsw
+
+from agent_worker.core.errors import StorageFault
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.backup import copy
+
+
+def versions() -> list[tuple[int, str]]:
+    """(number, SQL) of every migration this program knows."""
+    folder = resources.files("agent_worker.database") / "schema"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return [(int(f.name.split("_", 1)[0]), f.read_text("utf-8")) for f in files]
+
+
+def migrate(connection: apsw.Connection, path: Path | None, known: Sequence[tuple[int, str]] | None = None) -> None:
+    connection.execute("create table if not exists migration (version integer primary key)")
+    current: int = connection.execute("select coalesce(max(version), 0) from migration").get
+    known = known or versions()
+    if current > known[-1][0]:
+        raise StorageFault(
+            f"the database has schema version {current}, this program knows {known[-1][0]}",
+            hint="install the newer agent-worker again, or restore the backup that was made before the upgrade",
+        )
+    pending = [(number, sql) for number, sql in known if number > current]
+    if pending and current and path:
+        # Named after what it holds: an upgrade of several steps that is cut off keeps the copy it began with.
+        copy(connection, path.with_name(f"{path.name}.version-{current:04}"))
+    for number, sql in pending:
+        with connection:
+            connection.execute(sql)
+            failpoint(f"migrate.{number}")
+            connection.execute("insert into migration(version) values (?)", (number,))
+
+
+def schema_of(version: int) -> dict[str, str]:
+    """What a database of this version consists of."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        migrate(connection, None, [each for each in versions() if each[0] <= version])
+        return shape(connection)
+
+
+def shape(connection: apsw.Connection) -> dict[str, str]:
+    """Tables, indexes and whatever else: name → SQL, without comments."""
+    found = connection.execute("select name, coalesce(sql, '') from sqlite_schema")
+    return {name: " ".join(re.sub(r"--[^\n]*", "", sql).split()) for name, sql in found}

@@ -1,0 +1,365 @@
+-- The ring: who works, where, on what, and what came of it. Times are microseconds UTC; they never order.
+
+create table project (
+  id text primary key,
+  root text not null unique,
+  name text not null
+);
+
+create table agent (
+  id text primary key,
+  project text not null references project(id),
+  name text not null,
+  home text not null default '',            -- the workspace an inline agent lives in; '' for all others
+  kind text not null,                       -- project | inline | ephemeral
+  owner text,                               -- the host that runs its loop now
+  epoch bigint not null default 0,          -- grows with each claim; (owner, epoch) fences every write of a loop
+  state text not null default 'idle',       -- idle | running | stopped | error
+  reason text not null default '',          -- why it is stopped or in error
+  paused text not null default '',          -- why it takes no work; '' when it does
+  ordered bigint not null default 0,        -- instructions ever queued: numbers them
+  active_at bigint,
+  unique (project, home, name)
+);
+
+create table workspace (
+  id text primary key,
+  project text not null references project(id),
+  workflow text not null,
+  tag text not null,
+  provider text not null,                   -- file | sqlite | memory
+  documents text not null,                  -- file | sqlite
+  directory text not null default '',       -- where its files are; '' when it has none
+  bound integer not null default 0,
+  file text not null default '',            -- the workflow's file: who takes part is read from it after a restart
+  given text not null default '{}',         -- JSON: the values it was started with
+  ends text not null default 'stop',        -- stop: when told to · quiet: when nobody has anything left to do
+  state text not null,                      -- running | left (its host died) | stopped | archived
+  paused text not null default '',
+  document_owner text not null default '',  -- the one member who writes documents; '' when everybody does
+  owner_named integer not null default 0,   -- 1: by the workflow's file, so that no vote of agents changes it
+  coordinator text not null default '',     -- elected; '' when nobody is
+  granted text not null default '{}',       -- JSON: limits that a proposal has set
+  seq bigint not null default 0,            -- the last message's
+  started_at bigint not null,
+  ended_at bigint
+);
+create unique index workspace_name on workspace(project, workflow, tag) where state <> 'archived';
+
+create table member (
+  workspace text not null references workspace(id),
+  agent text not null references agent(id),
+  name text not null,
+  status text not null default '',
+  seen bigint not null default 0,           -- the last seq it was shown
+  fruitless integer not null default 0,     -- runs in a row that produced nothing new
+  primary key (workspace, agent)
+);
+
+create table message (
+  workspace text not null,
+  seq bigint not null,
+  id text not null,                         -- ours, so unique without an index
+  sender text not null,
+  kind text not null,                       -- message | system | proposal | decision
+  text text not null,
+  mentions text not null,                   -- JSON list of names
+  resource text,
+  reply_to bigint,
+  proposal integer,                         -- the number of the one it announces, or whose end it tells
+  root text not null,
+  hop integer not null,
+  run text,
+  held integer not null default 0,          -- 1: taken back by a person, so that no agent reads it any more
+  at bigint not null,
+  primary key (workspace, seq)
+);
+
+create table delivery (
+  message text not null,
+  agent text not null,
+  workspace text not null,
+  seq bigint not null,
+  state text not null,                      -- queued | given | acked | failed | bounced | dead
+  run text,
+  primary key (message, agent)
+);
+create index delivery_open on delivery(agent, workspace, seq) where state in ('queued', 'given');
+create index delivery_given on delivery(run) where state = 'given';
+
+create table instruction (
+  id text primary key,
+  work text not null,                       -- the first of a chain of continuations; steps hang on it
+  agent text not null references agent(id),
+  workspace text,
+  source text not null,                     -- dm | workspace | channel | schedule
+  sender text not null,
+  lane integer not null,                    -- 0 immediate, 1 normal, 2 background
+  ord bigint not null,                      -- place among all instructions of this agent
+  text text not null,
+  message text,                             -- the message that caused it
+  root text not null,
+  hop integer not null,
+  state text not null,                      -- queued | running | waiting | done | failed | incomplete | cancelled | dead
+  run text,                                 -- the run it is part of now, or ended in
+  attempts integer not null default 0,
+  failures integer not null default 0,
+  preempted integer not null default 0,
+  heard integer not null default 0,         -- 1 once its text is in the thread of its agent
+  reason text not null default '',
+  queued_at bigint not null,
+  not_before bigint not null default 0,
+  ended_at bigint
+);
+create index instruction_queue on instruction(agent, lane, ord) where state = 'queued';
+create index instruction_age on instruction(agent, queued_at) where state = 'queued' and lane > 0;
+create index instruction_open on instruction(workspace) where state in ('queued', 'running', 'waiting');
+create index instruction_waiting on instruction(work) where state = 'waiting';
+create index instruction_run on instruction(run) where run is not null;
+create index instruction_chain on instruction(work) where work <> id;
+create index instruction_past on instruction(agent, ord) where ended_at is not null;
+create index instruction_ended on instruction(workspace, ended_at) where ended_at is not null;
+
+create table run (
+  id text primary key,
+  instruction text not null,
+  agent text not null,
+  workspace text,
+  root text not null,
+  backend text not null default '',
+  model text not null default '',
+  state text not null,                      -- running | done | failed | incomplete | cancelled | yielded | lost
+  reason text not null default '',
+  posted integer not null default 0,        -- messages it sent while running
+  produced integer not null default 0,      -- stored effects it had
+  text text not null default '',
+  manifest text not null default '',
+  held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
+  started_at bigint not null,
+  ended_at bigint
+);
+create index run_open on run(agent) where state = 'running';
+create index run_of on run(instruction);
+create index run_at on run(workspace, started_at);
+
+create table step (
+  work text not null,
+  n integer not null,
+  run text not null,
+  reply text not null,                      -- what the model said, as its backend wrote it down
+  tokens integer not null default 0,
+  micros bigint not null default 0,         -- millionths of a US dollar
+  at bigint not null,
+  primary key (work, n)
+);
+
+create table call (
+  work text not null,
+  step integer not null,
+  id text not null,
+  run text not null,
+  tool text not null,
+  arguments text not null,
+  state text not null,                      -- started | done
+  ok integer not null default 1,
+  result text not null default '',
+  at bigint not null,
+  done_at bigint,
+  primary key (work, step, id)
+);
+
+create table tally (
+  scope text not null,                      -- root | agent | project
+  key text not null,
+  day text not null,                        -- '' for a root: its money has no day
+  runs integer not null default 0,
+  tokens bigint not null default 0,
+  micros bigint not null default 0,
+  forgiven_runs integer not null default 0, -- what a person granted again
+  forgiven_micros bigint not null default 0,
+  forgiven_hops integer not null default 0,
+  primary key (scope, key, day)
+);
+
+create table ledger (
+  run text not null,
+  id text not null,
+  step integer not null,
+  agent text not null,
+  project text not null,
+  root text not null,
+  model text not null,
+  input bigint not null,
+  cached bigint not null,
+  output bigint not null,
+  micros bigint not null,
+  estimated integer not null,
+  at bigint not null,
+  primary key (run, id)
+);
+
+create table thread (
+  agent text not null,
+  context text not null,                    -- a workspace id; '' is personal
+  seq bigint not null default 0,
+  primary key (agent, context)
+);
+
+create table talk (
+  agent text not null,
+  context text not null,
+  seq bigint not null,
+  who text not null,
+  kind text not null,                       -- message | failure
+  text text not null,
+  run text,
+  held integer not null default 0,          -- 1: taken back by a person, so that no prompt shows it any more
+  at bigint not null,
+  primary key (agent, context, seq)
+);
+
+create table resource (
+  workspace text not null,
+  id text not null,                         -- SHA-256 of the text
+  size bigint not null,
+  held integer not null default 0,          -- 1: taken back by a person
+  text text not null,
+  primary key (workspace, id)
+);
+
+create table document (
+  workspace text not null,
+  name text not null,
+  n integer not null,                       -- counts its revisions
+  revision text not null,                   -- SHA-256 of the text
+  base text not null,                       -- the revision it replaced; '' for the first
+  author text not null,
+  key text not null default '',             -- the tool call that wrote it: made again, it is found again
+  filed integer not null,                   -- 0 until its file holds it; 2: kept beside what a person wrote there
+  at bigint not null,
+  part bigint,                              -- not null: its text is so many characters of the next whole revision
+  text text not null,                       -- last, so that a list need not read past it
+  primary key (workspace, name, n)
+);
+create index document_unfiled on document(workspace) where filed = 0;
+create index document_key on document(workspace, key) where key <> '';
+
+create table proposal (
+  id text primary key,
+  workspace text not null,
+  n integer not null,                       -- its number in the workspace: what everybody calls it
+  kind text not null,                       -- election | decision | approval | assignment
+  question text not null,
+  options text not null,                    -- JSON list
+  electorate text not null,                 -- JSON: name → agent id, fixed when it was made; user is the person
+  resolution text not null,                 -- plurality | majority | unanimous
+  quorum integer not null,
+  tie_break text not null,                  -- first | random | creator
+  fallback text not null,                   -- the option that takes effect when none is chosen; '' for none
+  binding integer not null,
+  veto integer not null,                    -- 1: its outcome waits for the person, who may stop it
+  consented integer not null default 0,     -- 1: the person will not
+  effect text not null,                     -- JSON: what a binding outcome changes
+  creator text not null,
+  message text not null default '',         -- its announcement
+  root text not null,
+  hop integer not null,
+  state text not null,                      -- open | resolved | expired | cancelled | vetoed
+  outcome text not null default '',         -- the option that takes effect; '' for none
+  reason text not null default '',
+  recorded integer not null default 0,      -- 0 until decisions.md has it
+  created_at bigint not null,
+  expires_at bigint not null,
+  ended_at bigint,
+  unique (workspace, n)
+);
+create index proposal_open on proposal(workspace) where state = 'open';
+create index proposal_due on proposal(expires_at) where state = 'open';
+create index proposal_unrecorded on proposal(workspace) where recorded = 0 and state <> 'open';
+
+create table vote (
+  proposal text not null,
+  workspace text not null,
+  voter text not null,
+  choice text not null,
+  reason text not null,
+  at bigint not null,
+  primary key (proposal, voter)
+);
+
+create table inbox_item (
+  id text primary key,
+  project text not null,
+  workspace text,
+  agent text,
+  kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
+                                            -- conflict | space
+  ref text not null,                        -- what it is about: a message, instruction or document
+  text text not null,
+  state text not null default 'open',       -- open | answered | dismissed
+  answer text not null default '',
+  at bigint not null
+);
+create index inbox_item_open on inbox_item(project) where state = 'open';
+create index inbox_item_about on inbox_item(ref);
+
+create table audit (
+  project text not null,
+  n bigint not null,                        -- counts without a gap
+  agent text not null,                      -- whose memory it concerns
+  who text not null,                        -- who did it: a name, or user
+  deed text not null,
+  about text not null,
+  before text not null,                     -- JSON: what stood there
+  salt text not null,                       -- '' once the words went with their agent
+  words text not null,                      -- SHA-256 of salt, about and before
+  run text not null,
+  at bigint not null,
+  seal text not null,                       -- SHA-256 over the seal before and this entry, words as their hash
+  primary key (project, n)
+);
+create index audit_of on audit(project, agent, n);
+create index audit_run on audit(project, run, deed);
+
+create table sealed (                       -- where the audit of a project ends
+  project text primary key,
+  n bigint not null,
+  seal text not null
+);
+
+create table event (
+  id integer primary key,                   -- grows with each commit: where a stream goes on after a break
+  workspace text,
+  seq bigint,                               -- of the message it tells of: its text is there, not here
+  record text not null,                     -- JSON
+  at bigint not null
+);
+
+create table progress (
+  id integer primary key,
+  commits bigint not null                   -- counted beside the database too: so that a lost log is noticed
+);
+insert into progress(id, commits) values (1, 0);
+
+create table accepted (
+  key text primary key,                     -- chosen by the sender: the same key is accepted once
+  ref text not null,
+  at bigint not null
+);
+
+create table schedule (
+  id text primary key,
+  project text not null,
+  agent text references agent(id),          -- null: it is a workflow's
+  workflow text not null default '',        -- workflow:tag; '' when it is an agent's
+  workspace text not null default '',       -- address; '' is personal
+  prompt text not null default '',
+  spec text not null,                       -- JSON: as written
+  instance text not null default '',           -- the workspace it ends with, when a workflow gave it to a member
+  set_by text not null default 'file',      -- file | person: what a person set is not changed by a file
+  due_at bigint,                            -- null when nothing is due any more
+  fired_at bigint,
+  slot bigint,                              -- of a workflow that is due and has not been started yet
+  state text not null default 'active'
+);
+create index schedule_due on schedule(due_at) where state = 'active';

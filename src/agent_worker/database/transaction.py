@@ -1,0 +1,87 @@
+"""What a change or a query sees of SQLite: rows by name, and no secret in what is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import apsw
+
+from agent_worker.core.events import Event
+from agent_worker.core.redaction import SHORTEST, redacted
+from agent_worker.database.columns import plan_of
+from agent_worker.database.database import Row
+
+Redact = Callable[[str], str]
+
+
+class SqliteTransaction:
+    def __init__(self, connection: apsw.Connection, redact: Redact = str) -> None:
+        self.connection = connection
+        self._redact = redact
+        self._names: dict[str, tuple[str, ...]] = {}
+        self.told: list[Event] = []
+        self._looked: dict[int, tuple[str, str]] = {}  # texts of this change, as they were and without secrets
+
+    def run(self, sql: str, **values: object) -> int:
+        before = self.connection.total_changes()
+        self.connection.execute(sql, self._hidden(sql, values))
+        return self.connection.total_changes() - before
+
+    def one(self, sql: str, **values: object) -> Row | None:
+        rows = self.all(sql, **values)
+        return rows[0] if rows else None
+
+    def all(self, sql: str, **values: object) -> list[Row]:
+        try:
+            return self._rows(sql, values)
+        except UnicodeDecodeError as error:
+            raise apsw.CorruptError(f"a text is not UTF-8: {error}") from None
+
+    def _rows(self, sql: str, values: dict[str, object]) -> list[Row]:
+        cursor = self.connection.execute(sql, self._hidden(sql, values))
+        names = self._names.get(sql)
+        if names is None:
+            try:
+                names = tuple(name for name, _ in cursor.get_description())
+            except apsw.ExecutionCompleteError:  # no row, no columns to name
+                return []
+            self._names[sql] = names
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def redact(self, text: str) -> str:
+        if len(text) < SHORTEST:
+            return text
+        if known := self._looked.get(id(text)):  # whoever asked before storing it stores the same
+            return known[1]
+        hidden = self._redact(text)
+        self._looked[id(text)] = (text, hidden)  # which holds it: its id is nobody else's meanwhile
+        self._looked[id(hidden)] = (hidden, hidden)
+        return hidden
+
+    def tell(self, event: Event) -> None:
+        self.told.append(event)
+
+    def begin_change(self) -> None:
+        self.told = []
+        self._looked.clear()
+
+    def redact_json(self, text: str) -> str:
+        """The same for JSON, string by string: what only looks like a secret across two of them leaves it whole."""
+        if (hidden := self._redact(text)) == text:
+            return text
+        try:
+            return json.dumps(redacted(json.loads(text), self._redact), ensure_ascii=False)
+        except (ValueError, RecursionError):  # it was none
+            return hidden
+
+    def _hidden(self, sql: str, values: dict[str, object]) -> dict[str, object]:
+        """Secrets are taken out here, by the columns they would end in, where nobody can forget to."""
+        plan = plan_of(sql)
+        for name in plan.texts:
+            if isinstance(value := values.get(name), str):
+                values[name] = self.redact(value)
+        for name in plan.json:
+            if isinstance(value := values.get(name), str):
+                values[name] = self.redact_json(value)
+        return values

@@ -1,0 +1,72 @@
+"""Where a project keeps what is ours to write: the folders that the daemon fills, and the files that define it all.
+
+Agents may read them, and change them only through their tools (memory, documents), which go through the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_worker.definitions.agent import AgentSettings
+from agent_worker.definitions.paths import Outside, beneath
+from agent_worker.definitions.placeholders import PLACEHOLDER
+from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlaces:
+    folders: tuple[Path, ...] = ()  #: of workspaces and agents: the daemon writes there while agents work
+    homes: tuple[Path, ...] = ()  #: those of the folders that each belong to one agent
+    files: tuple[Path, ...] = ()  #: definitions, and the prompts and skills they name
+
+
+def own_places(project: ProjectFiles) -> OwnPlaces:
+    """As real paths beneath the project's root. Looks at the disk: a workspace with placeholders is found there."""
+    homes = [agent.personal_dir for agent in project.agents.values()]
+    workspaces = [project.definition.workspace.base]
+    for workflow in project.workflows.values():
+        workspaces += _workspaces(project.root, workflow)
+    return OwnPlaces(
+        folders=tuple(_real(project.root, [*workspaces, *homes])),
+        homes=tuple(_real(project.root, homes)),
+        files=tuple(dict.fromkeys(_definitions(project))),
+    )
+
+
+def _workspaces(root: Path, workflow: WorkflowDefinition) -> Iterator[str]:
+    if workflow.workspace is False or not (place := workflow.workspace.bind or workflow.workspace.dir):
+        return
+    if not PLACEHOLDER.search(place):
+        yield place
+        return
+    pattern = PLACEHOLDER.sub("*", place).removeprefix("./").rstrip("/")
+    with suppress(ValueError, OSError):
+        yield from (str(path.parent.relative_to(root)) for path in root.glob(f"{pattern}/channel.jsonl"))
+
+
+def _definitions(project: ProjectFiles) -> Iterator[Path]:
+    files = (*project.agent_files.values(), *project.workflow_files.values())
+    yield from (file for file in files if file.is_relative_to(project.root))
+    for name, agent in project.agents.items():
+        yield from _named_by(agent, project.agent_files[name], project.root)
+    for name, workflow in project.workflows.items():
+        for member in workflow.agents.values():
+            if isinstance(member, InlineMember):
+                yield from _named_by(member, project.workflow_files[name], project.root)
+
+
+def _named_by(agent: AgentSettings, file: Path, root: Path) -> Iterator[Path]:
+    yield from _real(root, agent.skills)
+    if agent.prompt and agent.prompt.system_file:
+        with suppress(Outside):
+            yield beneath(root, agent.prompt.system_file, start=file.parent)
+
+
+def _real(root: Path, names: list[str] | tuple[str, ...]) -> Iterator[Path]:
+    for name in dict.fromkeys(names):
+        with suppress(Outside):  # refused where it is used
+            yield beneath(root, name)

@@ -1,0 +1,118 @@
+"""What `doctor` looks at without asking the daemon: disk, database, files of the project, sandbox, git.
+
+The command line loads it when it is asked for. What only the daemon knows is asked of it, in cli/setup.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_worker.client.discovery import DATABASE, home_directory
+from agent_worker.core.disk_space import Space, amount
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.wording import plural
+from agent_worker.database.engine_lock import holder_of, refusal
+from agent_worker.database.recovery import look_at
+from agent_worker.definitions.project import find_project, load_project
+from agent_worker.local.stored import recovered
+from agent_worker.processes.git import version as version_of_git
+
+SAFE_GIT = (2, 43, 7)
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    found: str
+    cure: str = ""  #: what would mend it
+
+
+def disk() -> Check:
+    home = home_directory()
+    try:
+        found = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
+    except AgentWorkerError as error:
+        return Check("disk", False, error.message, error.hint)
+    if told := found.told():
+        return Check("disk", False, told, "agent-worker gc")
+    return Check("disk", True, "the free space is not known" if found.free is None else f"{amount(found.free)} free")
+
+
+def database(*, fix: bool) -> Check:
+    """Read every page of the database; with `fix`, what can be read of a damaged one is put in its place."""
+    path = home_directory() / DATABASE
+    if not (wrong := look_at(path)):
+        if not path.exists():
+            return Check("database", True, "there is none yet")
+        return Check("database", True, f"whole, {amount(path.stat().st_size)}")
+    if not fix:
+        cure = "agent-worker stop --all, then agent-worker doctor --fix, or agent-worker restore FILE"
+        return Check("database", False, f"damaged: {wrong}", cure)
+    try:
+        complete, told = recovered()
+    except AgentWorkerError as error:
+        return Check("database", False, error.message, error.hint)
+    cure = "look through it, or agent-worker restore FILE; the database is whole now, and the daemon starts again"
+    return Check("database", complete, f"was damaged; {told}", cure)
+
+
+def project(found_at_work: Callable[[Path], list[str]]) -> Check:
+    """The files of the project we are in; and, if they are in order, what the daemon found when it used them."""
+    found = load_project(find_project(Path.cwd()))
+    if found.problems:
+        return Check("files", False, _first_of([str(one) for one in found.problems]), "agent-worker validate")
+    if problems := found_at_work(found.root):
+        return Check("files", False, _first_of(problems), "agent-worker status")
+    if not found.agents and not found.workflows:
+        return Check("files", False, f"no agents in {found.root}", "agent-worker init")
+    counted = f"{plural(len(found.agents), 'agent')}, {plural(len(found.workflows), 'workflow')}"
+    return Check("files", True, f"{counted} in {found.root}")
+
+
+def _first_of(problems: list[str]) -> str:
+    return problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
+
+
+def other_runtime(daemon: str) -> list[Check]:
+    """Say who works on this project when that is not the daemon of this home, whose process id is given."""
+    root = find_project(Path.cwd())
+    holder = holder_of(root)
+    if holder is None or holder.pid == daemon:
+        return []
+    error = refusal(f"the project {root}", holder)
+    return [Check("project", False, f"{error.message}; the daemon of this home cannot use it meanwhile", error.hint)]
+
+
+def sandbox() -> list[Check]:
+    """Whether there is a sandbox, and which limits it can hold on this machine."""
+    if sys.platform == "linux" and shutil.which("bwrap") is None:
+        return [Check("sandbox", False, "bubblewrap is missing: the bash tool is off", "apt-get install bubblewrap")]
+    from agent_worker.tools.sandbox import NoSandbox, find_sandbox, limits_that_hold
+
+    match find_sandbox():
+        case NoSandbox(reason):
+            return [
+                Check("sandbox", False, f"bash is off: {reason}", "allow user namespaces, or mark bash as unsafe: true")
+            ]
+        case sandbox:
+            cure = "run agent-worker as a user who is not root"
+            limits = [Check(f"sandbox, {each.name}", each.held, each.told, cure) for each in limits_that_hold(sandbox)]
+            return [Check("sandbox", True, "bash runs sandboxed"), *limits]
+
+
+def git() -> Check:
+    """Git fetches workflows and skills and makes working copies. Older versions have holes in what we do not use."""
+    words = version_of_git().split()
+    if not words:
+        told = "not installed: no workflow or skill can be fetched, and no agent can have a working copy"
+        return Check("git", True, told)
+    version = tuple(int(part) for part in words[2].split(".")[:3] if part.isdigit()) if len(words) > 2 else ()
+    old = f", older than {'.'.join(map(str, SAFE_GIT))}: update it" if version < SAFE_GIT else ""
+    return Check("git", True, f"{'.'.join(map(str, version))}{old}")

@@ -1,0 +1,176 @@
+"""What was done to the memory of agents, by whom and in which run: an append-only record.
+
+The one writer of tables `audit` and `sealed`. Each project has a chain of its own: an entry is sealed with a hash over
+itself and the seal before it, and the last seal is kept apart. Whoever changes, removes or slips in an entry breaks the
+chain, and `flaw` says where. No tool of an agent leads here: what it does is noted by the tools it does it with. What
+an entry says in words is sealed as a salted hash of them, so that the words of an agent that was deleted can go and the
+chain stays whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.database.database import Row, Transaction
+
+Deed = Literal[
+    "remembered",
+    "forgot",
+    "learned",
+    "noted",
+    "planned",
+    "asked",
+    "told",
+    "denied",
+    "edited",
+    "reverted",
+    "released",
+    "deleted",
+]
+PAGE = 1000
+_SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One thing that was done to the memory of an agent."""
+
+    project: str
+    agent: str  #: id: whose memory it concerns
+    who: str  #: an agent's name, or user
+    deed: Deed
+    about: str  #: a key, the name of a note, a question
+    before: str = ""  #: what stood there, as JSON; '' when nothing did
+    run: str = ""
+
+
+def note(tx: Transaction, done: AuditEntry, *, now: int) -> None:
+    last = tx.one("select n, seal from sealed where project = :project", project=done.project)
+    row: Row = {
+        "n": last["n"] + 1 if last else 1,
+        "project": done.project,
+        "agent": done.agent,
+        "who": done.who,
+        "deed": done.deed,
+        "about": tx.redact(done.about)[:500],
+        "before": tx.redact_json(done.before),
+        "salt": secrets.token_hex(16),
+        "run": done.run,
+        "at": now,
+    }
+    row["words"] = _hashed(row)
+    seal = _seal(row, last["seal"] if last else "")
+    tx.run(
+        """insert into audit(project, n, agent, who, deed, about, before, salt, words, run, at, seal)
+           values (:project, :n, :agent, :who, :deed, :about, :before, :salt, :words, :run, :at, :seal)""",
+        **row,
+        seal=seal,
+    )
+    tx.run(
+        """insert into sealed(project, n, seal) values (:project, :n, :seal)
+           on conflict (project) do update set n = excluded.n, seal = excluded.seal""",
+        project=done.project,
+        n=row["n"],
+        seal=seal,
+    )
+
+
+def forget_words(tx: Transaction, *, project: str, agent: str, who: str, now: int) -> None:
+    """The agent is gone. That things were done, by whom and when, stays; what it knew does not."""
+    if tx.run(
+        "update audit set about = '', before = '', salt = '' where project = :project and agent = :agent",
+        project=project,
+        agent=agent,
+    ):
+        note(tx, AuditEntry(project=project, agent=agent, who=who, deed="deleted", about=""), now=now)
+
+
+def entries(tx: Transaction, project: str, *, agent: str | None = None, limit: int = 100) -> list[Row]:
+    """The newest entries, in order."""
+    rows = tx.all(
+        """select * from audit where project = :project and (:agent is null or agent = :agent)
+            order by n desc limit :limit""",
+        project=project,
+        agent=agent,
+        limit=limit,
+    )
+    return rows[::-1]
+
+
+def of_runs(tx: Transaction, project: str, agent: str, runs: Collection[str], at: int | None) -> list[Row]:
+    """What was done to the memory of an agent in these runs, or from a time on, oldest first."""
+    rows = tx.all(
+        "select * from audit where project = :project and agent = :agent order by n", project=project, agent=agent
+    )
+    return [row for row in rows if row["run"] in runs or (at is not None and row["at"] >= at)]
+
+
+def count(tx: Transaction, project: str, run: str, deed: Deed) -> int:
+    """How often this was done in a run."""
+    row = tx.one(
+        "select count(*) as n from audit where project = :project and run = :run and deed = :deed",
+        project=project,
+        run=run,
+        deed=deed,
+    )
+    return int(row["n"]) if row else 0
+
+
+def flaw(tx: Transaction, project: str) -> str:
+    """Where the chain of a project is broken; '' when it is whole. Reads all of it."""
+    seal, count, deleted = "", 0, _deleted(tx, project)
+    for row in _all(tx, project):
+        count += 1
+        if row["n"] != count:
+            return f"entry {count} of the audit is missing"
+        seal = _seal(row, seal)
+        if row["seal"] != seal or not (_is_as_written(row) or _went_with_its_agent(row, deleted)):
+            return f"entry {count} of the audit was altered"
+    last = tx.one("select n, seal from sealed where project = :project", project=project) or {"n": 0, "seal": ""}
+    if (last["n"], last["seal"]) != (count, seal):
+        return f"the audit ends with entry {count}, and there were {last['n']}"
+    return ""
+
+
+def _all(tx: Transaction, project: str) -> Iterator[Row]:
+    after = 0
+    while page := tx.all(
+        "select * from audit where project = :project and n > :after order by n limit :page",
+        project=project,
+        after=after,
+        page=PAGE,
+    ):
+        yield from page
+        after = page[-1]["n"]
+
+
+def _deleted(tx: Transaction, project: str) -> dict[str, int]:
+    """Agents that were deleted, each with the entry that says so."""
+    rows = tx.all(
+        "select agent, max(n) as n from audit where project = :project and deed = 'deleted' group by agent",
+        project=project,
+    )
+    return {row["agent"]: row["n"] for row in rows}
+
+
+def _is_as_written(row: Row) -> bool:
+    return bool(row["words"] == _hashed(row))
+
+
+def _went_with_its_agent(row: Row, deleted: Mapping[str, int]) -> bool:
+    return not row["salt"] and not row["about"] and not row["before"] and row["n"] < deleted.get(row["agent"], 0)
+
+
+def _hashed(row: Row) -> str:
+    """The hash of words, salted: once the salt is gone, nobody can try out which words they were."""
+    return hashlib.sha256(json.dumps([row["salt"], row["about"], row["before"]]).encode()).hexdigest()
+
+
+def _seal(row: Row, before: str) -> str:
+    sealed = json.dumps([before, *(row[name] for name in _SEALED)], ensure_ascii=True)
+    return hashlib.sha256(sealed.encode()).hexdigest()

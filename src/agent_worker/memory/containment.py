@@ -1,0 +1,115 @@
+"""What came of a run: the later runs that were shown its words, those that were shown theirs, and so on.
+
+The manifest of a run names the runs whose words stood in its prompt; what its tools showed it is in their results. A
+question about what is stored, and nothing is changed: that is agents/revert.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from agent_worker.database.database import Row, Transaction
+
+LONG_ENOUGH = 16  # characters; a shorter line stands in many texts that have nothing to do with each other
+LONGEST = 200  # characters of a line that are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """A run and its agent. One that is not `named` only saw words of those that are, or of each other."""
+
+    run: str
+    agent: str
+    workspace: str | None
+    work: str
+    started_at: int
+    named: bool
+
+
+def since(tx: Transaction, agent: str, at: int) -> list[str]:
+    """The runs of an agent from a time on."""
+    rows = tx.all(
+        "select r.id from run r where r.agent = :agent and r.started_at >= :at order by r.id", agent=agent, at=at
+    )
+    return [row["id"] for row in rows]
+
+
+def tree(tx: Transaction, project: str, named: Collection[str]) -> list[Descent]:
+    """The named runs, and every later run of the project that saw words of one of these, oldest first."""
+    first = [row for run in named if (row := tx.one(_RUN, run=run))]
+    found = {row["id"]: _descent(row, named=True) for row in first}
+    if not found:
+        return []
+    words = {line for each in found.values() for line in _said(tx, each)}
+    # In order of time: whoever saw something began, or called a tool, after it was said.
+    for row in _later(tx, project, min(each.started_at for each in found.values())):
+        if row["id"] in found:
+            continue
+        if set(_shown(row["manifest"])) & found.keys() or _called_up(tx, row, words):
+            found[row["id"]] = _descent(row, named=False)
+            words.update(_said(tx, found[row["id"]]))
+    return sorted(found.values(), key=lambda each: (each.started_at, each.run))
+
+
+_RUN = """
+select r.id, r.agent, r.workspace, r.manifest, r.started_at, coalesce(i.work, '') as work
+  from run r left join instruction i on i.id = r.instruction where r.id = :run"""
+
+
+def _descent(row: Row, *, named: bool) -> Descent:
+    return Descent(row["id"], row["agent"], row["workspace"], row["work"], row["started_at"], named)
+
+
+def _later(tx: Transaction, project: str, at: int) -> Iterator[Row]:
+    """Runs of a project from a time on, in order."""
+    ids = tx.all(
+        """select r.id from run r join agent a on a.id = r.agent
+            where a.project = :project and (r.started_at >= :at or r.state = 'running') order by r.started_at, r.id""",
+        project=project,
+        at=at,
+    )
+    return (row for each in ids if (row := tx.one(_RUN, run=each["id"])))
+
+
+def _shown(manifest: str) -> Iterator[str]:
+    for section in json.loads(manifest or "[]"):
+        yield from section.get("runs", ())
+
+
+def _said(tx: Transaction, run: Descent) -> Iterator[str]:
+    """Lines that can be recognised of all that a run was told and said, learned and wrote."""
+    texts = [row["text"] for row in tx.all(_TOLD, agent=run.agent, run=run.run)]
+    texts += [row["text"] for row in tx.all(_POSTED, workspace=run.workspace, run=run.run)]
+    for call in tx.all(_CALLS, work=run.work, run=run.run):
+        texts += _strings(call["arguments"]) if call["tool"] in _WRITING else ()
+    return (line for text in texts for line in _lines(text))
+
+
+#: Tools that leave words where others read them, and by which they are read again.
+_WRITING = frozenset(
+    {"memory_write", "note_write", "todo_add", "channel_send", "resource_create", "team_proposal_create", "team_vote"}
+    | {"team_doc_create", "team_doc_write", "team_doc_append", "team_doc_suggest", "my_status_set"}
+)
+_TOLD = "select text from talk where agent = :agent and run = :run"
+_POSTED = "select text from message where workspace = :workspace and run = :run"
+_CALLS = "select tool, arguments, result from call where work = :work and run = :run"
+
+
+def _called_up(tx: Transaction, row: Row, words: Collection[str]) -> bool:
+    """Whether a tool showed such a line to the run."""
+    results = [call["result"] for call in tx.all(_CALLS, work=row["work"], run=row["id"])]
+    return any(line in result for result in results if result for line in words)
+
+
+def _strings(arguments: str) -> Iterable[str]:
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        return ()
+    return [value for value in found.values() if isinstance(value, str)] if isinstance(found, dict) else ()
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.strip()[:LONGEST] for line in text.splitlines() if len(line.strip()) >= LONG_ENOUGH)

@@ -1,0 +1,205 @@
+"""What an agent remembers: `memory/*.yaml`, a key with a value, or with a record that says where it came from.
+
+`core.yaml` is always in the prompt, `archive.yaml` only found on demand, every other file is working memory. But not
+`quarantine.yaml`: what may have been put into the agent's mouth waits there, out of its reach, until a person looks.
+People edit these files by hand; what they wrote (order, comments) stays as it is when we add to them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refused
+from agent_worker.definitions.rewriting import rewritten
+from agent_worker.definitions.source import parse_source
+from agent_worker.files.paths import is_text, text_names
+from agent_worker.files.root import Root
+from agent_worker.memory.edits import rewrite, text_of
+
+FOLDER = "memory"
+CORE, WORKING, ARCHIVE, QUARANTINE = "core", "working", "archive", "quarantine"
+OUTSIDE = "outside"  #: label of what was learned while the agent read what others wrote
+LONGEST_KEY = 120
+LONGEST_VALUE = 4 * 1024
+
+Tier = Literal["core", "working", "archive"]
+_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    key: str
+    value: str
+    file: str  #: without its ending: core, working, decisions …
+    visibility: str = "private"  #: private | shareable | public
+    source: str = ""  #: the run it was learned in; '' when a person wrote it
+    updated: str = ""  #: a date
+    label: str = ""  #: OUTSIDE, or ''
+
+    @property
+    def tier(self) -> Tier:
+        return self.file if self.file in (CORE, ARCHIVE) else WORKING  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    entries: tuple[MemoryEntry, ...] = ()
+    problems: tuple[str, ...] = ()  #: files that cannot be read, each with its line
+
+
+def load(root: Root, *, only: str | None = None) -> Memories:
+    """Everything in the files, or in one. A file with a mistake in it is named, the others are read."""
+    entries: list[MemoryEntry] = []
+    problems: list[str] = []
+    for name in files(root) if only is None else [only]:
+        try:
+            entries += _entries(root, name)
+        except (DefinitionError, BadInput) as error:
+            problems.append(error.message)
+    return Memories(tuple(entries), tuple(problems))
+
+
+def files(root: Root) -> list[str]:
+    """All files of memory that the agent itself may see."""
+    try:
+        names = [e.name for e in root.list(FOLDER) if e.name.endswith(".yaml") and not e.is_directory]
+    except NotFound:
+        return []
+    return sorted({name.removesuffix(".yaml") for name in filter(is_text, names)} - {QUARANTINE})
+
+
+def path_of(file: str) -> str:
+    return "/".join((FOLDER, *text_names(f"{file}.yaml")))
+
+
+def find(root: Root, key: str) -> MemoryEntry | None:
+    found = [e for e in load(root).entries if e.key == key and e.file != ARCHIVE]
+    return min(found, key=lambda e: e.file != CORE, default=None)
+
+
+def write(root: Root, entry: MemoryEntry) -> Literal["new", "changed", "known"]:
+    """Remember it under its key, in its file. The same value again changes nothing; core is never changed unasked."""
+    _check(entry)
+    known = find(root, entry.key)
+    if known is None:
+        _edit(root, entry.file, entry.key, _record(entry))
+        return "new"
+    made_core = entry.file == CORE != known.file
+    if (known.value, known.visibility) == (entry.value, entry.visibility) and not made_core:
+        return "known"
+    if known.file == CORE != entry.file:
+        raise Refused(f"{entry.key!r} is part of core memory", hint="use another key, or tier core")
+    _edit(root, CORE if made_core else known.file, entry.key, _record(entry))
+    if made_core:
+        _edit(root, known.file, entry.key, None)
+    return "changed"
+
+
+def forget(root: Root, key: str, *, when: datetime) -> None:
+    """Move an entry into the archive: nothing is deleted."""
+    known = find(root, key)
+    if known is None:
+        near = ", ".join(e.key for e in load(root).entries[:20] if e.file != ARCHIVE)
+        raise NotFound(f"nothing is remembered under {key!r}", hint=f"there are: {near or 'none'}")
+
+    _move(root, known, ARCHIVE, when=when)
+
+
+def hold_back(root: Root, entry: MemoryEntry, *, when: datetime) -> None:
+    """Out of the agent's reach, wherever it stands now; a person may `release` it."""
+    if entry.file == QUARANTINE and any(held.value == entry.value for held in _entries(root, QUARANTINE)):
+        return
+    _move(root, entry, QUARANTINE, when=when)
+
+
+def release(root: Root, key: str) -> None:
+    """A person has looked at it: what was held back is working memory from now on, and no longer from outside."""
+    held = next((entry for entry in _entries(root, QUARANTINE) if entry.key == key), None)
+    if held is None:
+        near = ", ".join(entry.key for entry in _entries(root, QUARANTINE))
+        raise NotFound(f"nothing is held back under {key!r}", hint=f"there are: {near or 'none'}")
+    if (known := find(root, key)) and known.value != held.value:
+        raise Refused(f"{key!r} is remembered already, as {known.value[:200]!r}", hint="forget one of them")
+    _edit(root, WORKING, key, _record(replace(held, label="")))
+    _edit(root, QUARANTINE, key, None)
+
+
+def restore(root: Root, entry: MemoryEntry) -> None:
+    """Put an entry back where it was."""
+    _edit(root, entry.file, entry.key, _record(entry))
+
+
+def _move(root: Root, known: MemoryEntry, file: str, *, when: datetime) -> None:
+    """Move an entry to another file, under a name that is free there."""
+    there = {entry.key for entry in _entries(root, file)}
+    dated = f"{known.key} ({when.date().isoformat()})"
+    names = (known.key, dated, *(f"{dated} {n}" for n in range(2, len(there) + 3)))
+    free = next(name for name in names if name not in there)
+    _edit(root, file, free, _record(known))  # first: if we stop in between it is there twice, never nowhere
+    if known.file != file:
+        _edit(root, known.file, known.key, None)
+
+
+def _parsed(text: str, file: str) -> dict[str, Any]:
+    source = parse_source(text, file=path_of(file))
+    if source.problems:
+        raise DefinitionError(list(source.problems))
+    if source.data is not None and not isinstance(source.data, dict):
+        raise BadInput(f"{path_of(file)}: must be keys with values")
+    return source.data or {}
+
+
+def _entries(root: Root, file: str) -> Iterator[MemoryEntry]:
+    for key, value in _parsed(text_of(root, path_of(file)) or "", file).items():
+        record = value if isinstance(value, dict) and "value" in value else {"value": value}
+        yield MemoryEntry(
+            key=str(key),
+            value=_plain(record["value"]),
+            file=file,
+            visibility=str(record.get("visibility", "private")),
+            source=str(record.get("source") or ""),
+            updated=str(record.get("updated") or ""),
+            label=str(record.get("label") or ""),
+        )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{k}: {_plain(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_plain, value))
+    return "" if value is None else str(value)
+
+
+def _record(entry: MemoryEntry) -> dict[str, str]:
+    record = {"value": entry.value, "source": entry.source, "updated": entry.updated, "label": entry.label}
+    if entry.visibility != "private":
+        record["visibility"] = entry.visibility
+    return {key: value for key, value in record.items() if value}
+
+
+def _check(entry: MemoryEntry) -> None:
+    if not entry.key.strip() or len(entry.key) > LONGEST_KEY or not entry.key.isprintable():
+        raise BadInput(f"a key is one line of at most {LONGEST_KEY} characters")
+    if entry.key == "<<":  # YAML has its own idea of it
+        raise BadInput("<< cannot be a key")
+    if not entry.value.strip():
+        raise BadInput("there is nothing to remember", hint="to remove an entry use memory_forget")
+    if len(entry.value) > LONGEST_VALUE:
+        raise BadInput(f"an entry holds at most {LONGEST_VALUE} characters", hint="write a note instead")
+    if not _FILE.fullmatch(entry.file) or entry.file in (ARCHIVE, QUARANTINE):
+        raise BadInput(f"{entry.file!r} is not a place for memories", hint="use core or working")
+
+
+def _edit(root: Root, file: str, key: str, record: dict[str, str] | None) -> None:
+    """Put a record under a key, or take the key out. All else in the file stays as it was written."""
+
+    def changed(text: str) -> str:
+        there = _parsed(text, file)  # says where it is wrong
+        return rewritten(text, {key: record}, keys=there, file=path_of(file))
+
+    rewrite(root, path_of(file), changed)

@@ -1,0 +1,61 @@
+"""Takes back what an agent learned since a time, or in one run: poison that was found out.
+
+What it wrote then is held back where only a person sees it; what it replaced or forgot then is put back. Memory says by
+itself where it came from; for notes and todos the audit does. What was said is taken back by agents/revert.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from agent_worker.database.database import Row
+from agent_worker.files.root import Root
+from agent_worker.memory import memory, notes, todos
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """What was taken back, by name."""
+
+    memories: list[str]
+    restored: list[str]
+    notes: list[str]
+    todos: list[str]
+
+
+def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Collection[str], now: datetime) -> Reverted:
+    """`since` is a day, `sources` are runs; `deeds` is what the audit says of that time and those, oldest first."""
+    learned = [entry for entry in memory.load(root).entries if _is_meant(entry, since, sources)]
+    for entry in learned:
+        memory.hold_back(root, entry, when=now)
+    good = [before for before in _replaced(deeds) if not _is_meant(before, since, sources)]
+    restored = [before.key for before in good if _restored(root, before)]
+    written = [row["about"] for row in deeds if row["deed"] == "noted" and notes.hold_back(root, row["about"])]
+    planned = {row["about"] for row in deeds if row["deed"] == "planned"}
+    return Reverted([entry.key for entry in learned], restored, written, todos.hold_back(root, planned))
+
+
+def _is_meant(entry: memory.MemoryEntry, since: str | None, sources: Collection[str]) -> bool:
+    """Whether an entry was learned since that time or in these runs; what a person wrote stays."""
+    if not entry.source:
+        return False
+    return entry.source in sources or (since is not None and entry.updated >= since)
+
+
+def _replaced(deeds: Sequence[Row]) -> list[memory.MemoryEntry]:
+    """What stood there before, by key, as the first deed knows it."""
+    first: dict[str, str] = {}
+    for row in deeds:
+        if row["deed"] in ("remembered", "learned", "forgot"):
+            first.setdefault(row["about"], row["before"])
+    return [memory.MemoryEntry(**json.loads(before)) for before in first.values() if before]
+
+
+def _restored(root: Root, before: memory.MemoryEntry) -> bool:
+    if memory.find(root, before.key) is not None:
+        return False  # somebody has written it anew
+    memory.restore(root, before)
+    return True

@@ -1,0 +1,152 @@
+"""What can go: found by rules that spare whatever somebody may still need, shown, and removed when asked.
+
+Nothing of a project is touched. In doubt a thing stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from agent_worker.backends.programs.program import owner_of
+from agent_worker.core.clock import from_micros
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.database.backup import UNFINISHED
+from agent_worker.database.database import Row, Transaction
+from agent_worker.database.restore import SAVED
+from agent_worker.definitions.project import load_project
+from agent_worker.files.scratch import abandoned
+from agent_worker.service.backups import BACKUPS, home_of
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+
+OLD = timedelta(days=30)
+BACKUPS_KEPT = 3  #: the newest, however old they are
+_SET_ASIDE = (".replaced-", ".damaged-", ".version-", SAVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    path: str
+    what: str
+    bytes: int
+
+
+@operation("GET", "/leftovers")
+async def leftovers(service: Service) -> list[Leftover]:
+    """What can go from the disk: of killed runs, of deleted agents, old sessions of programs, backups and logs."""
+    rows = await service.read(_agents)
+    return await asyncio.to_thread(lambda: sorted(_all(service, rows), key=lambda each: -each.bytes))
+
+
+@operation("DELETE", "/leftovers")
+async def leftovers_remove(service: Service) -> list[Leftover]:
+    """Remove what can go; what it was."""
+    found = await leftovers(service)
+    return await asyncio.to_thread(lambda: [each for each in found if _removed(Path(each.path))])
+
+
+def _all(service: Service, rows: list[Row]) -> Iterator[Leftover]:
+    home, before = home_of(service).location(), (from_micros(service.now()) - OLD).timestamp()
+    found = [(path, "left by a run that was killed") for path in abandoned()]
+    found += [(path, "of an agent that is gone") for path in _of_nobody(home / "programs", rows, before)]
+    gone = {path for path, _ in found}
+    found += [(path, "an old session of a program") for path in _sessions(home / "programs", before, gone)]
+    found += [(path, "an old backup") for path in _backups(home / BACKUPS, before)]
+    found += [(path, "an old database that was set aside") for path in _set_aside(home, before)]
+    found += [(path, "an old log") for path in home.glob("daemon.log.*") if _changed(path) < before]
+    return (Leftover(str(path), what, _size(path)) for path, what in found)
+
+
+def _of_nobody(programs: Path, rows: list[Row], before: float) -> Iterator[Path]:
+    """Folders of agents that no project has any more. Of a project that is out of sight, or broken, only old ones."""
+    known, unsure = _owners(rows)
+    for folder in programs.glob("*/*"):
+        if folder.is_symlink() or not folder.is_dir() or folder.name in known:
+            continue
+        if folder.name not in unsure or _last_use(folder) < before:
+            yield folder
+
+
+def _owners(rows: list[Row]) -> tuple[set[str], set[str]]:
+    """Folders of agents that are there, and of those of whom we cannot tell."""
+    known, unsure = set(), set()
+    defined = {root: _defined(Path(root)) for root in {row["root"] for row in rows}}
+    for row in rows:
+        inline = row["workflow"] is not None
+        who = f"{row['name']}@{row['workflow']}" if inline else row["name"]
+        owner, agents = owner_of(row["name"], Path(row["root"]), who), defined[row["root"]]
+        if agents is None:
+            unsure.add(owner)
+        elif inline or row["kind"] == "ephemeral" or row["name"] in agents:
+            known.add(owner)
+    return known, unsure
+
+
+def _defined(root: Path) -> set[str] | None:
+    """Agents that a project has; None when we cannot tell."""
+    try:
+        project = load_project(root)
+    except (AgentWorkerError, OSError):
+        return None
+    return set(project.agents) if root.is_dir() and not project.problems else None
+
+
+def _sessions(programs: Path, before: float, gone: set[Path]) -> Iterator[Path]:
+    for path in programs.glob("codex/*/sessions/**/*.jsonl"):
+        if not gone & set(path.parents) and _changed(path) < before:
+            yield path
+
+
+def _backups(folder: Path, before: float) -> Iterator[Path]:
+    whole = sorted(folder.glob("*.db"), key=_changed, reverse=True)
+    yield from (path for path in whole[BACKUPS_KEPT:] if _changed(path) < before)
+    yield from (path for path in folder.glob(f"*{UNFINISHED}") if _changed(path) < before)
+
+
+def _set_aside(home: Path, before: float) -> Iterator[Path]:
+    for path in home.glob("state.db.*"):
+        if any(word in path.name for word in _SET_ASIDE) and _changed(path) < before:
+            yield path
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return float("inf")  # it went away by itself
+
+
+def _last_use(folder: Path) -> float:
+    return max(map(_changed, (folder, *folder.rglob("*"))))
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for each in (path, *path.rglob("*")) if path.is_dir() and not path.is_symlink() else (path,):
+        with suppress(OSError):
+            total += each.lstat().st_size
+    return total
+
+
+def _removed(path: Path) -> bool:
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    return not os.path.lexists(path)
+
+
+def _agents(tx: Transaction) -> list[Row]:
+    return tx.all(
+        """select a.name, a.kind, p.root, w.workflow from agent a join project p on p.id = a.project
+             left join workspace w on w.id = a.home and w.state <> 'archived'
+            where a.home = '' or w.id is not null"""
+    )

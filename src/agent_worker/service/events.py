@@ -1,0 +1,353 @@
+"""Everything that happens, as a stream that goes on after a break: stored events first, then live ones.
+
+The switch has neither gap nor repeat: we listen before we read the last of what is stored, and what was read is known
+by its number. While much is to be read nothing is queued. A reader that falls behind is let go, and comes back with
+the last number it saw. Text as it is written and tool calls are live only, and carry no number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import Address, parse_address
+from agent_worker.core.errors import BadInput
+from agent_worker.core.events import BEGINNING, Bus, Event, Lagging, Posted, Talked, number_at, position_of
+from agent_worker.database.database import Database, Row, Transaction
+from agent_worker.service.messages import agent_id
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+from agent_worker.service.stream import Stream, StreamItem
+from agent_worker.work.threads import PERSONAL
+from agent_worker.workspaces import channel, workspace_rows
+
+EVENTS_BEHIND = 1000
+BYTES_BEHIND = 1024 * 1024
+_BATCH = 200  # events that one reader is given at once
+_BATCH_BYTES = 32 * 1024  # and their size: so much of each reader may hang in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What of all that happens is wanted; None is everything."""
+
+    kinds: frozenset[str] | None = None
+    workspace: str | None = None  #: id; '' is personal context
+    agent: str | None = None  #: id
+    project: str | None = None  #: id; it is not in an event, so `wants` does not know it: a Follower looks it up
+
+    def wants(self, kind: str, workspace: str | None, agent: str | None) -> bool:
+        return (
+            (self.kinds is None or kind in self.kinds)
+            and (self.workspace is None or (workspace or "") == self.workspace)
+            and (self.agent is None or agent == self.agent)
+        )
+
+    def wants_event(self, event: Event) -> bool:
+        return self.wants(event.event, event.workspace, getattr(event, "agent", None))
+
+
+@operation("GET", "/events")
+async def events(
+    service: Service,
+    after: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    project: str | None = None,
+) -> Stream:
+    """Everything that happens from now on, or `after` an event: its id as it was told, or `beginning`.
+
+    Narrowed to an address (`at=@review`, `alice`, `alice@review`), to kinds (`kind=message,step`) or to a `project`.
+    """
+    since = None if after is None else _number(after)
+    kinds = frozenset(kind.split(",")) if kind else None
+    if at is not None:
+        loaded = await service.project(project)
+        place = await service.read(_place, loaded, parse_address(at))
+        return EventStream(service, Filter(kinds, *place), after=since)
+    whose = None if project is None else (await service.project(project)).id
+    return EventStream(service, Filter(kinds, project=whose), after=since)
+
+
+def _number(after: str) -> int:
+    number = number_at(after)
+    if number is None:
+        raise BadInput(f"after: {after!r} is no id of an event", hint=f"give the id of the last one, or {BEGINNING}")
+    return number
+
+
+class EventStream:
+    """The stream of `events`."""
+
+    def __init__(self, service: Service, wanted: Filter, *, after: int | None) -> None:
+        self._follower = Follower(service, wanted, until=service.closing)
+        if after is None:
+            self._follower.listen()
+        else:
+            self._follower.at = after
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
+        reason = "stopping"
+        try:
+            async for batch in self._follower:
+                yield [StreamItem(e.kind, e.text, position_of(e.number) if e.number else "") for e in batch]
+        except Lagging:
+            reason = "lagging"
+        yield [StreamItem("end", json.dumps({"event": "end", "reason": reason}), position_of(self._follower.at))]
+
+    async def close(self) -> None:
+        self._follower.close()
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event as it was stored, or is told live."""
+
+    kind: str
+    text: str  #: the record, as JSON on one line
+    number: int = 0
+
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(self.text)
+        return record
+
+
+class Follower:
+    """Batches of what is wanted, until `until` is set: what is stored after `at`, or all from the moment of `listen`.
+
+    Raises Lagging; then `again` is one that goes on from there.
+    """
+
+    def __init__(self, service: Service, wanted: Filter, *, until: asyncio.Event, at: int = 0) -> None:
+        self._service = service
+        self._database = service.runtime.database
+        self._bus = service.runtime.bus
+        self._wanted = wanted
+        self._until = until
+        self._ear: _Listener | None = None
+        self._projects: dict[str, str | None] = {}  # of what was met: workspaces, agents
+        self.at = at  #: the last number seen
+
+    def listen(self) -> None:
+        """Now, not when it is first read. For what is caused after this and followed later."""
+        self._ear = _Listener(self._bus, self._wanted, self._until)
+
+    def narrow(self, wanted: Filter) -> None:
+        """From now on less is wanted, also of what was heard already."""
+        self._wanted = wanted
+        if self._ear is not None:
+            self._ear.narrow(wanted)
+
+    def again(self) -> Follower:
+        return Follower(self._service, self._wanted, until=self._until, at=self.at)
+
+    def close(self) -> None:
+        if self._ear is not None:
+            self._ear.close()
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[EventRecord]]:
+        if self._ear is None:
+            kept = await self._database.read(_kept)
+            self.at = min(self.at, kept.newest)
+            if self.at < kept.oldest - 1:
+                yield [_gap(self.at + 1, kept.oldest - 1)]
+            async for batch in self._stored():
+                yield batch
+            self.listen()
+            async for batch in self._stored():  # what came between our last look and our listening
+                yield batch
+        assert self._ear is not None
+        async for heard in self._ear:
+            if fresh := await self._fresh(heard):
+                yield fresh
+
+    async def _stored(self) -> AsyncIterator[Sequence[EventRecord]]:
+        while not self._until.is_set():
+            page = await self._database.read(_page, self.at, self._wanted)
+            if page.last is None:
+                return
+            self.at = page.last
+            if told := [each for each in page.told if await self._of_project(each)]:
+                yield told
+
+    async def _fresh(self, heard: Sequence[Event]) -> list[EventRecord]:
+        found = []
+        for event in heard:
+            if event.number:
+                if event.number <= self.at:
+                    continue
+                self.at = event.number
+            told = EventRecord(event.event, json.dumps(event.as_record()), event.number)
+            if await self._of_project(told):
+                found.append(told)
+        return found
+
+    async def _of_project(self, told: EventRecord) -> bool:
+        if self._wanted.project is None:
+            return True
+        record = told.record()
+        key = record.get("workspace") or record.get("agent") or record.get("id") or ""
+        if key not in self._projects:
+            self._projects[key] = await self._database.read(_project_of, key)
+        return self._projects[key] == self._wanted.project
+
+
+class _Listener:
+    """Hears what is wanted from the moment it is made; holds so much and no more."""
+
+    def __init__(self, bus: Bus, wanted: Filter, until: asyncio.Event) -> None:
+        self._wanted = wanted
+        self._until = until
+        self._heard: deque[Event] = deque()
+        self._bytes = 0
+        self._behind = False
+        self._stirred = asyncio.Event()
+        self._unlisten = bus.listen(self._hear)
+        self._ending = asyncio.create_task(self._end())
+
+    def close(self) -> None:
+        self._unlisten()
+        self._unlisten = lambda: None
+        self._ending.cancel()
+
+    def narrow(self, wanted: Filter) -> None:
+        self._wanted = wanted
+        self._heard = deque(event for event in self._heard if wanted.wants_event(event))
+        self._bytes = sum(map(_size, self._heard))
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+        while True:
+            ended = self._until.is_set()  # looked at before the last of it is taken
+            self._stirred.clear()
+            if self._behind:
+                raise Lagging
+            if self._heard:
+                yield self._taken()
+            elif ended:
+                return
+            else:
+                await self._stirred.wait()
+
+    def _taken(self) -> Sequence[Event]:
+        batch, size = list[Event](), 0
+        while self._heard and len(batch) < _BATCH and size < _BATCH_BYTES:
+            batch.append(self._heard.popleft())
+            size += _size(batch[-1])
+        self._bytes -= size
+        return batch
+
+    def _hear(self, event: Event) -> None:
+        # Talked is for our own files: what was said is told by other events.
+        if isinstance(event, Talked) or not self._wanted.wants_event(event):
+            return
+        self._heard.append(event)
+        self._bytes += _size(event)
+        if len(self._heard) > EVENTS_BEHIND or self._bytes > BYTES_BEHIND:
+            self._behind = True
+            self._heard.clear()
+            self.close()
+        self._stirred.set()
+
+    async def _end(self) -> None:
+        await self._until.wait()
+        self._stirred.set()
+
+
+def _size(event: Event) -> int:
+    """Nearly: what is long in an event is its text."""
+    return 200 + sum(len(getattr(event, name, "")) for name in ("text", "arguments", "reason"))
+
+
+def _gap(first: int, last: int) -> EventRecord:
+    record = {"event": "gap", "first": first, "last": last}
+    return EventRecord("gap", json.dumps(record), last)
+
+
+async def newest(database: Database) -> int:
+    return (await database.read(_kept)).newest
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    oldest: int
+    newest: int
+
+
+def _kept(tx: Transaction) -> _Kept:
+    # Two questions, each answered by one end of the index; asked as one, all events would be looked at.
+    row = tx.one(
+        """select coalesce((select min(id) from event), 0) as oldest,
+                  coalesce((select max(id) from event), 0) as newest"""
+    )
+    assert row is not None
+    return _Kept(row["oldest"], row["newest"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    told: Sequence[EventRecord]
+    last: int | None  #: the number of the last that was looked at; None when there is no more
+
+
+def _page(tx: Transaction, after: int, wanted: Filter) -> _Page:
+    """The next events, about as many as one may hold in memory for one reader."""
+    rows = tx.all(
+        """select id, workspace, seq, record from (
+             select id, workspace, seq, record, sum(size) over (order by id) - size as before from (
+               select e.id, e.workspace, e.seq, e.record,
+                      octet_length(e.record) + coalesce(octet_length(m.text), 0) as size
+                 from event e left join message m on m.workspace = e.workspace and m.seq = e.seq
+                where e.id > :after and (:workspace is null or coalesce(e.workspace, '') = :workspace)
+                order by e.id limit :rows) as nearest) as counted
+            where before < :bytes order by id""",
+        after=after,
+        workspace=wanted.workspace,
+        rows=_BATCH,
+        bytes=_BATCH_BYTES,
+    )
+    told = [told for row in rows if (told := _told(tx, row, wanted))]
+    return _Page(told, rows[-1]["id"] if rows else None)
+
+
+def _told(tx: Transaction, row: Row, wanted: Filter) -> EventRecord | None:
+    """None when it is not wanted, or tells of a message that is gone with its workspace."""
+    told = EventRecord(_kind(row["record"]), row["record"], row["id"])
+    if not wanted.wants(told.kind, row["workspace"], _agent(told, wanted)):
+        return None
+    if told.kind != Posted.event:
+        return told
+    message = channel.at(tx, row["workspace"], row["seq"])
+    return replace(told, text=json.dumps(message.posted(number=told.number).as_record())) if message else None
+
+
+def _kind(record: str) -> str:
+    """It stands first. Reading all of each record would keep everybody else waiting when many readers come back."""
+    return record[:80].split('"', 4)[3]
+
+
+def _agent(told: EventRecord, wanted: Filter) -> str | None:
+    return None if wanted.agent is None else told.record().get("agent")
+
+
+def _place(tx: Transaction, loaded: LoadedProject, at: Address) -> tuple[str, str | None]:
+    """A workspace and an agent, by id."""
+    if at.workspace is None:
+        return PERSONAL, agent_id(loaded, at.agent or "")
+    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace)["id"]
+    return workspace, workspace_rows.members_in(tx, workspace).get(at.agent, "") if at.agent else None
+
+
+def _project_of(tx: Transaction, id: str) -> str | None:
+    """The project of a workspace, an agent or an item of the inbox."""
+    for table in ("workspace", "agent", "inbox_item"):
+        if row := tx.one(f"select project from {table} where id = :id", id=id):
+            return str(row["project"])
+    return None

@@ -1,0 +1,157 @@
+"""What an agent keeps for itself, as a person looks at it and edits it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.core.errors import DefinitionError, NotFound, Stale
+from agent_worker.definitions.rewriting import rewritten
+from agent_worker.definitions.source import parse_source
+from agent_worker.files.root import Root
+from agent_worker.memory import audit, memory, notes, todos
+from agent_worker.memory.todos import Todo
+from agent_worker.service.agents import agent_edit, agent_info
+from agent_worker.service.messages import agent_id
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    entries: list[memory.MemoryEntry]
+    problems: list[str]  #: files with a mistake in them
+
+
+@operation("GET", "/agents/{name}/memory")
+async def memory_show(service: Service, name: str, project: str | None = None) -> Remembered:
+    """Everything an agent remembers, and what is held back from it (file quarantine)."""
+    home = await home_of_agent(service, name, project)
+    found = await asyncio.to_thread(memory.load, home)
+    held = await asyncio.to_thread(memory.load, home, only=memory.QUARANTINE)
+    return Remembered([*found.entries, *held.entries], [*found.problems, *held.problems])
+
+
+@operation("PUT", "/agents/{name}/memory")
+async def memory_set(
+    service: Service,
+    name: str,
+    key: str,
+    value: str,
+    file: str = memory.CORE,
+    project: str | None = None,
+    was: str | None = None,
+    visibility: Literal["private", "shareable", "public"] | None = None,
+) -> str:
+    """Let an agent remember something; an empty value archives it. With `was`, only if it still is that.
+
+    What is `shareable` its colleagues get to hear when they ask; without `visibility` that stays as it was.
+    """
+    home, redact = await home_of_agent(service, name, project), service.runtime.database.redact
+    key, value, now = redact(key), redact(value), service.runtime.clock.now()
+    known = await asyncio.to_thread(memory.find, home, key)
+    if was is not None:
+        _same(f"what {name} remembers as {key}", known.value if known else "", was)
+    await note(service, name, project, "edited", key)
+    if not value:
+        await asyncio.to_thread(memory.forget, home, key, when=now)
+        return "archived"
+    seen_by = visibility or (known.visibility if known else "private")
+    entry = memory.MemoryEntry(key=key, value=value, file=file, visibility=seen_by, updated=now.date().isoformat())
+    return await asyncio.to_thread(memory.write, home, entry)
+
+
+@operation("POST", "/agents/{name}/memory/release")
+async def memory_release(service: Service, name: str, key: str, project: str | None = None) -> str:
+    """Let an agent remember what was held back from it."""
+    home = await home_of_agent(service, name, project)
+    await asyncio.to_thread(memory.release, home, key)
+    await note(service, name, project, "released", key)
+    return "remembered"
+
+
+@operation("GET", "/agents/{name}/soul")
+async def soul_show(service: Service, name: str, project: str | None = None) -> str:
+    """Who an agent always is, as YAML."""
+    found = await agent_info(service, name, project)
+    return rewritten("", found.soul, keys=(), file="soul")
+
+
+@operation("PUT", "/agents/{name}/soul")
+async def soul_edit(service: Service, name: str, text: str, was: str, project: str | None = None) -> str:
+    """Replace an agent's soul, written as YAML, if it still is what it `was`."""
+    _same(f"the soul of {name}", await soul_show(service, name, project), was)
+    source = parse_source(text, file="soul")
+    if source.problems:
+        raise DefinitionError(list(source.problems))
+    await agent_edit(service, name, {"soul": source.data or None}, project)
+    await note(service, name, project, "edited", "soul")
+    return await soul_show(service, name, project)
+
+
+@operation("GET", "/agents/{name}/notes")
+async def notes_list(service: Service, name: str, project: str | None = None) -> list[str]:
+    """The names of an agent's notes, newest first."""
+    return await asyncio.to_thread(notes.names, await home_of_agent(service, name, project))
+
+
+@operation("GET", "/agents/{name}/notes/{note}")
+async def note_show(service: Service, name: str, note: str, project: str | None = None) -> str:
+    """One note."""
+    return await asyncio.to_thread(notes.read, await home_of_agent(service, name, project), note)
+
+
+@operation("PUT", "/agents/{name}/notes/{note}")
+async def note_edit(service: Service, name: str, note: str, text: str, was: str, project: str | None = None) -> str:
+    """Replace a note that still says what it `was`."""
+    home = await home_of_agent(service, name, project)
+    text = service.runtime.database.redact(text)
+    await asyncio.to_thread(notes.edit, home, note, text, was=was)
+    return text
+
+
+@operation("GET", "/agents/{name}/todos")
+async def todos_list(service: Service, name: str, project: str | None = None) -> list[Todo]:
+    """An agent's todos."""
+    return await asyncio.to_thread(todos.load, await home_of_agent(service, name, project))
+
+
+@operation("POST", "/agents/{name}/todos")
+async def todo_put(service: Service, name: str, text: str, project: str | None = None) -> list[Todo]:
+    """Add a todo."""
+    home = await home_of_agent(service, name, project)
+    await asyncio.to_thread(todos.add, home, service.runtime.database.redact(text))
+    return await asyncio.to_thread(todos.load, home)
+
+
+@operation("DELETE", "/agents/{name}/todos/{number}")
+async def todo_tick(
+    service: Service, name: str, number: int, project: str | None = None, was: str | None = None
+) -> list[Todo]:
+    """Tick off a todo. With `was`, only if that number still says so."""
+    home = await home_of_agent(service, name, project)
+    if was is not None:
+        there = await asyncio.to_thread(todos.load, home)
+        _same(f"todo {number} of {name}", next((t.text for t in there if t.number == number), ""), was)
+    await asyncio.to_thread(todos.finish, home, number)
+    return await asyncio.to_thread(todos.load, home)
+
+
+async def note(service: Service, name: str, project: str | None, deed: audit.Deed, about: str) -> None:
+    loaded = await service.project(project)
+    done = audit.AuditEntry(project=loaded.id, agent=agent_id(loaded, name), who="user", deed=deed, about=about)
+    await service.write(audit.note, done, now=service.now())
+
+
+def _same(what: str, now: str, was: str) -> None:
+    if now != was:
+        raise Stale(f"{what} was changed meanwhile: it is now {now[:200]!r}", hint="look at it again")
+
+
+async def home_of_agent(service: Service, name: str, project: str | None) -> Root:
+    loaded = await service.project(project)
+    worker = service.runtime.registry.worker(agent_id(loaded, name))
+    if worker.home is None:
+        raise NotFound(f"{name} has no files of its own")
+    return worker.home

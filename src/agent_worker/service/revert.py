@@ -1,0 +1,162 @@
+"""Taking back what agents were told, learned and wrote in runs that were poisoned, and everything that came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from functools import partial
+from pathlib import Path
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.revert import Held, take_back
+from agent_worker.core.clock import micros
+from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.files.root import Root
+from agent_worker.memory import audit, containment
+from agent_worker.memory.containment import Descent
+from agent_worker.memory.revert import Reverted, revert
+from agent_worker.service.memory import note
+from agent_worker.service.messages import agent_id
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+from agent_worker.work.threads import PERSONAL
+from agent_worker.workflows.archive import CHANNEL
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.documents import Documents
+from agent_worker.workspaces.log_files import CONVERSATIONS, HISTORY, RESOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """By name. Of other agents than the one that was asked about, with theirs before it."""
+
+    runs: list[str]  #: the named ones, and those that saw what came of them
+    memories: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    todos: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+    for_you: list[str] = field(default_factory=list)  #: what could not be taken back, and is yours to judge
+
+
+@operation("POST", "/agents/{name}/memory/revert")
+async def memory_revert(
+    service: Service,
+    name: str,
+    since: str | None = None,
+    source: str | None = None,
+    show: bool = False,
+    project: str | None = None,
+) -> TakenBack:
+    """Take back what came of an agent's runs since a day (2026-01-31), or of one run, its `source`.
+
+    With them go the later runs, of any agent, that were shown their words. What they learned is held back in
+    quarantine.yaml, what they replaced or forgot is there again; no prompt, tool or search returns what was said. A
+    person still sees it, struck out. `show` only tells which runs that would be.
+    """
+    if (since is None) == (source is None):
+        raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
+    loaded = await service.project(project)
+    id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
+    database = service.runtime.database
+    named = await database.read(containment.since, id, at) if at is not None else [source or ""]
+    runs = await database.read(containment.tree, loaded.id, named)
+    taken = TakenBack([_told(loaded, run) for run in runs])
+    if show:
+        return taken
+    await note(service, name, project, "reverted", since or source or "")
+    held = await database.write(take_back, runs, agent=id, at=at, now=service.now())
+    await _strike_files(service, held)
+    for agent in dict.fromkeys([id, *(run.agent for run in runs)]):
+        await _unlearn(service, loaded, agent, runs, taken, since=since if agent == id else None)
+    await _undo_documents(service, held, taken)
+    taken.messages.extend(await _places(service, held))
+    taken.for_you.extend(held.decided)
+    await database.shed()
+    return taken
+
+
+def _told(loaded: LoadedProject, run: Descent) -> str:
+    return f"{run.run} ({_name(loaded, run.agent)}{'' if run.named else ', saw it'})"
+
+
+def _name(loaded: LoadedProject, agent: str) -> str:
+    return next((name for name, id in loaded.agents.items() if id == agent), agent)
+
+
+async def _unlearn(
+    service: Service, loaded: LoadedProject, agent: str, runs: Sequence[Descent], taken: TakenBack, *, since: str | None
+) -> None:
+    """What one agent learned in these runs, or since a day, and its index of what was said."""
+    with suppress(NotFound):  # one that lives in a workflow has nothing of its own
+        worker = service.runtime.registry.worker(agent)
+        await asyncio.to_thread(worker.library.begin_anew)
+        if worker.home is None:
+            return
+        sources = {run.run for run in runs if run.agent == agent}
+        at = micros(_day(since)) if since is not None else None
+        deeds = await service.read(audit.of_runs, loaded.id, agent, sources, at)
+        how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
+        _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
+
+
+def _add(taken: TakenBack, found: Reverted, name: str) -> None:
+    for all_of, some in (
+        (taken.memories, found.memories),
+        (taken.restored, found.restored),
+        (taken.notes, found.notes),
+        (taken.todos, found.todos),
+    ):
+        all_of.extend(f"{name}: {each}" for each in some)
+
+
+async def _strike_files(service: Service, held: Held) -> None:
+    """The files that people, and agents who may read files, would still find it in."""
+    log_files, database, registry = service.runtime.log_files, service.runtime.database, service.runtime.registry
+    await log_files.flush()
+    for (agent, context), seqs in held.lines.items():
+        if context == PERSONAL:
+            with suppress(NotFound):
+                if (home := registry.worker(agent).home) is not None:
+                    await log_files.strike(home, CONVERSATIONS, seqs, dated=True)
+            continue
+        workspace = await database.read(workspace_rows.get, context)
+        if workspace["directory"] and (name := await database.read(workspace_rows.name_in, context, agent)):
+            await log_files.strike(Root(Path(workspace["directory"])), f"{HISTORY}/{name}.jsonl", seqs)
+    for id, seqs in held.messages.items():
+        workspace = await database.read(workspace_rows.get, id)
+        if workspace["directory"]:
+            await log_files.strike(Root(Path(workspace["directory"])), CHANNEL, seqs)
+    for id, resource in held.resources:
+        workspace = await database.read(workspace_rows.get, id)
+        if workspace["directory"]:
+            with suppress(NotFound):
+                await asyncio.to_thread(Root(Path(workspace["directory"])).remove, f"{RESOURCES}/{resource}")
+
+
+async def _undo_documents(service: Service, held: Held, taken: TakenBack) -> None:
+    for id, keys in held.keys.items():
+        workspace = await service.read(workspace_rows.get, id)
+        undone = await Documents(service.runtime.database, service.runtime.clock, workspace).undo(keys)
+        place = workspace_rows.name_of(workspace)
+        taken.documents.extend(f"@{place}: {name}" for name in undone.taken)
+        taken.for_you.extend(f"document {name} of @{place}: others have changed it since" for name in undone.stands)
+
+
+async def _places(service: Service, held: Held) -> list[str]:
+    found = []
+    for id, seqs in held.messages.items():
+        workspace = await service.read(workspace_rows.get, id)
+        found += [f"@{workspace_rows.name_of(workspace)} #{seq}" for seq in sorted(seqs)]
+    return found
+
+
+def _day(text: str) -> datetime:
+    try:
+        return datetime.combine(date.fromisoformat(text), time(), UTC)
+    except ValueError:
+        raise BadInput(f"{text!r} is not a day", hint="write it as 2026-01-31") from None

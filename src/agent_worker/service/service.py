@@ -1,0 +1,360 @@
+"""What every operation works with: the runtime, the projects it serves, the workflow instances that run.
+
+A project is loaded when it is first named and read again when its files change. After a restart the instances
+that were running are opened again, with the members their files name now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import WorkspaceName
+from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy, trouble_of
+from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
+from agent_worker.database.database import Row, Transaction
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
+from agent_worker.definitions.workflow import WorkflowDefinition, with_model
+from agent_worker.workflows import start as instances
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.remote import Remotes
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workflows.summary import Summary
+from agent_worker.workflows.values import MODEL
+from agent_worker.workspaces import workspace_rows
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+TAKE_UP = 2.0  #: seconds between two tries to open a project that another engine has
+_Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
+_PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
+
+
+@dataclass(slots=True)
+class _Known:
+    loaded: LoadedProject
+    definitions: ProjectFiles  #: as they were read, also those that cannot be used
+    stamp: _Stamp | None
+    watched: tuple[Path, ...] = ()  #: beyond the folders of definitions
+
+
+class _Finishing:
+    """An instance that somebody waits for: it ends by itself, or by being stopped."""
+
+    def __init__(self, work: asyncio.Task[Summary]) -> None:
+        self.work = work
+        self.outcome: asyncio.Future[Summary] = asyncio.get_running_loop().create_future()
+        work.add_done_callback(self._done)
+
+    def _done(self, work: asyncio.Task[Summary]) -> None:
+        if work.cancelled() or self.outcome.done():
+            return
+        if (error := work.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(work.result())
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWorkflow:
+    """A workflow, and what it is read from again after a restart."""
+
+    definition: WorkflowDefinition
+    file: str
+    fetched: Fetched | None = None
+
+
+class Service:
+    def __init__(self, runtime: Runtime, *, closing: asyncio.Event | None = None) -> None:
+        self.runtime = runtime
+        self.closing = closing or asyncio.Event()  #: set when the host is about to end: streams say goodbye
+        self._projects: dict[Path, _Known] = {}
+        self._instances: dict[str, Instance] = {}
+        self._finishing: dict[str, _Finishing] = {}
+        self._admitting = asyncio.Lock()
+        self._opening = False  # nobody is woken yet
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def now(self) -> int:
+        return self.runtime.clock.micros()
+
+    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.runtime.database.read(query, *args, **kwargs)
+
+    def write(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        return self.runtime.database.write(change, *args, **kwargs)
+
+    # --- projects -------------------------------------------------------------------------------------
+
+    async def project(self, root: str | None) -> LoadedProject:
+        """The project at this directory; the only one there is, when none is named."""
+        if root is None:
+            if len(self._projects) != 1:
+                raise BadInput("say which project: its directory", hint="project=/path/to/it")
+            root = str(next(iter(self._projects)))
+        async with self._admitting:
+            path = await asyncio.to_thread(_project_at, root)
+            known = self._projects.get(path)
+            is_new = known is None
+            # Before it is read: what changes meanwhile is seen the next time.
+            stamp = await asyncio.to_thread(_stamp, path, known.watched if known else ())
+            if known is not None and stamp is None:
+                return known.loaded  # it cannot be looked at just now: what was known holds
+            if known is None or known.stamp != stamp:
+                known = self._projects[path] = await self._read(path, known, stamp)
+                if not self._opening:
+                    await self.runtime.supervisor.wake_all()
+        if is_new and not self._opening:  # another engine had it when we began
+            await self._open_workspaces(
+                [workspace for workspace in await self._workspaces_left() if workspace["project"] == known.loaded.id]
+            )
+        return known.loaded
+
+    async def _read(self, path: Path, known: _Known | None, stamp: _Stamp | None) -> _Known:
+        previous, quick = (known.loaded.project, known.loaded.quick) if known else (None, {})
+        definitions = await asyncio.to_thread(load_project, path, previous=previous)
+        loaded = await self.runtime.loader.load(definitions, quick)
+        # The stamp does not know yet what else is to be watched: whatever of it is there is read once more.
+        return _Known(loaded, definitions, stamp, (*definitions.elsewhere, *self._ailing(loaded, definitions)))
+
+    def _ailing(self, loaded: LoadedProject, definitions: ProjectFiles) -> Iterator[Path]:
+        """What agents that cannot be used depend on beside their own file: any of it may be what is mended."""
+        for name, definition in definitions.agents.items():
+            worker = self.runtime.registry.own(loaded.agents[name])
+            if worker is not None and worker.trouble:
+                files = [tool.name.rpartition(":")[0] for tool in definition.tools if ".py:" in tool.name]
+                folders = [definition.personal_dir, *(f"{definition.personal_dir}/{part}" for part in _PERSONAL)]
+                yield from (definitions.root / each for each in (*files, *folders, definition.cwd, *definition.skills))
+
+    async def add_quick(self, loaded: LoadedProject, definition: AgentDefinition) -> None:
+        """An agent that lives only as long as this process."""
+        async with self._admitting:
+            known = self._projects[loaded.project.root]
+            quick = {**known.loaded.quick, definition.name: definition}
+            known.loaded = await self.runtime.loader.load(known.definitions, quick)
+
+    async def remake_kit(self, loaded: LoadedProject) -> None:
+        """The user has approved something: what was refused to agents may be theirs now."""
+        async with self._admitting:
+            known = self._projects[loaded.project.root]
+            known.loaded = await self.runtime.loader.load(known.definitions, known.loaded.quick, again=True)
+
+    def projects(self) -> list[LoadedProject]:
+        return [known.loaded for known in self._projects.values()]
+
+    # --- instances ------------------------------------------------------------------------------------
+
+    async def open_again(self) -> None:
+        """After a restart: projects that have work, and the instances that were running.
+
+        All are opened before anybody works, so that what was interrupted goes on first, whoever's it is.
+        """
+        self._opening = True
+        try:
+            await self._open_projects()
+            await self._open_workspaces(await self._workspaces_left())
+        finally:
+            self._opening = False
+        await self.runtime.supervisor.wake_all()
+
+    async def _open_projects(self) -> None:
+        for row in await self.read(_roots_with_work):
+            try:
+                await self.project(row["root"])
+            except InUse as error:
+                log.warning("%s", error.message)
+                self.background(self._take_up_later(row["root"]))
+            except Exception:  # boundary: one that cannot be opened keeps no other one closed
+                log.exception("project %s could not be opened again", row["root"])
+
+    async def _take_up_later(self, root: str) -> None:
+        """As soon as the other engine lets go of it: nobody tells us when."""
+        while True:
+            await self.runtime.clock.sleep(TAKE_UP)
+            try:
+                await self.project(root)
+            except InUse:
+                continue
+            except Exception:  # boundary, as above
+                log.exception("project %s could not be opened again", root)
+            return
+
+    async def _workspaces_left(self) -> list[Row]:
+        return await self.read(workspace_rows.left)
+
+    async def _open_workspaces(self, workspaces: list[Row]) -> None:
+        for workspace in workspaces:
+            try:
+                await self._reopen(workspace)
+            except InUse:
+                continue  # with its project, later
+            except Exception:  # boundary: one that cannot be opened keeps no other one closed
+                log.exception("workflow %s:%s could not be opened again", workspace["workflow"], workspace["tag"])
+
+    async def _reopen(self, workspace: Row) -> None:
+        root = (await self.read(_root_of, workspace["project"]))["root"]
+        loaded = await self.project(root)
+        found = await self.workflow(loaded, workspace["file"] or workspace["workflow"])
+        definition, model = found.definition, json.loads(workspace["given"]).get(MODEL)
+        if model:
+            definition = with_model(definition, loaded.project.agents, model)
+        running = await instances.reopen(self.runtime, loaded, definition, workspace)
+        self._instances[running.id] = running
+        if workspace["ends"] == "quiet":
+            self.background(self.finish(running))
+
+    async def start(self, loaded: LoadedProject, wanted: instances.Start) -> Instance:
+        running = await instances.start(self.runtime, loaded, wanted)
+        self._instances[running.id] = running
+        return running
+
+    async def finish(self, running: Instance) -> Summary:
+        """Work until quiet, then end. Stopped meanwhile, it gives what came of that."""
+        finishing = self._finishing[running.id] = _Finishing(asyncio.create_task(running.run()))
+        try:
+            return await finishing.outcome
+        finally:
+            finishing.work.cancel()
+            del self._finishing[running.id]
+            self._instances.pop(running.id, None)
+
+    async def stop(self, running: Instance, *, reason: str = "stopped") -> Summary:
+        finishing = self._finishing.get(running.id)
+        if finishing is not None:
+            finishing.work.cancel()
+        try:
+            summary = await running.stop(reason=reason)
+        finally:
+            self._instances.pop(running.id, None)
+        if finishing is not None and not finishing.outcome.done():
+            finishing.outcome.set_result(summary)
+        return summary
+
+    async def instance(self, loaded: LoadedProject, name: str) -> Instance:
+        """A running one, by `workflow` or `workflow:tag`."""
+        found = WorkspaceName.parse(name)
+        workspace = await self.read(workspace_rows.find_running, project=loaded.id, name=found)
+        return self._instances[workspace["id"]]
+
+    def running(self, workspace: str) -> Instance | None:
+        """By the id of its workspace."""
+        return self._instances.get(workspace)
+
+    async def workflow(self, loaded: LoadedProject, name: str) -> FoundWorkflow:
+        """A workflow by its name, by the path of its file, or by where it is fetched from."""
+        project = loaded.project
+        if name in project.workflows:
+            return FoundWorkflow(project.workflows[name], str(project.workflow_files[name]))
+        if is_remote(name):
+            fetched = await self.remotes().get(workflow_source(name), now=self.runtime.clock.now())
+            return await asyncio.to_thread(read_fetched, loaded, fetched)
+        if name.endswith((".yaml", ".yml")):
+            path = Path(name) if os.path.isabs(name) else project.root / name
+            return FoundWorkflow(project.load_workflow(path), str(path))
+        raise project.no_workflow(name)
+
+    def remotes(self) -> Remotes:
+        if self.runtime.remotes is None:
+            raise Refused("nothing is fetched here: there is no home to keep it in", hint="use the daemon")
+        return self.runtime.remotes
+
+    # --- tasks ----------------------------------------------------------------------------------------
+
+    def background(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for running in self._instances.values():
+            running.leave()
+
+
+def workflow_source(text: str) -> Remote:
+    remote = parse_remote(text)
+    if not remote.path.endswith((".yaml", ".yml")):
+        raise BadInput(f"{text} does not lead to a workflow", hint="its path ends in .yaml")
+    return remote
+
+
+def read_fetched(loaded: LoadedProject, fetched: Fetched) -> FoundWorkflow:
+    """The workflow for the agents of this project."""
+    path = fetched.root / PurePosixPath(fetched.remote.path).name
+    if not path.is_file():
+        raise NotFound(f"there is no {fetched.remote.path} in {fetched.remote.url} at {fetched.commit}")
+    try:
+        return FoundWorkflow(loaded.project.load_workflow(path), fetched.pinned, fetched)
+    except DefinitionError as error:  # whoever reads it knows the source, not where we keep it
+        raise DefinitionError([replace(one, file=str(fetched.remote)) for one in error.problems]) from None
+
+
+def _project_at(directory: str) -> Path:
+    if not os.path.isabs(directory):  # ours is not the directory that the caller is in
+        raise BadInput(f"{directory!r} is not a full path", hint="project=/path/to/it")
+    if not os.path.isdir(directory):
+        raise NotFound(f"there is no directory {directory}")
+    return find_project(Path(directory))
+
+
+def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp | None:
+    """Changes whenever one of the files that define the project does. Asked at every request, of every file.
+
+    None: the system has no descriptor left to look with.
+    """
+    found = []
+    with suppress(OSError):
+        status = os.stat(root)
+        found.append(("", status.st_dev, status.st_ino))  # another directory may stand there now
+    for path in (*(root / name for name in PROJECT_FILES), *watched):
+        with suppress(OSError, ValueError):
+            status = os.stat(path)
+            found.append((str(path), status.st_ctime_ns, status.st_size))  # by which a change of rights is seen too
+    for folder in (AGENTS, WORKFLOWS):
+        try:
+            with os.scandir(root / folder) as entries:
+                found += _stamps(entries)
+        except OSError as error:
+            if isinstance(trouble_of(error), TooBusy):
+                return None
+    return tuple(sorted(found))
+
+
+def _stamps(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int, int]]:
+    for entry in entries:
+        if entry.name.endswith((".yaml", ".yml", ".md", ".txt")):
+            with suppress(OSError):
+                status = entry.stat()
+                yield entry.path, status.st_ctime_ns, status.st_size
+
+
+def _roots_with_work(tx: Transaction) -> list[Row]:
+    return tx.all(
+        """select p.root from project p
+            where exists (select 1 from instruction i join agent a on a.id = i.agent
+                           where a.project = p.id and i.state in ('queued', 'running', 'waiting'))
+               or exists (select 1 from schedule s where s.project = p.id and s.state = 'active')
+               or exists (select 1 from workspace w where w.project = p.id and w.state = 'left')"""
+    )
+
+
+def _root_of(tx: Transaction, project: str) -> Row:
+    row = tx.one("select root from project where id = :project", project=project)
+    assert row is not None
+    return row

@@ -1,0 +1,56 @@
+"""The tool that asks what a colleague has to share. Nobody reads the memory of another: the Guard answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent_worker.core.address import canonical
+from agent_worker.core.errors import Refused
+from agent_worker.database.database import Transaction
+from agent_worker.memory import audit, sharing
+from agent_worker.tools.tool import ToolContext, tool
+from agent_worker.workspaces import workspace_rows
+
+ASKS = 20  # of one run: more would be probing
+
+
+@tool(repeatable=True, in_turn=True)
+async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
+    """Look up what a colleague knows about something and shares, without waking them. What is private stays so."""
+    assert context.identity.workspace
+    members: dict[str, str] = await context.database.read(workspace_rows.members_in, context.identity.workspace)
+    name = canonical(agent.removeprefix("@"), members)
+    if name is None or name == context.identity.name:
+        others = ", ".join(each for each in members if each != context.identity.name)
+        await _deny(context, f"{agent}: {question}")
+        raise Refused(
+            f"{agent} is not a colleague of yours in this workspace", hint=f"you can ask: {others or 'nobody'}"
+        )
+    if await context.database.read(audit.count, context.identity.project, context.identity.run, "asked") >= ASKS:
+        await _deny(context, f"{name}: {question}")
+        raise Refused(f"you have asked {ASKS} times in this run", hint="work with what you know")
+    home = context.home_of(members[name])
+    found = await asyncio.to_thread(sharing.shared, home, question, now=context.clock.now()) if home else ()
+    await context.database.write(_note, context, name, members[name], question, found)
+    lines = [f"- {entry.key}: {entry.value} [{name}, {entry.file}.yaml]" for entry in found]
+    return "\n".join(lines) or f"{name} shares nothing about that. You can ask in the channel: @{name} …"
+
+
+def _note(
+    tx: Transaction, context: ToolContext, name: str, id: str, question: str, found: tuple[sharing.MemoryEntry, ...]
+) -> None:
+    """On both sides."""
+    now = context.clock.micros()
+    audit.note(tx, _done(context, context.identity.agent, "asked", f"{name}: {question}"), now=now)
+    audit.note(tx, _done(context, id, "told", ", ".join(entry.key for entry in found)), now=now)
+
+
+async def _deny(context: ToolContext, about: str) -> None:
+    done = _done(context, context.identity.agent, "denied", about)
+    await context.database.write(audit.note, done, now=context.clock.micros())
+
+
+def _done(context: ToolContext, whose: str, deed: audit.Deed, about: str) -> audit.AuditEntry:
+    return audit.AuditEntry(
+        context.identity.project, whose, context.identity.name, deed, about, run=context.identity.run
+    )

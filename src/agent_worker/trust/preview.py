@@ -1,0 +1,60 @@
+"""Text from a project as a person is shown it before saying yes: nothing in it hides, and changes stand out.
+
+What cannot be seen is written out as ⟦U+200B⟧, and so are the long blanks behind which the rest of a line is pushed
+out of sight. Every function takes time in proportion to the text. Not here: colours and widths (cli/output.py).
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import unified_diff
+from itertools import takewhile
+
+from agent_worker.core.redaction import Redactor
+from agent_worker.core.text_safety import written_out
+
+LINE = 500  #: characters of a line; the whole is in the content
+masked = Redactor()  #: a key that somebody wrote into a file is neither shown nor kept with what was approved
+_COMPARED = 2000  #: lines; beyond, finding the smallest difference could take for ever
+
+_LONG_BLANK = re.compile(r"[^\S\n]{40,}|\n{20,}")
+
+
+def revealed(text: str) -> str:
+    """The text with everything that one cannot see written out."""
+    text = _LONG_BLANK.sub(_counted, text)
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return written_out(text)
+
+
+def in_ascii(text: str) -> str:
+    """An address, in which a letter of another alphabet may pass for one of ours."""
+    return "".join(c if c.isascii() else f"⟦U+{ord(c):04X}⟧" for c in revealed(text))
+
+
+def one_line(text: str) -> str:
+    """The text revealed but for keys, its line breaks marked; says so when it is cut."""
+    line = " ⏎ ".join(revealed(masked(text)).strip("\n").split("\n"))
+    return line if len(line) <= LINE else f"{line[:LINE]} … ({len(line) - LINE:,} more characters)"
+
+
+def difference(before: str, after: str) -> str:
+    """What changed, as lines that begin with - and +."""
+    old, new = revealed(before).split("\n"), revealed(after).split("\n")
+    if max(len(old), len(new)) <= _COMPARED:
+        return "\n".join(list(unified_diff(old, new, lineterm=""))[2:])
+    start = _alike(old, new)
+    end = _alike(old[start:][::-1], new[start:][::-1])
+    gone, come = old[start : len(old) - end], new[start : len(new) - end]
+    return "\n".join([f"@@ line {start + 1} @@", *(f"-{line}" for line in gone), *(f"+{line}" for line in come)])
+
+
+def _alike(old: list[str], new: list[str]) -> int:
+    """How many lines are the same, from the first one on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+
+
+def _counted(blank: re.Match[str]) -> str:
+    kind = "line breaks" if "\n" in blank[0] else "blanks"
+    return f"⟦{len(blank[0]):,} {kind}⟧"

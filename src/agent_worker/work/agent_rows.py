@@ -1,0 +1,180 @@
+"""Agent rows: who exists, who runs them, and whether they may work. The one writer of table `agent`.
+
+A host that runs an agent's loop holds a `Fence`: agent, owner, epoch. Every write of the loop passes through
+`hold` first, in the same transaction; a loop that was stopped, or whose agent moved to another host, is
+refused there and can change nothing any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_worker.core.errors import Fenced, NotFound
+from agent_worker.core.events import AgentChanged
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    agent: str
+    owner: str
+    epoch: int
+
+
+def enrol_project(tx: Transaction, *, root: str, name: str) -> str:
+    """The id of the project at this directory, new or known."""
+    row = tx.one(
+        """insert into project(id, root, name) values (:id, :root, :name)
+           on conflict (root) do update set name = excluded.name returning id""",
+        id=new_id("p"),
+        root=root,
+        name=name,
+    )
+    assert row is not None
+    return str(row["id"])
+
+
+def enrol(tx: Transaction, *, project: str, name: str, kind: str = "project", home: str = "") -> str:
+    """The id of this agent, new or known. An inline agent's home is its workspace."""
+    known = tx.one(
+        "select id from agent where project = :project and home = :home and name = :name",
+        project=project,
+        home=home,
+        name=name,
+    )
+    if known:
+        return str(known["id"])
+    id = new_id("a")
+    tx.run(
+        """insert into agent(id, project, name, home, kind) values (:id, :project, :name, :home, :kind)""",
+        id=id,
+        project=project,
+        name=name,
+        home=home,
+        kind=kind,
+    )
+    return id
+
+
+def identity(tx: Transaction, agent: str) -> Row:
+    row = tx.one("select * from agent where id = :agent", agent=agent)
+    if row is None:
+        raise NotFound(f"there is no agent {agent}")
+    return row
+
+
+def next_place(tx: Transaction, agent: str) -> int:
+    """Number the instructions of an agent; the number never goes back, whatever clocks do."""
+    row = tx.one("update agent set ordered = ordered + 1 where id = :agent returning ordered", agent=agent)
+    if row is None:
+        raise NotFound(f"there is no agent {agent}")
+    return int(row["ordered"])
+
+
+def claim(tx: Transaction, agent: str, owner: str) -> Fence:
+    """Become the one who runs this agent; whoever did before is fenced off."""
+    row = tx.one(
+        "update agent set owner = :owner, epoch = epoch + 1 where id = :agent returning epoch",
+        agent=agent,
+        owner=owner,
+    )
+    if row is None:
+        raise NotFound(f"there is no agent {agent}")
+    return Fence(agent, owner, row["epoch"])
+
+
+def free_from_others(tx: Transaction, owner: str) -> None:
+    """A host begins: agents that another one held are free, and those that were at work or in error are idle."""
+    tx.run(
+        """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
+            where coalesce(owner, '') <> :owner""",
+        owner=owner,
+    )
+
+
+def hold(tx: Transaction, fence: Fence) -> None:
+    """Prove the fence and keep it until the commit. Call first in every write of a loop."""
+    if not holds(tx, fence):
+        raise Fenced(f"agent {fence.agent} is run by another loop now")
+
+
+def holds(tx: Transaction, fence: Fence, *, run: str | None = None) -> bool:
+    """Is the fence good, and the run still open? If it is, both stay so until the commit."""
+    # An update, not a select: on PostgreSQL it locks the row against a rival's claim.
+    held = tx.run(
+        """update agent set epoch = epoch where id = :agent and owner = :owner and epoch = :epoch
+              and (:run is null or exists (select 1 from run r where r.id = :run and r.state = 'running'))""",
+        agent=fence.agent,
+        owner=fence.owner,
+        epoch=fence.epoch,
+        run=run,
+    )
+    return bool(held)
+
+
+def set_state(tx: Transaction, agent: str, state: str, *, reason: str = "", now: int | None = None) -> None:
+    """idle, running, stopped or error. `now` marks activity, which idle schedules count from."""
+    row = tx.one(
+        """update agent set state = :state, reason = :reason, active_at = coalesce(:now, active_at)
+            where id = :agent returning name""",
+        agent=agent,
+        state=state,
+        reason=reason,
+        now=now,
+    )
+    if row:
+        tx.tell(AgentChanged(agent=agent, name=row["name"], state=state, reason=reason))
+
+
+def rest(tx: Transaction, agent: str, *, now: int) -> None:
+    """Note that an agent's run is over. One that a person stopped meanwhile stays stopped."""
+    row = tx.one(
+        """update agent set active_at = :now, state = case when state = 'running' then 'idle' else state end
+            where id = :agent returning name, state, reason""",
+        agent=agent,
+        now=now,
+    )
+    if row:
+        tx.tell(AgentChanged(agent=agent, name=row["name"], state=row["state"], reason=row["reason"]))
+
+
+def pause(tx: Transaction, agent: str, reason: str) -> None:
+    _set_paused(tx, agent, reason)
+
+
+def resume(tx: Transaction, agent: str) -> None:
+    _set_paused(tx, agent, "")
+
+
+def _set_paused(tx: Transaction, agent: str, reason: str) -> None:
+    row = tx.one(
+        "update agent set paused = :reason where id = :agent returning name, state",
+        agent=agent,
+        reason=reason,
+    )
+    if row is None:
+        raise NotFound(f"there is no agent {agent}")
+    state = "paused" if reason else row["state"]
+    tx.tell(AgentChanged(agent=agent, name=row["name"], state=state, reason=reason))
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """Forget an agent: its name is free again, and whoever has it next is somebody else."""
+    row = tx.one("delete from agent where id = :agent returning name", agent=agent)
+    if row:
+        tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))
+
+
+def known(tx: Transaction, *, project: str, name: str) -> Row | None:
+    """The lasting or quick agent that has this name, or had it when its file was last seen. Case does not count."""
+    return tx.one(
+        "select * from agent where project = :project and home = '' and lower(name) = lower(:name)",
+        project=project,
+        name=name,
+    )
+
+
+def quick(tx: Transaction) -> list[Row]:
+    """Agents without a file: they end with the daemon."""
+    return tx.all("select a.*, p.root from agent a join project p on p.id = a.project where a.kind = 'ephemeral'")

@@ -1,0 +1,152 @@
+"""The person's inbox: everything that waits for one. The one writer of table `inbox_item`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from agent_worker.core.errors import NotFound
+from agent_worker.core.events import InboxItemAdded, InboxItemSettled
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Row, Transaction
+
+Kind = Literal[
+    "mention", "question", "approval", "vote", "veto", "failure", "dead", "limit", "conflict", "space", "control"
+]
+
+
+def ask(
+    tx: Transaction,
+    kind: Kind,
+    *,
+    project: str,
+    ref: str,
+    text: str,
+    now: int,
+    workspace: str | None = None,
+    agent: str | None = None,
+) -> str:
+    """Put something before the person, once: the same thing about the same matter is not repeated."""
+    known = tx.one(
+        "select id from inbox_item where state = 'open' and project = :project and kind = :kind and ref = :ref",
+        project=project,
+        kind=kind,
+        ref=ref,
+    )
+    if known:
+        return str(known["id"])
+    id = new_id("t")
+    tx.run(
+        """insert into inbox_item(id, project, workspace, agent, kind, ref, text, at)
+           values (:id, :project, :workspace, :agent, :kind, :ref, :text, :now)""",
+        id=id,
+        project=project,
+        workspace=workspace,
+        agent=agent,
+        kind=kind,
+        ref=ref,
+        text=text,
+        now=now,
+    )
+    tx.tell(InboxItemAdded(workspace=workspace, id=id, kind=kind, text=text))
+    return id
+
+
+def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
+    """The first open thing of this kind in a workspace; empty when there is none."""
+    row = tx.one(
+        """select text from inbox_item
+            where state = 'open' and kind = :kind and workspace = :workspace and at >= :since order by at limit 1""",
+        kind=kind,
+        workspace=workspace,
+        since=since,
+    )
+    return str(row["text"]) if row else ""
+
+
+def open_items(tx: Transaction, project: str) -> list[Row]:
+    return tx.all("select * from inbox_item where state = 'open' and project = :project order by at", project=project)
+
+
+def get(tx: Transaction, id: str) -> Row:
+    row = tx.one("select * from inbox_item where id = :id and state = 'open'", id=id)
+    if row is None:
+        raise NotFound(f"nothing is waiting under {id}", hint="agent-worker inbox")
+    return row
+
+
+def close(tx: Transaction, id: str, *, state: Literal["answered", "dismissed"], answer: str = "") -> Row:
+    row = tx.one(
+        "update inbox_item set state = :state, answer = :answer where id = :id and state = 'open' returning *",
+        id=id,
+        state=state,
+        answer=answer,
+    )
+    if row is None:
+        raise NotFound(f"nothing is waiting under {id}", hint="agent-worker inbox")
+    _tell_settled(tx, [row])
+    return row
+
+
+YES, NO = "yes", "no"  # answers to an approval; a reason may follow the no
+
+
+def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
+    """What the person answered; None while they have not."""
+    row = tx.one(
+        "select answer from inbox_item where kind = :kind and ref = :ref and state in ('answered', 'dismissed')",
+        kind=kind,
+        ref=ref,
+    )
+    return str(row["answer"]) if row else None
+
+
+def waits_for(tx: Transaction, work: str) -> bool:
+    """Whether a question or an approval of this work is unanswered."""
+    row = tx.one(
+        """select 1 as open from inbox_item
+            where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
+        length=len(work) + 1,
+        prefix=f"{work}/",
+    )
+    return row is not None
+
+
+def drop_work(tx: Transaction, work: str) -> None:
+    """Drop all questions about work that is over: nobody needs to be asked about it any more."""
+    rows = tx.all(
+        """update inbox_item set state = 'dismissed'
+            where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix
+           returning id, workspace""",
+        length=len(work) + 1,
+        prefix=f"{work}/",
+    )
+    _tell_settled(tx, rows)
+
+
+def close_about(tx: Transaction, kind: Kind, ref: str) -> None:
+    """Close items about something that has been settled another way."""
+    rows = tx.all(
+        """update inbox_item set state = 'answered' where state = 'open' and kind = :kind and ref = :ref
+           returning id, workspace""",
+        kind=kind,
+        ref=ref,
+    )
+    _tell_settled(tx, rows)
+
+
+def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
+    for row in rows:
+        tx.tell(InboxItemSettled(workspace=row["workspace"], id=row["id"]))
+
+
+def forget(tx: Transaction, agent: str) -> list[str]:
+    """Forget what an agent asked that is gone; the ids of that."""
+    rows = tx.all("select id, workspace from inbox_item where agent = :agent and state = 'open'", agent=agent)
+    _tell_settled(tx, rows)
+    gone = tx.all("delete from inbox_item where agent = :agent returning id", agent=agent)
+    return [str(row["id"]) for row in gone]
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run("delete from inbox_item where workspace = :workspace", workspace=workspace)

@@ -1,0 +1,200 @@
+"""What work may cost, what it has cost, and whether it may go on. The one writer of `tally` and `ledger`.
+
+`reached` is the whole policy: a pure function from what is allowed and what was spent to a sentence, or None.
+It is asked before every wake and every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC
+from typing import Literal
+
+from agent_worker.core.clock import from_micros
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Transaction
+
+#: USD per million tokens when nobody knows the price: high enough not to be cheated by a new model's name
+UNKNOWN_PRICE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLimits:
+    """How much may be done and spent. None means that a limit is off."""
+
+    runs_per_root: int | None = 50
+    hops_per_root: int | None = 24
+    usd_per_root: float | None = 5.0
+    usd_per_agent_day: float | None = 20.0
+    usd_per_project_day: float | None = 50.0
+    fruitless_runs: int | None = 5
+
+    @property
+    def money_only(self) -> WorkLimits:
+        return replace(self, runs_per_root=None, hops_per_root=None, fruitless_runs=None)
+
+    def with_granted(self, granted: Mapping[str, float]) -> WorkLimits:
+        """The limits with `turns` and `usd` of one request set anew."""
+        runs, usd = granted.get("turns", self.runs_per_root), granted.get("usd", self.usd_per_root)
+        return replace(self, runs_per_root=None if runs is None else int(runs), usd_per_root=usd)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    runs: int = 0
+    hops: int = 0
+    usd_root: float = 0.0
+    usd_agent: float = 0.0
+    usd_project: float = 0.0
+    fruitless: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A limit that was met, and what pauses because of it."""
+
+    reason: str
+    pauses: Literal["place", "agent"]  #: the workspace (the agent, in a DM), or the agent everywhere
+
+
+def reached(limits: WorkLimits, spent: Spent) -> Reached | None:
+    for limit, value, reason, pauses in (
+        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "place"),
+        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "place"),
+        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD", "place"),
+        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "place"),
+        (limits.usd_per_agent_day, spent.usd_agent, "this agent has spent {:.2f} USD today", "agent"),
+        (
+            limits.usd_per_project_day,
+            spent.usd_project,
+            "this project has spent {:.2f} USD today",
+            "agent",
+        ),
+    ):
+        if limit is not None and value >= limit:
+            said = reason.format(value, s="" if value == 1 else "s")
+            return Reached(f"limit reached: {said} (limit {limit:g})", pauses)  # type: ignore[arg-type]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """Who pays for a run."""
+
+    agent: str
+    project: str
+    root: str
+
+
+def day_of(now: int) -> str:
+    return from_micros(now).astimezone(UTC).date().isoformat()
+
+
+def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int) -> Spent:
+    day = day_of(now)
+    root = _tally(tx, "root", account.root, "")
+    agent = _tally(tx, "agent", account.agent, day)
+    project = _tally(tx, "project", account.project, day)
+    return Spent(
+        runs=root["runs"] - root["forgiven_runs"],
+        hops=hop - root["forgiven_hops"],
+        usd_root=(root["micros"] - root["forgiven_micros"]) / 1e6,
+        usd_agent=(agent["micros"] - agent["forgiven_micros"]) / 1e6,
+        usd_project=(project["micros"] - project["forgiven_micros"]) / 1e6,
+        fruitless=fruitless,
+    )
+
+
+_NOTHING = dict.fromkeys(("runs", "tokens", "micros", "forgiven_runs", "forgiven_micros", "forgiven_hops"), 0)
+
+
+def _tally(tx: Transaction, scope: str, key: str, day: str) -> dict[str, int]:
+    row = tx.one(
+        "select * from tally where scope = :scope and key = :key and day = :day",
+        scope=scope,
+        key=key,
+        day=day,
+    )
+    return row or _NOTHING
+
+
+def count_run(tx: Transaction, root: str) -> None:
+    _add(tx, "root", root, "", runs=1)
+
+
+def uncount_run(tx: Transaction, root: str) -> None:
+    """Take back the count of a run that was laid aside: it is counted again when it goes on."""
+    _add(tx, "root", root, "", runs=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One step's use of a model."""
+
+    run: str
+    step: int
+    model: str
+    input: int
+    cached: int
+    output: int
+    usd: float | None  #: None when nobody told the price
+
+
+def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
+    """Write it into the ledger and the tallies. Millionths of a dollar, estimated when the price is unknown."""
+    tokens = item.input + item.output
+    usd = item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6
+    micros = round(usd * 1e6)
+    if not tokens and not micros:
+        return 0
+    tx.run(
+        """insert into ledger(id, run, step, agent, project, root, model, input, cached, output, micros, estimated, at)
+           values (:id, :run, :step, :agent, :project, :root, :model, :input, :cached, :output, :micros,
+                   :estimated, :at)""",
+        id=new_id("l"),
+        run=item.run,
+        step=item.step,
+        agent=account.agent,
+        project=account.project,
+        root=account.root,
+        model=item.model,
+        input=item.input,
+        cached=item.cached,
+        output=item.output,
+        micros=micros,
+        estimated=int(item.usd is None),
+        at=now,
+    )
+    day = day_of(now)
+    _add(tx, "root", account.root, "", tokens=tokens, micros=micros)
+    _add(tx, "agent", account.agent, day, tokens=tokens, micros=micros)
+    _add(tx, "project", account.project, day, tokens=tokens, micros=micros)
+    return micros
+
+
+def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: str, *, hops: int = 0, now: int) -> None:
+    """Let work go on after a limit, as a person said: what was spent so far no longer counts."""
+    day = "" if scope == "root" else day_of(now)
+    tx.run(
+        """update tally set forgiven_runs = runs, forgiven_micros = micros, forgiven_hops = :hops
+            where scope = :scope and key = :key and day = :day""",
+        scope=scope,
+        key=key,
+        day=day,
+        hops=hops,
+    )
+
+
+def _add(tx: Transaction, scope: str, key: str, day: str, *, runs: int = 0, tokens: int = 0, micros: int = 0) -> None:
+    tx.run(
+        """insert into tally(scope, key, day, runs, tokens, micros) values (:scope, :key, :day, :runs, :tokens, :micros)
+           on conflict (scope, key, day) do update
+              set runs = tally.runs + :runs, tokens = tally.tokens + :tokens, micros = tally.micros + :micros""",
+        scope=scope,
+        key=key,
+        day=day,
+        runs=runs,
+        tokens=tokens,
+        micros=micros,
+    )

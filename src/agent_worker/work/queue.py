@@ -1,0 +1,431 @@
+"""The queue: one row per piece of work for one agent. The one writer of tables `instruction` and `run`.
+
+Verbs: *put* into a lane, *take* the next, *put back* with its progress, *end*. Knows no loop, no channel and no
+limits; agents/run_begin.py ties those together in its transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from agent_worker.core.events import Queued
+from agent_worker.core.ids import new_id
+from agent_worker.database.database import Row, Transaction
+from agent_worker.work.agent_rows import next_place
+
+Source = Literal["dm", "workspace", "channel", "schedule"]
+End = Literal["done", "failed", "incomplete", "cancelled", "dead"]
+TOGETHER = 50  # mentions that one run answers at most; the others are left to the next
+
+
+class Lane(IntEnum):
+    IMMEDIATE = 0
+    NORMAL = 1
+    BACKGROUND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ageing:
+    """How long waiting, and how many times being pushed aside, lifts an instruction."""
+
+    immediate_after: int = 5 * 60 * 1_000_000  #: microseconds since it was first queued
+    up_after_preemptions: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One piece of work for one agent. Never changes; a later look at the row is another value."""
+
+    id: str
+    work: str  #: the first instruction of a chain of continuations; completed steps hang on it
+    agent: str
+    workspace: str | None  #: None is a direct message: personal context only
+    source: Source
+    sender: str
+    lane: Lane
+    text: str
+    message: str | None  #: the channel message that caused it
+    root: str
+    hop: int
+    state: str
+    attempts: int
+    failures: int
+    queued_at: int
+
+    @classmethod
+    def of(cls, row: Row) -> Instruction:
+        return cls(
+            id=row["id"],
+            work=row["work"],
+            agent=row["agent"],
+            workspace=row["workspace"],
+            source=row["source"],
+            sender=row["sender"],
+            lane=Lane(row["lane"]),
+            text=row["text"],
+            message=row["message"],
+            root=row["root"],
+            hop=row["hop"],
+            state=row["state"],
+            attempts=row["attempts"],
+            failures=row["failures"],
+            queued_at=row["queued_at"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to put into a queue."""
+
+    agent: str
+    text: str
+    source: Source
+    sender: str
+    lane: Lane
+    root: str
+    workspace: str | None = None
+    message: str | None = None
+    hop: int = 0
+    continues: str | None = None  #: an instruction whose saved steps this one goes on from
+
+
+def put(tx: Transaction, order: Order, *, now: int, id: str | None = None) -> str:
+    """Queue an order; the instruction's id. A given id makes putting it twice harmless."""
+    if id and tx.one("select 1 as known from instruction where id = :id", id=id):
+        return id
+    id = id or new_id("i")
+    tx.run(
+        """insert into instruction(id, work, agent, workspace, source, sender, lane, ord, text, message, root, hop,
+                                   state, queued_at)
+           values (:id, coalesce((select work from instruction where id = :continues), :id), :agent, :workspace,
+                   :source, :sender, :lane, :ord, :text, :message, :root, :hop, 'queued', :now)""",
+        id=id,
+        continues=order.continues,
+        agent=order.agent,
+        workspace=order.workspace,
+        source=order.source,
+        sender=order.sender,
+        lane=int(order.lane),
+        ord=next_place(tx, order.agent),
+        text=order.text,
+        message=order.message,
+        root=order.root,
+        hop=order.hop,
+        now=now,
+    )
+    tx.tell(Queued(workspace=order.workspace, agent=order.agent, instruction=id, lane=int(order.lane)))
+    return id
+
+
+AGE = """
+update instruction set lane = 0
+ where agent = :agent and state = 'queued' and lane > 0 and queued_at <= :aged"""
+
+HEAD = """
+select * from instruction i
+ where agent = :agent and state = 'queued'
+   and not exists (select 1 from workspace w where w.id = i.workspace and (w.paused <> '' or w.state <> 'running'))
+ order by lane, ord limit 1"""
+
+
+def head(tx: Transaction, agent: str, *, now: int, ageing: Ageing) -> Row | None:
+    """What is next for this agent, after those that waited long enough were lifted."""
+    tx.run(AGE, agent=agent, aged=now - ageing.immediate_after)
+    return tx.one(HEAD, agent=agent)
+
+
+def companions(tx: Transaction, first: Row) -> list[Row]:
+    """Queued mentions of the same agent in the same place are taken together, as many as one prompt can show.
+
+    Not with one whose worker died: it is tried by itself, so that it dies of its own fault or not at all.
+    """
+    if first["source"] != "channel" or (first["attempts"] and lost_runs(tx, first["id"])):
+        return []
+    return tx.all(
+        """select * from instruction
+            where agent = :agent and state = 'queued' and source = 'channel' and workspace = :workspace and id <> :id
+            order by lane, ord limit :others""",
+        agent=first["agent"],
+        workspace=first["workspace"],
+        id=first["id"],
+        others=TOGETHER - 1,
+    )
+
+
+def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str, now: int) -> str:
+    """Count the attempt and open its run, before anything is tried: one that kills its worker is counted too."""
+    run = new_id("r")
+    first = taken[0]
+    tx.run(
+        """insert into run(id, instruction, agent, workspace, root, backend, model, state, started_at)
+           values (:id, :instruction, :agent, :workspace, :root, :backend, :model, 'running', :now)""",
+        id=run,
+        instruction=first["id"],
+        agent=first["agent"],
+        workspace=first["workspace"],
+        root=first["root"],
+        backend=backend,
+        model=model,
+        now=now,
+    )
+    for row in taken:
+        tx.run(
+            "update instruction set state = 'running', run = :run, attempts = attempts + 1 where id = :id",
+            run=run,
+            id=row["id"],
+        )
+    return run
+
+
+def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str | None:
+    """The newest instruction here, if it ended incomplete: what came after it would have been another matter."""
+    row = tx.one(
+        """select i.id, i.state, coalesce(r.held, 0) as held from instruction i left join run r on r.id = i.run
+            where i.agent = :agent and coalesce(i.workspace, '') = :workspace and i.ended_at is not null
+            order by i.ord desc limit 1""",
+        agent=agent,
+        workspace=workspace or "",
+    )
+    return row["id"] if row and row["state"] == "incomplete" and not row["held"] else None
+
+
+def goes_on(tx: Transaction, row: Row) -> bool:
+    """Whether the work of an instruction has been continued already."""
+    later = tx.one(
+        "select 1 as one from instruction where work = :work and work <> id and ord > :ord limit 1",
+        work=row["work"],
+        ord=row["ord"],
+    )
+    return later is not None
+
+
+def ended_with(tx: Transaction, row: Row) -> list[Row]:
+    """The others that were part of its last run and ended like it."""
+    return tx.all(
+        "select * from instruction where run = :run and state = :state and id <> :id order by ord",
+        run=row["run"],
+        state=row["state"],
+        id=row["id"],
+    )
+
+
+def queued_for(tx: Transaction, agent: str, message: str) -> list[Row]:
+    """What this message has queued for an agent and nobody has taken."""
+    return tx.all(
+        "select id from instruction where agent = :agent and state = 'queued' and message = :message",
+        agent=agent,
+        message=message,
+    )
+
+
+def any_queued(tx: Transaction, agent: str) -> bool:
+    return bool(
+        tx.one("select 1 as one from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
+    )
+
+
+def waiting_above(tx: Transaction, agent: str, lane: Lane, *, now: int, ageing: Ageing) -> bool:
+    """Whether there is ready work in a strictly higher lane than this."""
+    if lane is Lane.IMMEDIATE:
+        return False
+    first = head(tx, agent, now=now, ageing=ageing)
+    return first is not None and first["lane"] < lane and first["not_before"] <= now
+
+
+def running(tx: Transaction, run: str) -> list[Row]:
+    """The instructions this run works on; empty when it is no longer the one."""
+    return tx.all("select * from instruction where run = :run and state = 'running' order by ord", run=run)
+
+
+def hear(tx: Transaction, run: str) -> list[Row]:
+    """What the run was asked and its agent's thread does not hold yet; each is given out once."""
+    rows = tx.all(
+        "update instruction set heard = 1 where run = :run and state = 'running' and heard = 0 returning *", run=run
+    )
+    return sorted(rows, key=lambda row: int(row["ord"]))
+
+
+def put_back(
+    tx: Transaction,
+    run: str,
+    *,
+    preempted: bool = False,
+    failed: bool = False,
+    not_before: int = 0,
+    ageing: Ageing | None = None,
+) -> None:
+    """Back to its lane, with its completed steps; pushed aside often enough, one lane up."""
+    tx.run(
+        """update instruction
+              set state = 'queued', run = null, not_before = :not_before,
+                  failures = failures + :failed,
+                  lane = case when :preempted = 1 and preempted + 1 >= :up and lane > 0 then lane - 1 else lane end,
+                  preempted = case when :preempted = 1 and preempted + 1 >= :up then 0
+                                   else preempted + :preempted end
+            where run = :run and state = 'running'""",
+        run=run,
+        preempted=int(preempted),
+        failed=int(failed),
+        not_before=not_before,
+        up=(ageing or Ageing()).up_after_preemptions,
+    )
+
+
+def set_waiting(tx: Transaction, run: str) -> None:
+    tx.run("update instruction set state = 'waiting', run = null where run = :run and state = 'running'", run=run)
+
+
+def announce(tx: Transaction, agent: str) -> None:
+    """Tell again that there is work for this agent."""
+    row = tx.one("select * from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
+    if row:
+        tx.tell(Queued(workspace=row["workspace"], agent=agent, instruction=row["id"], lane=row["lane"]))
+
+
+def wake(tx: Transaction, work: str) -> None:
+    """Queue work again that waited for a person, at its old place."""
+    rows = tx.all(
+        "update instruction set state = 'queued' where work = :work and state = 'waiting' returning *", work=work
+    )
+    for row in rows:
+        tx.tell(Queued(workspace=row["workspace"], agent=row["agent"], instruction=row["id"], lane=row["lane"]))
+
+
+def end(tx: Transaction, run: str, state: End, *, reason: str = "", now: int) -> None:
+    """End all instructions of the run in the same way."""
+    tx.run(
+        """update instruction set state = :state, reason = :reason, ended_at = :now
+            where run = :run and state = 'running'""",
+        run=run,
+        state=state,
+        reason=reason,
+        now=now,
+    )
+
+
+def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> None:
+    """End one instruction, whatever becomes of those it shares a run with."""
+    tx.run(
+        """update instruction set state = :state, reason = :reason, ended_at = :now
+            where id = :id and state in ('queued', 'running', 'waiting')""",
+        id=id,
+        state=state,
+        reason=reason,
+        now=now,
+    )
+
+
+def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
+    tx.run(
+        """update run set state = :state, reason = :reason, text = :text, ended_at = :now
+            where id = :run and state = 'running'""",
+        run=run,
+        state=state,
+        reason=reason,
+        text=text,
+        now=now,
+    )
+
+
+def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
+    """The run had a stored effect: it posted, or changed something the team keeps."""
+    tx.run(
+        "update run set produced = produced + 1, posted = posted + :posted where id = :run",
+        run=run,
+        posted=int(posted),
+    )
+
+
+def produced_by(tx: Transaction, instruction: str) -> Row:
+    """What all runs that it led have posted and produced: being pushed aside in between makes no difference."""
+    row = tx.one(
+        """select coalesce(sum(posted), 0) as posted, coalesce(sum(produced), 0) as produced
+             from run where instruction = :instruction""",
+        instruction=instruction,
+    )
+    assert row is not None
+    return row
+
+
+def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:
+    tx.run("update run set manifest = :manifest where id = :run", run=run, manifest=manifest)
+
+
+def lost_runs(tx: Transaction, instruction: str) -> int:
+    """How many runs of an instruction never came to an end of their own."""
+    row = tx.one("select count(*) as n from run where instruction = :id and state = 'lost'", id=instruction)
+    return int(row["n"]) if row else 0
+
+
+#: Queued for an agent that takes no work until a person lets it.
+HELD = """
+ i.state = 'queued' and (a.paused <> '' or a.state = 'stopped' or a.state = 'error' and exists (
+   select 1 from inbox_item t where t.kind = 'failure' and t.state = 'open' and t.ref = a.id))"""
+
+
+def going_on(tx: Transaction, workspace: str) -> bool:
+    """Whether work of a workspace is under way, or will be without a person who lets it."""
+    row = tx.one(
+        f"""select 1 as one
+              from instruction i join workspace w on w.id = i.workspace join agent a on a.id = i.agent
+             where i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
+               and (i.state = 'running' or w.paused = '' and not ({HELD})) limit 1""",
+        workspace=workspace,
+    )
+    return row is not None
+
+
+def held(tx: Transaction, workspace: str) -> list[Row]:
+    """Name and reason of the agents for whom work is queued here that they do not take."""
+    return tx.all(
+        f"""select distinct a.name, case when a.paused <> '' then a.paused else a.reason end as reason
+              from instruction i join agent a on a.id = i.agent
+             where i.workspace = :workspace and i.state in ('queued', 'running', 'waiting') and {HELD}
+             order by a.name""",
+        workspace=workspace,
+    )
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """The agent is gone. That it ran, and when, stays for whoever counts costs; what it read and wrote does not."""
+    tx.run("delete from instruction where agent = :agent", agent=agent)
+    tx.run("update run set text = '', reason = '', manifest = '' where agent = :agent", agent=agent)
+
+
+def hold_back(tx: Transaction, run: str) -> list[str]:
+    """What this run did was taken back. Work that is still open and would go on from it, or begin with its words."""
+    tx.run("update run set held = 1 where id = :run", run=run)
+    rows = tx.all(
+        """select i.id from run r join instruction lead on lead.id = r.instruction
+             join instruction i on i.agent = r.agent and i.state in ('queued', 'running', 'waiting')
+              and i.work = lead.work where r.id = :run""",
+        run=run,
+    )
+    return [row["id"] for row in rows]
+
+
+def called_by(tx: Transaction, message: str, workspace: str) -> list[str]:
+    """Open work that a message caused."""
+    rows = tx.all(
+        """select id from instruction
+            where workspace = :workspace and state in ('queued', 'running', 'waiting') and message = :message""",
+        workspace=workspace,
+        message=message,
+    )
+    return [row["id"] for row in rows]
+
+
+#: All instructions of a workspace, by two indexes: it may be a small part of what is stored.
+OF_WORKSPACE = """
+select id from instruction where workspace = :workspace and ended_at is not null
+union all
+select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"""
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget what was worked on here. Its steps go before: they are found by it."""
+    tx.run("delete from run where workspace = :workspace", workspace=workspace)
+    tx.run(f"delete from instruction where id in ({OF_WORKSPACE})", workspace=workspace)

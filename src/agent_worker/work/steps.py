@@ -1,0 +1,104 @@
+"""Completed steps and tool calls: what a run leaves behind so that the next one goes on from there.
+
+The one writer of tables `step` and `call`. A step is stored when the model has answered, before its calls are
+made; a call is `started` before it reaches outside and `done` with its result. A stored effect and its `done`
+are one transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_worker.database.database import Row, Transaction
+from agent_worker.work.queue import OF_WORKSPACE
+
+
+@dataclass(frozen=True, slots=True)
+class CallPosition:
+    """Where a call stands: the work, the step in it, and the call's own id in that step."""
+
+    work: str
+    step: int
+    call: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.work}/{self.step}/{self.call}"
+
+
+def keep(tx: Transaction, *, work: str, step: int, run: str, reply: str, tokens: int, micros: int, now: int) -> None:
+    tx.run(
+        """insert into step(work, n, run, reply, tokens, micros, at)
+           values (:work, :n, :run, :reply, :tokens, :micros, :now) on conflict (work, n) do nothing""",
+        work=work,
+        n=step,
+        run=run,
+        reply=reply,
+        tokens=tokens,
+        micros=micros,
+        now=now,
+    )
+
+
+def of_work(tx: Transaction, work: str) -> list[Row]:
+    return tx.all("select * from step where work = :work order by n", work=work)
+
+
+def calls_of_work(tx: Transaction, work: str) -> list[Row]:
+    return tx.all("select * from call where work = :work order by step, at", work=work)
+
+
+def call_at(tx: Transaction, place: CallPosition) -> Row | None:
+    return tx.one(
+        "select * from call where work = :work and step = :step and id = :id",
+        work=place.work,
+        step=place.step,
+        id=place.call,
+    )
+
+
+def put_call(
+    tx: Transaction,
+    place: CallPosition,
+    *,
+    run: str,
+    tool: str,
+    arguments: str,
+    now: int,
+    result: str | None = None,
+    ok: bool = True,
+) -> None:
+    """Without a result it is `started`; with one it is `done`, whether it was noted before or not. Done is final."""
+    tx.run(
+        """insert into call(work, step, id, run, tool, arguments, state, result, ok, at, done_at)
+           values (:work, :step, :id, :run, :tool, :arguments, :state, :result, :ok, :now, :done)
+           on conflict (work, step, id) do update
+              set state = excluded.state, result = excluded.result, ok = excluded.ok, done_at = excluded.done_at
+            where call.state = 'started' and excluded.state = 'done'""",
+        work=place.work,
+        step=place.step,
+        id=place.call,
+        run=run,
+        tool=tool,
+        arguments=arguments,
+        state="started" if result is None else "done",
+        result=result or "",
+        ok=int(ok),
+        now=now,
+        done=None if result is None else now,
+    )
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """Forget the steps of an agent that is gone."""
+    tx.run("delete from step where work in (select work from instruction where agent = :agent)", agent=agent)
+    tx.run("delete from call where work in (select work from instruction where agent = :agent)", agent=agent)
+
+
+_WORK = f"select work from instruction where id in ({OF_WORKSPACE})"
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget the steps of all work in a workspace. The instructions must still be there."""
+    tx.run(f"delete from step where work in ({_WORK})", workspace=workspace)
+    tx.run(f"delete from call where work in ({_WORK})", workspace=workspace)

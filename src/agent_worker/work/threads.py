@@ -1,0 +1,157 @@
+"""Threads: what an agent was told and what it answered, per context, in order.
+
+A context is a workspace id, or '' for the agent's personal one. The one writer of tables `thread` and `talk`;
+the JSONL files that people read are written from here by workspaces/log_files.py, after the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.core.events import Talked
+from agent_worker.database.database import Row, Transaction
+
+PERSONAL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadEntry:
+    seq: int
+    who: str
+    text: str
+    at: int
+    kind: Literal["message", "failure"] = "message"
+    run: str | None = None
+    held: bool = False  #: taken back by a person
+
+    @classmethod
+    def of(cls, row: Row) -> ThreadEntry:
+        return cls(row["seq"], row["who"], row["text"], row["at"], row["kind"], row["run"], bool(row["held"]))
+
+
+def say(
+    tx: Transaction,
+    agent: str,
+    context: str,
+    *,
+    who: str,
+    text: str,
+    now: int,
+    kind: Literal["message", "failure"] = "message",
+    run: str | None = None,
+) -> int:
+    row = tx.one(
+        """insert into thread(agent, context, seq) values (:agent, :context, 1)
+           on conflict (agent, context) do update set seq = thread.seq + 1 returning seq""",
+        agent=agent,
+        context=context,
+    )
+    assert row is not None
+    tx.run(
+        """insert into talk(agent, context, seq, who, kind, text, run, at)
+           values (:agent, :context, :seq, :who, :kind, :text, :run, :now)""",
+        agent=agent,
+        context=context,
+        seq=row["seq"],
+        who=who,
+        kind=kind,
+        text=text,
+        run=run,
+        now=now,
+    )
+    tx.tell(Talked(workspace=context or None, agent=agent))
+    return int(row["seq"])
+
+
+def recent(tx: Transaction, agent: str, context: str, count: int) -> list[ThreadEntry]:
+    """The last lines of a thread, oldest first."""
+    return before(tx, agent, context, None, count)
+
+
+def before(
+    tx: Transaction, agent: str, context: str, seq: int | None, count: int, *, with_held: bool = False
+) -> list[ThreadEntry]:
+    """The lines before a seq (None: the end), oldest first. What was taken back is only for people."""
+    rows = tx.all(
+        """select * from talk where agent = :agent and context = :context and seq < :seq and held <= :held
+            order by seq desc limit :count""",
+        agent=agent,
+        context=context,
+        seq=seq if seq is not None else 2**62,
+        held=int(with_held),
+        count=count,
+    )
+    return [ThreadEntry.of(row) for row in reversed(rows)]
+
+
+def since(
+    tx: Transaction, agent: str, context: str, seq: int, *, limit: int = 500, with_held: bool = False
+) -> list[ThreadEntry]:
+    """The lines after a seq, oldest first. What was taken back is only for people."""
+    rows = tx.all(
+        """select * from talk where agent = :agent and context = :context and seq > :seq and held <= :held
+            order by seq limit :limit""",
+        agent=agent,
+        context=context,
+        seq=seq,
+        held=int(with_held),
+        limit=limit,
+    )
+    return [ThreadEntry.of(row) for row in rows]
+
+
+def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = None) -> list[Row]:
+    """No agent gets to see what was said from a time on, or in one run; people do. Context and seq of each line."""
+    return tx.all(
+        """update talk set held = 1
+            where agent = :agent and held = 0 and at >= :at and (:run is null or run = :run) returning context, seq""",
+        agent=agent,
+        at=at,
+        run=run,
+    )
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """Forget everything that an agent was told and said that is gone."""
+    tx.run("delete from talk where agent = :agent", agent=agent)
+    tx.run("delete from thread where agent = :agent", agent=agent)
+
+
+def last_seq(tx: Transaction, agent: str, context: str) -> int:
+    row = tx.one("select seq from thread where agent = :agent and context = :context", agent=agent, context=context)
+    return int(row["seq"]) if row else 0
+
+
+def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntry], *, seq: int) -> None:
+    """An agent's folder came from elsewhere with its own history up to this seq: know its last lines, and go on."""
+    for line in talk:
+        tx.run(
+            """insert into talk(agent, context, seq, who, kind, text, run, at)
+               values (:agent, :context, :seq, :who, :kind, :text, null, :at)
+               on conflict (agent, context, seq) do nothing""",
+            agent=agent,
+            context=context,
+            seq=line.seq,
+            who=line.who,
+            kind=line.kind,
+            text=line.text,
+            at=line.at,
+        )
+    tx.run(
+        """insert into thread(agent, context, seq) values (:agent, :context, :seq)
+           on conflict (agent, context) do update set seq = :seq where thread.seq < :seq""",
+        agent=agent,
+        context=context,
+        seq=seq,
+    )
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    tx.run(
+        """delete from talk where context = :workspace
+            and agent in (select agent from thread where context = :workspace)""",
+        workspace=workspace,
+    )
+    tx.run("delete from thread where context = :workspace", workspace=workspace)

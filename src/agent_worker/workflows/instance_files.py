@@ -1,0 +1,129 @@
+"""The files of an instance, ready before anybody works: folders, logs, working copies, what a crash left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import canonical
+from agent_worker.database.database import Row
+from agent_worker.definitions.agent import Isolation
+from agent_worker.definitions.paths import plain
+from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
+from agent_worker.files.root import Root
+from agent_worker.proposals import minutes
+from agent_worker.work import inbox, threads
+from agent_worker.workflows import archive
+from agent_worker.workflows.interpolation import interpolate
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workflows.working_copy import FOLDER, WorkingCopy
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.documents import Documents
+from agent_worker.workspaces.log_files import HISTORY, Target, last_seq
+from agent_worker.workspaces.workspace_rows import NewWorkspace
+
+
+def make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, WorkingCopy]) -> None:
+    for place in filter(None, (workspace.directory, *(str(copy.place) for copy in copies.values()))):
+        Root(root).make_dirs(os.path.relpath(place, root))
+
+
+async def go_on_after(runtime: Runtime, id: str, root: Root, members: Mapping[str, str]) -> None:
+    """Where the files know more than the database (it is new, or was restored), go on counting after what they hold."""
+    if not root.is_there:
+        return
+    said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
+    workspace = await runtime.database.read(workspace_rows.get, id)
+    if workspace["seq"] < said:
+        await runtime.database.write(workspace_rows.begin_at, id, said)
+        if workspace["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
+            text = (
+                f"{workspace['workflow']}: the database knows its messages up to {workspace['seq']}, and its "
+                f"channel file up to {said}. What is missing can be read in {root.location(archive.CHANNEL)}"
+            )
+            await _tell_person(runtime, workspace, "failure", f"{id}/{workspace['seq']}-{said}", text)
+    for name, agent in members.items():
+        talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
+        if await runtime.database.read(threads.last_seq, agent, id) < talked:
+            await runtime.database.write(threads.restore, agent, id, (), seq=talked)
+
+
+async def tidy(runtime: Runtime, id: str, files: Root) -> None:
+    """Make good what a crash left in the files, before anybody writes there."""
+    await asyncio.to_thread(files.make_dirs)
+    conflicts = await asyncio.to_thread(files.sweep)
+    workspace = await runtime.database.read(workspace_rows.get, id)
+    for kept in conflicts:
+        text = f"a file was edited while we wrote it; the other version is {kept}"
+        await _tell_person(runtime, workspace, "conflict", kept, text)
+    await Documents(runtime.database, runtime.clock, workspace).file_pending()
+    await minutes.file_pending(runtime.database, runtime.clock, id)
+
+
+async def _tell_person(runtime: Runtime, workspace: Row, kind: inbox.Kind, ref: str, text: str) -> None:
+    now = runtime.clock.micros()
+    await runtime.database.write(
+        inbox.ask, kind, project=workspace["project"], workspace=workspace["id"], ref=ref, text=text, now=now
+    )
+
+
+def keep_logs(runtime: Runtime, id: str, files: Root, members: Mapping[str, str]) -> None:
+    runtime.log_files.watch(Target(id, None), files, archive.CHANNEL)
+    for name, agent in members.items():
+        runtime.log_files.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
+
+
+def copies_for(loaded: LoadedProject, workflow: WorkflowDefinition, workspace: NewWorkspace) -> dict[str, WorkingCopy]:
+    """Working copies of the members that are to have a checkout of their own, by name."""
+    root, base = loaded.project.root, loaded.project.definition.workspace.base
+    place = (
+        Path(workspace.directory)
+        if workspace.directory
+        else Root(root).location(f"{base}/{workspace.workflow}/{workspace.tag}")
+    )
+    return {
+        name: WorkingCopy(name, root, place / FOLDER)
+        for name, member in workflow.agents.items()
+        if _isolation(loaded, member) == "worktree"
+    }
+
+
+def _isolation(loaded: LoadedProject, member: RefMember | InlineMember) -> Isolation | None:
+    if isinstance(member, RefMember):
+        return member.applied_to(loaded.definition(loaded.named(member.ref))).isolate
+    return member.isolate
+
+
+ELECT = "elect"  # instead of the name of a document owner
+
+
+def new_workspace(
+    loaded: LoadedProject, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]
+) -> NewWorkspace:
+    settings = workflow.workspace or WorkspaceSettings(provider="memory")
+    root = loaded.project.root
+    directory = ""
+    if settings.provider == "file" or settings.document_store == "file":
+        chosen = settings.bind or settings.dir
+        base = f"{loaded.project.definition.workspace.base}/{workflow.name}/{tag}"
+        directory = str(Root(root).location(plain(interpolate(chosen, values)) if chosen else base))
+    return NewWorkspace(
+        project=loaded.id,
+        workflow=workflow.name,
+        tag=tag,
+        provider=settings.provider,
+        documents=settings.document_store,
+        directory=directory,
+        bound=settings.bind is not None,
+        document_owner=_named_owner(workflow, settings),
+    )
+
+
+def _named_owner(workflow: WorkflowDefinition, settings: WorkspaceSettings) -> str:
+    """The member that the file says owns the documents; one agent alone needs none."""
+    if settings.document_owner in (None, ELECT) or len(workflow.agents) == 1:
+        return ""
+    return canonical(settings.document_owner or "", workflow.agents) or ""

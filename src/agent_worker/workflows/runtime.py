@@ -1,0 +1,42 @@
+"""What one process runs agents with: the database, the bus, the clock, and those that load, wake and record."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_worker.agents.backend_factory import BackendFactory
+from agent_worker.agents.loader import Loader
+from agent_worker.agents.registry import Registry
+from agent_worker.agents.supervisor import Supervisor
+from agent_worker.core.clock import Clock
+from agent_worker.core.disk_space import Space
+from agent_worker.core.events import Bus
+from agent_worker.database.database import Database
+from agent_worker.files.root import Root
+from agent_worker.trust.gate import Gate
+from agent_worker.workflows.quiet import MOMENT
+from agent_worker.workflows.remote import Remotes
+from agent_worker.workspaces.log_files import LogFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Everything one process needs to run agents; made in `compose`."""
+
+    database: Database
+    bus: Bus
+    clock: Clock
+    registry: Registry
+    loader: Loader
+    supervisor: Supervisor
+    log_files: LogFiles
+    gate: Gate
+    backends: BackendFactory
+    moment: float = MOMENT  #: how long a team must have been idle to be quiet
+    remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
+    programs: Path | None = None  #: where coding programs keep what lasts
+    home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
+    space: Space = field(default_factory=Space)  #: on the disk
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files

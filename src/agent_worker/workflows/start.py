@@ -1,0 +1,247 @@
+"""A workflow put to work: set up, its workspace opened, its members added, kicked off. What runs then: instance.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from agent_worker.agents import commands
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import MAIN, check_tag
+from agent_worker.core.clock import from_micros
+from agent_worker.core.errors import Refused, StorageFault, trouble_of
+from agent_worker.core.failpoints import failpoint
+from agent_worker.core.remote import Fetched
+from agent_worker.database.database import Row, Transaction
+from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
+from agent_worker.proposals import lifecycle
+from agent_worker.proposals.ending import SYSTEM
+from agent_worker.proposals.request import ProposalRequest, Said, Voter
+from agent_worker.trust.powers import powers_of
+from agent_worker.workflows import archive
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.instance_files import (
+    ELECT,
+    copies_for,
+    go_on_after,
+    keep_logs,
+    make_places,
+    new_workspace,
+    tidy,
+)
+from agent_worker.workflows.interpolation import interpolate, interpolate_marked
+from agent_worker.workflows.quiet import QuietWatch
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workflows.setup import run_setup
+from agent_worker.workflows.values import values_of
+from agent_worker.workflows.working_copies import WorkingCopies
+from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workspaces.workspace_rows import NewWorkspace
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How to start a workflow."""
+
+    workflow: WorkflowDefinition
+    tag: str = MAIN
+    params: Mapping[str, str] = field(default_factory=dict)
+    message: str | None = None  #: said after the kickoff
+    file: str = ""  #: where the workflow stands; read again after a restart
+    ends: str = "stop"  #: when told to, or when `quiet`
+    fetched: Fetched | None = None  #: where it comes from, when that is elsewhere
+    model: str = ""  #: that its members were given in place of theirs
+
+
+async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Instance:
+    """Set up, open the workspace, add the members, post the kickoff."""
+    check_tag(wanted.tag)
+    root = loaded.project.root
+    powers = await asyncio.to_thread(powers_of, loaded.project, wanted.workflow, wanted.fetched)
+    await asyncio.to_thread(runtime.gate.require, root, powers)
+    source = wanted.fetched.root if wanted.fetched else root
+    values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
+    for setup in (power for power in powers if power.kind == "setup"):
+        check = partial(runtime.gate.still_approved, root, setup)
+        values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
+    async with _undone_on_failure(runtime, workspace_rows.close_workspace, now=runtime.clock.micros()) as opening:
+        instance = await _open(runtime, loaded, wanted, values, opening)
+        await _kick_off(instance, wanted.workflow, values, wanted.message)
+    return instance
+
+
+async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefinition, workspace: Row) -> Instance:
+    """Go on with an instance whose host died: set-up and kickoff are not done again."""
+    wanted = Start(workflow, tag=workspace["tag"], file=workspace["file"], ends=workspace["ends"])
+    values = json.loads(workspace["given"])
+    async with _undone_on_failure(runtime, workspace_rows.leave) as opening:
+        instance = await _open(runtime, loaded, wanted, values, opening)
+        await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
+    return instance
+
+
+@dataclass(slots=True)
+class _Opening:
+    """How far the opening of a workspace came."""
+
+    workspaces: list[str] = field(default_factory=list)
+    instance: Instance | None = None
+
+
+@asynccontextmanager
+async def _undone_on_failure(runtime: Runtime, undo: Callable[..., None], **how: int) -> AsyncIterator[_Opening]:
+    """A workspace that was opened and could not be made ready is not left open: nobody would ever work in it."""
+    opening = _Opening()
+    try:
+        yield opening
+    except BaseException as error:
+        if opening.instance:
+            opening.instance.leave()
+        with suppress(StorageFault):  # then it is left open, and whoever starts it next goes on with it
+            await runtime.database.write(_undo_workspaces, opening, undo, **how)
+        for id in opening.workspaces:
+            runtime.registry.detach(id)
+        if isinstance(error, OSError) and trouble_of(error) is None:
+            raise Refused(f"{error.filename or 'the workspace'} cannot be used: {error.strerror or error}") from error
+        raise
+
+
+async def _open(
+    runtime: Runtime, loaded: LoadedProject, wanted: Start, values: Mapping[str, str], opening: _Opening
+) -> Instance:
+    """Files in order, everybody added, and only then is anybody let in: nothing is tidied under those who work."""
+    workspace = replace(new_workspace(loaded, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
+    workspace = replace(workspace, given=json.dumps(values))
+    async with runtime.opening:
+        instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
+        await runtime.database.write(workspace_rows.let_in, instance.id)
+    await runtime.supervisor.wake_all()  # what was queued before everybody was a member
+    return instance
+
+
+async def _prepare(
+    runtime: Runtime,
+    loaded: LoadedProject,
+    workflow: WorkflowDefinition,
+    workspace: NewWorkspace,
+    values: Mapping[str, str],
+    opening: _Opening,
+) -> Instance:
+    directory = Path(workspace.directory) if workspace.directory else None
+    copies = copies_for(loaded, workflow, workspace)
+    # Before anything is stored: a link on the way to its files is refused, and none of ours.
+    await asyncio.to_thread(make_places, loaded.project.root, workspace, copies)
+    known = await runtime.database.read(workspace_rows.kept, workspace)
+    used_before = directory if known is None and not workspace.bound else None
+    if used_before:  # what the last one left there is set aside before this one has anything
+        await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now())
+    id = await runtime.database.write(_open_workspace, workspace, opening, now=runtime.clock.micros())
+    failpoint("attach")
+    if used_before:
+        await runtime.database.write(archive.forget_old, now=runtime.clock.micros())
+    notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
+    working_copies = {name: copy.files for name, copy in copies.items()}
+    members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
+    await runtime.database.write(workspace_rows.add_members, id, members)
+    opened = await runtime.database.read(workspace_rows.get, id)
+    began = opened["started_at"]  # earlier, if its host died since
+    if directory is not None:
+        files = workspace_rows.files_of(opened)
+        await go_on_after(runtime, id, files, members)
+        await tidy(runtime, id, files)
+        if workspace.provider == "file":
+            keep_logs(runtime, id, files, members)
+    own = WorkingCopies(runtime.database, runtime.bus, runtime.clock, runtime.supervisor.leaves)
+    await own.open(id, workspace.name, {members[name]: copy for name, copy in copies.items()}, began=began)
+    return Instance(
+        id=id,
+        name=workspace.name,
+        loaded=loaded,
+        members=members,
+        directory=directory,
+        started_at=began,
+        runtime=runtime,
+        watch=QuietWatch(runtime.database, runtime.bus, runtime.clock, id, moment=runtime.moment),
+        inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
+        alarm=_set_alarm(runtime, id, began, workflow),
+        working_copies=own,
+    )
+
+
+def _set_alarm(runtime: Runtime, id: str, began: int, workflow: WorkflowDefinition) -> asyncio.Task[None] | None:
+    allowed = workflow.limits.minutes
+    if allowed is None or allowed == "off":
+        return None
+
+    async def ring() -> None:
+        used = (runtime.clock.now() - from_micros(began)).total_seconds()
+        await runtime.clock.sleep(max(0.0, allowed * 60 - used))
+        reason = f"limit reached: it has been running for {allowed:g} minute{'' if allowed == 1 else 's'}"
+        await runtime.database.write(commands.pause_workspace, id, reason, now=runtime.clock.micros())
+
+    return asyncio.create_task(ring(), name=f"alarm of {id}")
+
+
+async def _kick_off(
+    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
+) -> None:
+    filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
+    said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
+    if message:
+        said.append((message, ()))
+    settings = workflow.workspace or WorkspaceSettings()
+    elects = settings.document_owner == ELECT and len(instance.members) > 1
+    # Once, also when the host dies right now and the instance is gone on with.
+    key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
+    now = instance.runtime.clock.micros()
+    await instance.runtime.database.write(
+        _begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now
+    )
+
+
+async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str | None, *, key: str) -> None:
+    """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
+    runtime = instance.runtime
+    if text is None:
+        given = json.loads((await runtime.database.read(workspace_rows.get, instance.id))["given"])
+        filled = interpolate_marked(workflow.kickoff or "", given)
+        speech = routing.OutgoingMessage(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
+    else:
+        speech = routing.OutgoingMessage(instance.id, "user", text)
+    await runtime.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
+
+
+def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening, *, now: int) -> str:
+    id = workspace_rows.open_workspace(tx, workspace, now=now)
+    opening.workspaces.append(id)  # here: it is stored even if whoever asked for it does not wait for the answer
+    return id
+
+
+def _undo_workspaces(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:
+    """After everything that was written before: only now is it sure what was opened."""
+    for id in opening.workspaces:
+        undo(tx, id, **how)
+
+
+def _begin(tx: Transaction, workspace: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
+    """Say how it starts; where an owner of the documents is to be elected, that comes first."""
+    if routing.accepted(tx, key):
+        return
+    row = workspace_rows.get(tx, workspace)
+    if candidates and not row["document_owner"]:
+        question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
+        request = ProposalRequest(
+            question, kind="election", options=candidates, role="document_owner", fallback=candidates[0]
+        )
+        lifecycle.propose(tx, row, request, by=Voter(SYSTEM), then=said, now=now)
+    else:
+        for text, quoted in said:
+            routing.say(
+                tx, routing.OutgoingMessage(workspace=workspace, sender="user", text=text, quoted=quoted), now=now
+            )
+    routing.accept(tx, key, workspace, now=now)

@@ -1,0 +1,119 @@
+"""The working copies of one instance: made when it opens, their changes offered as runs end, removed when it ends.
+
+What an agent changed is put into the channel as a resource, and kept in the project's repository under a ref of its
+own, each time a run of it ends with something new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC
+
+from agent_worker.core.clock import Clock, from_micros
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.events import Bus, Ended, Event
+from agent_worker.database.database import Database, Transaction
+from agent_worker.workflows.working_copy import REFS, CopyChanges, WorkingCopy
+from agent_worker.workspaces import channel, resources
+
+NAMED = 8  # files that are named in the channel
+
+log = logging.getLogger(__name__)
+
+
+#: The agent and the workspace it worked in → when nothing that it started is left there.
+Leaves = Callable[[str, str], Awaitable[None]]
+
+
+class WorkingCopies:
+    def __init__(self, database: Database, bus: Bus, clock: Clock, leaves: Leaves) -> None:
+        self._database = database
+        self._bus = bus
+        self._clock = clock
+        self._leaves = leaves
+        self._copies: dict[str, WorkingCopy] = {}  # by agent id
+        self._told: dict[str, CopyChanges] = {}
+        self._offering: set[asyncio.Task[None]] = set()
+        self._unlisten: Callable[[], None] = lambda: None
+        self._workspace = self._name = ""
+
+    async def open(self, workspace: str, place: str, copies: Mapping[str, WorkingCopy], *, began: int) -> None:
+        """Make copies, which are given by agent id; `place` is the workspace's name."""
+        stamp = from_micros(began).astimezone(UTC)
+        self._workspace, self._name = workspace, f"{place.replace(':', '/')}/{stamp:%Y%m%dT%H%M%S}"
+        self._copies = dict(copies)
+        for copy in copies.values():
+            await copy.prepare()
+        if copies:
+            self._unlisten = self._bus.listen(self._hear)
+
+    async def settle(self) -> None:
+        """Wait until everything there is to offer is in the channel."""
+        while self._offering:
+            await asyncio.wait(set(self._offering))
+
+    def leave(self) -> None:
+        """Offer nothing more; the copies stay."""
+        self._unlisten()
+        for task in self._offering:
+            task.cancel()
+
+    async def close(self, *, remove: bool) -> None:
+        await self.settle()
+        self._unlisten()
+        for copy in self._copies.values() if remove else ():
+            try:
+                await copy.keep(await copy.changes(), self._ref(copy))
+            except (AgentWorkerError, OSError) as error:  # then it stays where it is: better twice than lost
+                log.warning("the working copy of %s is left in place: %s", copy.agent, error)
+                continue
+            await copy.remove()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Ended) and event.workspace == self._workspace and event.agent in self._copies:
+            task = asyncio.create_task(self._offer(event.agent), name=f"changes of {event.name}")
+            self._offering.add(task)
+            task.add_done_callback(self._offering.discard)
+
+    async def _offer(self, agent: str) -> None:
+        copy = self._copies[agent]
+        await self._leaves(agent, self._workspace)
+        try:
+            changes = await copy.changes()
+            if changes == self._told.get(agent, CopyChanges((), "")):
+                return
+            kept = await copy.keep(changes, self._ref(copy))
+            self._told[agent] = changes
+            now = self._clock.micros()
+            await self._database.write(
+                _tell, self._workspace, _sentence(copy.agent, changes, kept), changes.patch, now=now
+            )
+        except (AgentWorkerError, OSError) as error:
+            log.warning("the changes of %s could not be offered: %s", copy.agent, error)
+
+    def _ref(self, copy: WorkingCopy) -> str:
+        return f"{self._name}/{copy.agent}"
+
+
+def _sentence(agent: str, changes: CopyChanges, kept: str) -> str:
+    count = len(changes.files)
+    changed = f"changed {count} file{'s' if count > 1 else ''} in its own copy: {_listed(changes.files, ', ')}"
+    said = [f"{agent} {changed if count else 'changed nothing in its own copy that can be kept'}."]
+    if changes.notes:
+        said.append(f"{_listed(changes.notes, '; ')}.")
+    if kept:
+        said.append(f"To take it over: {'git merge' if kept.startswith(REFS) else 'git apply'} {kept}")
+    return " ".join(said)
+
+
+def _listed(names: Sequence[str], separator: str) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return separator.join(names[:NAMED]) + more
+
+
+def _tell(tx: Transaction, workspace: str, text: str, patch: str, *, now: int) -> None:
+    resource = resources.store(tx, workspace, patch).id if patch else None
+    draft = channel.Draft(workspace=workspace, sender="system", text=text, kind="system", resource=resource)
+    channel.post(tx, draft, now=now)

@@ -1,0 +1,130 @@
+"""Deliveries: one message for one recipient, with what became of it. The one writer of table `delivery`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from agent_worker.database.database import Row, Transaction
+from agent_worker.workspaces.channel import Message
+
+
+def deliver(tx: Transaction, message: Message, agent: str) -> None:
+    tx.run(
+        """insert into delivery(message, agent, workspace, seq, state) values (:id, :agent, :workspace, :seq, 'queued')
+           on conflict (message, agent) do nothing""",
+        id=message.id,
+        agent=agent,
+        workspace=message.workspace,
+        seq=message.seq,
+    )
+
+
+def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) -> list[Row]:
+    """The inbox: open deliveries with their messages, oldest first."""
+    return tx.all(
+        """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
+            where d.agent = :agent and d.workspace = :workspace and d.state in ('queued', 'given')
+              and m.held = 0 order by d.seq limit :limit""",
+        agent=agent,
+        workspace=workspace,
+        limit=limit,
+    )
+
+
+def given_to(tx: Transaction, run: str) -> list[Row]:
+    """The messages that this run has in its hands, oldest first."""
+    return tx.all(
+        """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
+            where d.run = :run and d.state = 'given' and m.held = 0 order by d.seq""",
+        run=run,
+    )
+
+
+def seqs_open_for(tx: Transaction, agent: str, workspace: str, *, since: int) -> set[int]:
+    """Which messages from this one on are in the inbox."""
+    rows = tx.all(
+        """select seq from delivery
+            where agent = :agent and workspace = :workspace and seq >= :since and state in ('queued', 'given')""",
+        agent=agent,
+        workspace=workspace,
+        since=since,
+    )
+    return {row["seq"] for row in rows}
+
+
+def give(tx: Transaction, messages: Sequence[str], agent: str, run: str) -> None:
+    """Note that these messages are in the hands of a run now."""
+    for message in messages:
+        tx.run(
+            """update delivery set state = 'given', run = :run
+                where message = :message and agent = :agent and state in ('queued', 'given')""",
+            message=message,
+            agent=agent,
+            run=run,
+        )
+
+
+def take_back(tx: Transaction, run: str) -> None:
+    tx.run("update delivery set state = 'queued', run = null where run = :run and state = 'given'", run=run)
+
+
+def close(tx: Transaction, run: str, state: Literal["acked", "failed", "dead"]) -> None:
+    tx.run("update delivery set state = :state where run = :run and state = 'given'", run=run, state=state)
+
+
+def close_one(tx: Transaction, message: str, agent: str, state: Literal["acked", "failed", "dead"]) -> None:
+    tx.run(
+        """update delivery set state = :state
+            where message = :message and agent = :agent and state in ('queued', 'given')""",
+        message=message,
+        agent=agent,
+        state=state,
+    )
+
+
+def reopen(tx: Transaction, message: str, agent: str) -> None:
+    """Open a delivery again that failed."""
+    tx.run(
+        """update delivery set state = 'queued', run = null
+            where message = :message and agent = :agent and state in ('failed', 'dead')""",
+        message=message,
+        agent=agent,
+    )
+
+
+def acknowledge(tx: Transaction, agent: str, run: str, seqs: Sequence[int]) -> list[int]:
+    """The agent has dealt with these; only what this run was given counts. The seqs that were."""
+    acked = []
+    for seq in seqs:
+        if tx.run(
+            """update delivery set state = 'acked'
+                where agent = :agent and run = :run and seq = :seq and state = 'given'""",
+            agent=agent,
+            run=run,
+            seq=seq,
+        ):
+            acked.append(seq)
+    return acked
+
+
+def trace(tx: Transaction, message: str) -> list[Row]:
+    """Where a message went: recipient, state, and the run it was given to."""
+    return tx.all(
+        """select a.name, d.state, d.run from delivery d join agent a on a.id = d.agent
+            where d.message = :message order by a.name""",
+        message=message,
+    )
+
+
+def forget(tx: Transaction, agent: str) -> None:
+    """Forget the deliveries to an agent that is gone; the messages are its team's."""
+    tx.run("delete from delivery where agent = :agent", agent=agent)
+
+
+def forget_workspace(tx: Transaction, workspace: str) -> None:
+    """Forget to whom messages went. The messages must still be there."""
+    tx.run(
+        "delete from delivery where message in (select id from message where workspace = :workspace)",
+        workspace=workspace,
+    )

@@ -1,0 +1,282 @@
+"""Files that people read: channel, history and conversations, written after the commit, in order.
+
+The database is the record; a file is brought up to date from what it already holds, so a line is neither lost
+nor doubled however often we stop in between. A file that cannot be written is tried again at the next event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from agent_worker.core.clock import from_micros, micros
+from agent_worker.core.errors import NotFound
+from agent_worker.core.events import Bus, Event, Posted, ResourceKept, Talked
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.database import Database, Transaction
+from agent_worker.files.jsonl import append_records, last_record, read_last
+from agent_worker.files.root import DirectoryEntry, Root
+from agent_worker.work import threads
+from agent_worker.workspaces import channel, resources
+
+log = logging.getLogger(__name__)
+
+CONVERSATIONS = "conversations"
+HISTORY = "history"  #: of a workspace: one file for each member
+RESOURCES = "resources"
+FARTHEST = 2**48  # nobody has said so much: whoever wrote such a number wants to stop us
+LONGEST = 2**31  # bytes of a log out of which something is taken
+STRANGERS = 100  # lines of somebody else that may stand at the end of a log
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One log and where it is written. An agent without a workspace is its personal conversation."""
+
+    workspace: str | None
+    agent: str | None  #: None is the channel
+
+
+class LogFiles:
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
+        self._places: dict[Target, tuple[Root, str]] = {}  # where, and the file (or the folder of dated files)
+        self._written: dict[Target, int] = {}
+        self._behind: set[Target] = set()
+        self._failing: set[Target] = set()  # those of which it was said already
+        self._lacking: dict[
+            str, set[str]
+        ] = {}  # workspace that was looked through → resources without their file there
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._writing = asyncio.Lock()
+        self._unlisten = bus.listen(self._hear)
+        self._task = asyncio.create_task(self._follow(), name="log files")
+
+    def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:
+        """Keep this file up to date from now on, beginning with what it lacks: after `written`, if that is known."""
+        if written is not None and target not in self._places:  # else we know better
+            self._written[target] = written
+        self._places[target] = (root, path)
+        self._note(target)
+
+    def forget(self, target: Target) -> None:
+        self._places.pop(target, None)
+        self._written.pop(target, None)
+        self._failing.discard(target)
+        if target.agent is None and target.workspace:
+            self._lacking.pop(target.workspace, None)
+
+    async def strike(self, root: Root, path: str, seqs: Collection[int], *, dated: bool = False) -> None:
+        """Take what was said there out of a log: a person took it back. That it was said stays."""
+        async with self._writing:
+            for file in await asyncio.to_thread(_dated_files, root, path) if dated else [path]:
+                await asyncio.to_thread(_strike, root, file, seqs)
+
+    async def flush(self) -> None:
+        """Wait until the files hold all that was committed before, or nobody writes them any more."""
+        idle = asyncio.create_task(self._idle.wait())
+        try:
+            await asyncio.wait({idle, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+
+    async def close(self) -> None:
+        await self.flush()
+        self._unlisten()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Posted(workspace=workspace):
+                self._note(Target(workspace, None))
+            case ResourceKept(workspace=str(workspace), id=id):
+                if workspace in self._lacking:
+                    self._lacking[workspace].add(id)
+                self._note(Target(workspace, None))
+            case Talked(workspace=workspace, agent=agent):
+                self._note(Target(workspace, agent))
+
+    def _note(self, target: Target) -> None:
+        if target in self._places:
+            self._behind.add(target)
+            self._idle.clear()
+            self._wake.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._behind:
+                target = self._behind.pop()
+                try:
+                    async with self._writing:
+                        await self._catch_up(target)
+                    self._failing.discard(target)
+                except Exception:  # boundary: the record is safe; the file follows at the next event, and others now
+                    if target not in self._failing:  # a full disk would be told at each event
+                        log.exception("could not write the log of %s", target)
+                    self._failing.add(target)
+                    self._written.pop(target, None)  # some of it may have arrived: look again
+                    self._lacking.pop(target.workspace or "", None)
+            self._idle.set()
+
+    async def _catch_up(self, target: Target) -> None:
+        place = self._places.get(target)
+        if place is None:
+            return
+        root, path = place
+        if target not in self._written:
+            self._written[target] = await asyncio.to_thread(last_seq, root, path, dated=_is_dated(target))
+        while rows := await self._database.read(_FETCH[_kind(target)], target, self._written[target]):
+            failpoint("outbox.before_append")
+            await asyncio.to_thread(_append, root, path, rows, _is_dated(target))
+            self._written[target] = rows[-1].seq
+        if target.agent is None and target.workspace:
+            await self._keep_resources(root, target.workspace)
+
+    async def _keep_resources(self, root: Root, workspace: str) -> None:
+        lacking = self._lacking.get(workspace)
+        if lacking is None:
+            lacking = self._lacking[workspace] = set()  # what is kept from now on is heard of
+            there = await asyncio.to_thread(_resources_on_disk, root)
+            lacking |= set(await self._database.read(resources.ids, workspace)) - there
+        for id in tuple(lacking):
+            kept = await self._database.read(resources.load, workspace, id)
+            await asyncio.to_thread(root.replace, f"{RESOURCES}/{id}", kept.text)
+            lacking.discard(id)
+
+
+def _resources_on_disk(root: Root) -> set[str]:
+    """Which resources are files already. A file is put in place whole: one that is there needs no second look."""
+    try:
+        return {entry.name for entry in root.list(RESOURCES)}
+    except NotFound:
+        return set()
+
+
+def last_seq(root: Root, path: str, *, dated: bool) -> int:
+    """How far a log on disk goes; 0 when there is none. It may end in any of its dated files: clocks are set back."""
+    last = 0
+    for file in reversed(_dated_files(root, path) if dated else [path]):
+        seqs = [record.get("seq") for record in read_last(root, file, STRANGERS).records]
+        seq = next((seq for seq in reversed(seqs) if isinstance(seq, int) and 0 <= seq < FARTHEST), 0)
+        if seq > last:
+            last_record(root, file)  # puts on disk what a killed writer left in memory
+            last = seq
+    return last
+
+
+def last_talk(root: Root, path: str, count: int) -> list[threads.ThreadEntry]:
+    """The last lines of a conversation on disk, oldest first."""
+    talk: list[threads.ThreadEntry] = []
+    for file in reversed(_dated_files(root, path)):
+        records = read_last(root, file, count - len(talk)).records
+        talk[:0] = [line for record in records if (line := _as_talk(record))]
+        if len(talk) >= count:
+            break
+    return talk
+
+
+def _dated_files(root: Root, path: str) -> list[str]:
+    try:
+        return sorted(f"{path}/{e.name}" for e in root.list(path) if _is_log(e))
+    except NotFound:
+        return []
+
+
+def _is_log(entry: DirectoryEntry) -> bool:
+    return entry.name.endswith(".jsonl") and not entry.is_directory
+
+
+def _strike(root: Root, path: str, seqs: Collection[int]) -> None:
+    try:
+        content = root.read_bytes(path, limit=LONGEST)
+    except NotFound:
+        return
+    lines = content.split(b"\n")
+    struck = [_struck(line, seqs) for line in lines]
+    if struck != lines:
+        root.replace(path, b"\n".join(struck))
+
+
+def _struck(line: bytes, seqs: Collection[int]) -> bytes:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(record, dict) or record.get("seq") not in seqs:
+        return line
+    return json.dumps(record | {"text": "", "mentions": [], "resource": None, "held": True}).encode()
+
+
+def _append(root: Root, path: str, rows: list[channel.Message] | list[threads.ThreadEntry], dated: bool) -> None:
+    if not dated:
+        return append_records(root, path, map(_as_record, rows))
+    for day in dict.fromkeys(_day(row.at) for row in rows):
+        append_records(root, f"{path}/{day}.jsonl", (_as_record(row) for row in rows if _day(row.at) == day))
+
+
+def _as_record(row: channel.Message | threads.ThreadEntry) -> dict[str, object]:
+    at = from_micros(row.at).isoformat(timespec="milliseconds")
+    if isinstance(row, threads.ThreadEntry):
+        return {"seq": row.seq, "at": at, "who": row.who, "kind": row.kind, "text": row.text, "run": row.run}
+    return {
+        "seq": row.seq,
+        "id": row.id,
+        "at": at,
+        "sender": row.sender,
+        "kind": row.kind,
+        "text": row.text,
+        "mentions": row.mentions,
+        "resource": row.resource,
+        "reply_to": row.reply_to,
+        "proposal": row.proposal,
+        "root": row.root,
+        "hop": row.hop,
+    }
+
+
+def _as_talk(record: Mapping[str, Any]) -> threads.ThreadEntry | None:
+    """A line of a thread; None for one that is not of our making, or was taken back."""
+    match record:
+        case {"held": True}:
+            return None
+        case {"seq": int(seq), "who": str(who), "text": str(text), "at": str(at)} if 0 <= seq < FARTHEST:
+            kind: Literal["message", "failure"] = "failure" if record.get("kind") == "failure" else "message"
+            try:
+                when = micros(datetime.fromisoformat(at))
+            except ValueError:
+                return None
+            return threads.ThreadEntry(seq=seq, who=_whole(who), text=_whole(text), at=when, kind=kind)
+    return None
+
+
+def _whole(text: str) -> str:
+    """The text without halves of surrogate pairs, which cannot be stored."""
+    return text.encode(errors="replace").decode()
+
+
+def _day(at: int) -> str:
+    return from_micros(at).date().isoformat()
+
+
+def _is_dated(target: Target) -> bool:
+    return target.workspace is None
+
+
+def _kind(target: Target) -> str:
+    return "channel" if target.agent is None else "talk"
+
+
+_FETCH: dict[str, Callable[[Transaction, Target, int], list]] = {  # type: ignore[type-arg]
+    "channel": lambda tx, target, seq: channel.read(tx, target.workspace or "", since=seq, limit=500),
+    "talk": lambda tx, target, seq: threads.since(tx, target.agent or "", target.workspace or threads.PERSONAL, seq),
+}

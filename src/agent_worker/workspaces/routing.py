@@ -1,0 +1,228 @@
+"""Talk becomes work: a message goes into the channel, to those it mentions, and into their queues.
+
+Here the ring closes, in one transaction. Everything that speaks in a workspace comes through `say`: a person,
+a kickoff, a tool, the answer of a run. Direct messages come through `tell_agent`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.failpoints import failpoint
+from agent_worker.core.ids import new_id
+from agent_worker.core.mentions import Mentions, find_mentions
+from agent_worker.database.database import Transaction
+from agent_worker.work import inbox, queue, threads
+from agent_worker.work.queue import Lane, Order
+from agent_worker.workspaces import channel, deliveries, resources, workspace_rows
+from agent_worker.workspaces.channel import Draft, Message
+
+MESSAGE_LIMIT = 256 * 1024
+LONG_MESSAGE = 4 * 1024  # over this, the text becomes a resource and the message carries its head
+HEAD = 600
+RECIPIENTS = 50
+KEYS_KEPT = 24 * 3600 * 1_000_000  # microseconds
+KICKOFF = "kickoff/"  # what the key of one begins with
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """Something to be said in a workspace."""
+
+    workspace: str
+    sender: str
+    text: str
+    to: str | None = None  #: a member by name: lane normal, no mention needed
+    calls: tuple[str, ...] | None = None  #: just these members, as if mentioned, whoever the text names
+    kind: channel.Kind = "message"
+    root: str = ""  #: '' makes this message a root
+    hop: int = 0
+    run: str | None = None
+    reply_to: int | None = None
+    proposal: int | None = None  #: that it announces, or whose end it tells
+    quoted: Sequence[tuple[int, int]] = ()  #: spans that are somebody else's words: no mention counts there
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a message that was sent."""
+
+    id: str
+    seq: int | None = None
+    woke: tuple[str, ...] = ()  #: names of those who got it into their queue
+    unknown: tuple[str, ...] = ()  #: mentioned, but no members: bounced
+    members: tuple[str, ...] = ()
+    resource: str | None = None
+
+
+def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None = None) -> Receipt:
+    """Post a message and queue the work it causes."""
+    if key and (known := accepted(tx, key)):
+        return Receipt(id=known)
+    agents: dict[str, str] = {}
+    if speech.to is not None or speech.calls or "@" in speech.text:
+        agents = workspace_rows.members_in(tx, speech.workspace)
+    if speech.to is not None and speech.to not in agents:
+        workspace = workspace_rows.get(tx, speech.workspace)
+        raise Refused(
+            f'{speech.to} is not a participant in workflow "{workspace["workflow"]}". '
+            f"Add {speech.to} to .workflows/{workspace['workflow']}.yaml first.",
+            hint=f"its members are: {', '.join(agents)}",
+        )
+    found = Mentions(names=speech.calls) if speech.calls is not None else _mentions(speech, agents)
+    called = found.names if speech.to is None else (speech.to,)
+    if len(called) > RECIPIENTS:
+        raise BadInput(f"a message wakes at most {RECIPIENTS} members; this one names {len(called)}")
+    failpoint("accept.before_message")
+    message = _post(tx, speech, called, now=now)
+    lane = Lane.IMMEDIATE if speech.to is None else Lane.NORMAL
+    for name in called:
+        deliveries.deliver(tx, message, agents[name])
+        order = Order(
+            agent=agents[name],
+            text=message.text,
+            source="channel" if speech.to is None else "workspace",
+            sender=speech.sender,
+            lane=lane,
+            root=message.root,
+            workspace=speech.workspace,
+            message=message.id,
+            hop=message.hop,
+            continues=continued(tx, agents[name], speech.workspace, speech.text),
+        )
+        queue.put(tx, order, now=now)
+    if found.user and speech.sender != "user":
+        inbox.ask(
+            tx,
+            "mention",
+            project=workspace_rows.get(tx, speech.workspace)["project"],
+            workspace=speech.workspace,
+            agent=agents.get(speech.sender),
+            ref=message.id,
+            text=f"{speech.sender}: {message.text[:500]}",
+            now=now,
+        )
+    if key:
+        accept(tx, key, message.id, now=now)
+    return Receipt(
+        id=message.id,
+        seq=message.seq,
+        woke=called,
+        unknown=found.unknown,
+        members=tuple(agents),
+        resource=message.resource,
+    )
+
+
+def _mentions(speech: OutgoingMessage, agents: Mapping[str, str]) -> Mentions:
+    return find_mentions(speech.text, agents, sender=speech.sender, quoted=speech.quoted)
+
+
+def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, now: int) -> Message:
+    text, resource = tx.redact(speech.text), None
+    if len(text.encode("utf-8", "surrogatepass")) > LONG_MESSAGE:
+        kept = resources.store(tx, speech.workspace, text)
+        resource = kept.id
+        text = f"{text[:HEAD].rstrip()}\n[… {kept.size} bytes in all: resource_read {kept.id}]"
+    draft = Draft(
+        workspace=speech.workspace,
+        sender=speech.sender,
+        text=text,
+        kind=speech.kind,
+        mentions=called,
+        resource=resource,
+        reply_to=speech.reply_to,
+        proposal=speech.proposal,
+        root=speech.root,
+        hop=speech.hop,
+        run=speech.run,
+    )
+    return channel.post(tx, draft, now=now)
+
+
+def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) -> str | None:
+    """«continue» goes on with what the agent last left incomplete in this place: that instruction's id."""
+    words = [word.strip(".!,") for word in text.lower().split() if not word.startswith("@")]
+    if words not in (["continue"], ["please", "continue"]):
+        return None
+    return queue.last_incomplete(tx, agent, workspace_id)
+
+
+def hear(tx: Transaction, run: str, *, now: int) -> None:
+    """What a run was asked goes into its agent's thread: once, and before anything it says."""
+    for row in queue.hear(tx, run):
+        context = row["workspace"] or threads.PERSONAL
+        threads.say(tx, row["agent"], context, who=row["sender"], text=row["text"], run=run, now=now)
+
+
+def notice(tx: Transaction, workspace_id: str, text: str, *, root: str = "", now: int) -> Message:
+    """The system says something in the channel. Nobody is woken by it."""
+    return channel.post(
+        tx, Draft(workspace=workspace_id, sender="system", text=text, kind="system", root=root), now=now
+    )
+
+
+def tell_agent(
+    tx: Transaction, agent: str, text: str, *, now: int, sender: str = "user", key: str | None = None
+) -> Receipt:
+    """A direct message from a person: personal context, answered before other work."""
+    if key and (known := accepted(tx, key)):
+        return Receipt(id=known)
+    check_size(text)
+    id = new_id("i")
+    order = Order(
+        agent=agent,
+        text=text,
+        source="dm",
+        sender=sender,
+        lane=Lane.IMMEDIATE,
+        root=id,
+        continues=continued(tx, agent, None, text),
+    )
+    queue.put(tx, order, now=now, id=id)
+    if key:
+        accept(tx, key, id, now=now)
+    return Receipt(id=id)
+
+
+def accepted(tx: Transaction, key: str) -> str | None:
+    """What an earlier send with this key became."""
+    row = tx.one("select ref from accepted where key = :key", key=_kept(tx, key))
+    return str(row["ref"]) if row else None
+
+
+def forget_keys(tx: Transaction, *, now: int) -> None:
+    """Nobody sends the same thing again after a day; an instance that is gone on with may be older than that."""
+    tx.run(
+        "delete from accepted where at < :before and substr(key, 1, :length) <> :kickoff",
+        before=now - KEYS_KEPT,
+        length=len(KICKOFF),
+        kickoff=KICKOFF,
+    )
+
+
+def accept(tx: Transaction, key: str, ref: str, *, now: int) -> None:
+    tx.run("insert into accepted(key, ref, at) values (:key, :ref, :at)", key=_kept(tx, key), ref=ref, at=now)
+
+
+def _kept(tx: Transaction, key: str) -> str:
+    """A key as it is stored. One that holds a secret is known by its hash: without the secret it would be another's."""
+    return key if tx.redact(key) == key else hashlib.sha256(key.encode()).hexdigest()
+
+
+def check_size(text: str) -> None:
+    """What a sender may send; the answer of a run may be longer and becomes a resource."""
+    if not text.strip():
+        raise BadInput("an empty message was not sent")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadInput("the text holds half a character: it is not valid Unicode") from None
+    if size > MESSAGE_LIMIT:
+        raise BadInput(
+            f"a message holds at most {MESSAGE_LIMIT // 1024} KiB",
+            hint="put the text into a resource or a document and send its name",
+        )

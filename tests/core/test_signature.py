@@ -1,0 +1,98 @@
+"""What a typed function takes: checked, described, and explained when it is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from agent_worker.core.errors import BadInput
+from agent_worker.core.signature import Flat, signature_of
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request with a required field, one that has a default, and one that is made anew each time."""
+
+    what: str
+    size: Literal["Small", "Large"] = "Small"
+    extras: dict[str, str] = field(default_factory=dict)
+
+
+class Nested(BaseModel):
+    depth: int
+
+
+def plain(context: object, text: str, times: int = 1, numbers: list[int] | None = None) -> None: ...
+
+
+def ordered(context: object, at: str, order: Flat[Order], urgent: bool = False) -> None: ...
+
+
+def nested(context: object, inner: Nested) -> None: ...
+
+
+def nothing(context: object) -> None: ...
+
+
+def test_the_fields_of_a_flat_request_are_arguments_like_any_other() -> None:
+    def written_out(
+        context: object,
+        at: str,
+        what: str,
+        size: Literal["Small", "Large"] = "Small",
+        extras: dict[str, str] = {},  # noqa: B006 — read from the signature, never changed
+        urgent: bool = False,
+    ) -> None: ...
+
+    assert signature_of(ordered, skip=1).schema() == signature_of(written_out, skip=1).schema()
+
+
+def test_the_function_gets_the_request_as_one_value() -> None:
+    checked = signature_of(ordered, skip=1).check({"at": "bar", "what": "tea", "size": "Large"})
+    assert checked == {"at": "bar", "order": Order("tea", "Large", {}), "urgent": False}
+
+
+def test_two_requests_do_not_share_what_a_default_made() -> None:
+    signature = signature_of(ordered, skip=1)
+    first, second = (signature.check({"at": "bar", "what": "tea"})["order"] for _ in range(2))
+    first.extras["milk"] = "yes"
+    assert second.extras == {}
+
+
+def test_a_model_that_is_not_flat_stays_an_object() -> None:
+    signature = signature_of(nested, skip=1)
+    assert signature.check({"inner": {"depth": 3}}) == {"inner": Nested(depth=3)}
+    assert signature.takes("inner")
+    assert not signature.takes("depth")
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "message", "hint"),
+    [
+        (plain, {}, "text is missing", "plain takes: text, times?, numbers?"),
+        (plain, {"text": "x", "by": 1}, "there is no argument by", "plain takes: text, times?, numbers?"),
+        (plain, {"text": 7}, "text: input should be a valid string", "plain takes: text, times?, numbers?"),
+        (plain, {"text": "x", "times": 2**63}, "times: this number is too large", ""),
+        (plain, {"text": "x", "numbers": [1, -(2**63) - 1]}, "numbers: this number is too large", ""),
+        (ordered, {"at": "bar"}, "what is missing", "ordered takes: at, what, size?, extras?, urgent?"),
+        (ordered, {"at": "b", "what": "t", "size": "Tiny"}, "size: input should be 'Small' or 'Large'", None),
+        (ordered, {"at": "b", "order": {"what": "t"}}, "what is missing; there is no argument order", None),
+        (nothing, {"x": 1}, "there is no argument x", "nothing takes: nothing"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence_that_names_it(
+    function: Any, given: dict[str, Any], message: str, hint: str | None
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        signature_of(function, skip=1).check(given)
+    assert caught.value.message == message
+    assert hint is None or caught.value.hint == hint
+
+
+def test_a_sentence_does_not_repeat_what_was_given() -> None:
+    with pytest.raises(BadInput) as caught:
+        signature_of(plain, skip=1).check({"text": "x", "times": "s3cret"})
+    assert "s3cret" not in f"{caught.value.message} {caught.value.hint}"

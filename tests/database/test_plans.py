@@ -1,0 +1,111 @@
+"""No statement walks through a table that grows for ever: what was said and done long ago slows nothing down.
+
+Every SQL text of the source is shown to SQLite, which tells how it would be answered. A statement that reads all of
+a large table needs a reason here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
+SCHEMA = SOURCE / "database" / "schema" / "0001_ring.sql"
+LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox_item"}
+LARGE |= {"event", "accepted"}
+
+#: A statement → why it may walk through everything.
+ALLOWED = {
+    "delete from accepted where at < .*": "once, when the host starts",
+    "delete from inbox_item where workspace = :workspace": "when a workspace is erased; few wait",
+    "delete from event where record like :about": "when an agent is deleted; only the last ones are kept",
+    "delete from inbox_item where agent = :agent returning id": "when an agent is deleted",
+    "delete from instruction where agent = :agent": "when an agent is deleted",
+    "delete from (step|call) where work in \\(select work from instruction where agent = :agent\\)": "the same",
+    "update run set text = '', reason = '', manifest = '' where agent = :agent": "when an agent is deleted",
+    "delete from delivery where agent = :agent": "when an agent is deleted",
+    "delete from event where workspace = :workspace": "when a workspace is erased; only the last ones are kept",
+    "select count\\(\\*\\) as n from run r join agent a .*": "the number of all runs ever, shown on request",
+    "select r.*left join workspace w on w.id = r.workspace": "a part: what it is for decides which rows",
+}
+
+#: Here a whole database is looked through on purpose: it was damaged, or is put in the place of another.
+REPAIRS = {"database/recovery.py", "database/restore.py"}
+
+Place = tuple[str, str]  # file, statement
+
+
+def statements() -> Iterator[Place]:
+    for file in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(file.read_text("utf-8"))
+        named: dict[str, str] = {}
+        for node in tree.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if text := _text(value, named):
+                    named[name] = text
+        for node in ast.walk(tree):
+            text = _text(node, named)
+            if text and re.match(r"\s*(select|update|delete|insert|with)\s", text):
+                yield str(file.relative_to(SOURCE)), " ".join(text.split())
+
+
+def _text(node: ast.AST, named: dict[str, str]) -> str | None:
+    """A string, or an f-string made of constants of its module; None for any other."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            known = [named.get(p.value.id) if _is_name(p) else _text(p, named) for p in parts]  # type: ignore[attr-defined]
+            return "".join(filter(None, known)) if None not in known else None
+    return None
+
+
+def _is_name(part: ast.expr) -> bool:
+    return isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(":memory:")
+    connection.execute(SCHEMA.read_text())
+    yield connection
+    connection.close()
+
+
+def walks(database: apsw.Connection, sql: str) -> set[str]:
+    """The large tables that it reads from end to end, without even an index that holds only the open ones."""
+    values = dict.fromkeys(re.findall(r":(\w+)", sql))
+    try:
+        plan = [row[3] for row in database.execute(f"explain query plan {sql}".replace("?", "null"), values)]
+    except apsw.SQLError:
+        return set()  # only a part of a statement
+    names = {alias: table for table, alias in re.findall(rf"\b({'|'.join(LARGE)})(?: as)? (\w+)\b", sql)}
+    read = re.compile(r"SCAN (\w+)$|SEARCH (\w+) USING AUTOMATIC")
+    scanned = {match[1] or match[2] for step in plan if (match := read.match(step))}
+    return {names.get(name, name) for name in scanned} & LARGE
+
+
+def test_no_statement_walks_through_a_table_that_grows(database: apsw.Connection) -> None:
+    found = [
+        (place, sql, tables) for place, sql in statements() if place not in REPAIRS and (tables := walks(database, sql))
+    ]
+    unexplained = [
+        f"{place}: {sql} — walks through {', '.join(sorted(tables))}"
+        for place, sql, tables in found
+        if not any(re.fullmatch(known, sql) for known in ALLOWED)
+    ]
+    assert not unexplained, "\n".join(unexplained)
+    for known in ALLOWED:
+        assert any(re.fullmatch(known, sql) for _, sql, _ in found), f"needs no exception any more: {known}"
+
+
+def test_the_statements_are_found(database: apsw.Connection) -> None:
+    known = [sql for _, sql in statements()]
+    assert len(known) > 200
+    assert walks(database, "select * from message where text = :text") == {"message"}
+    assert not walks(database, "select * from message m where m.workspace = :workspace and m.seq > :seq")

@@ -1,0 +1,55 @@
+"""What an agent shares with colleagues: what is marked for it, and nothing that would give away what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_worker.files.root import Root
+from agent_worker.memory import memory
+from agent_worker.memory.sharing import shareable
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Root:
+    return Root(tmp_path / "alice")
+
+
+def written(home: Root, file: str, text: str) -> None:
+    path = home.location(memory.path_of(file))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def shared(home: Root) -> list[str]:
+    return [entry.key for entry in shareable(home)]
+
+
+SHARED = "release: {{ value: {}, visibility: shareable }}\n"
+
+
+def test_A1_only_what_is_marked_is_shared(home: Root) -> None:
+    written(home, "working", SHARED.format("on friday") + "salary: 4000 a month\n")
+    assert shared(home) == ["release"]
+
+
+def test_A3_what_repeats_something_private_is_private_too(home: Root) -> None:
+    written(home, "working", "code: The DOOR  code is 7319\n" + SHARED.format("as you know the door code is 7319"))
+    assert shared(home) == []
+
+
+def test_A3_a_short_private_word_keeps_no_honest_sentence_back(home: Root) -> None:
+    written(home, "working", "day: friday\n" + SHARED.format("on friday"))
+    assert shared(home) == ["release"]
+
+
+def test_A6_what_came_from_outside_is_not_shared_before_a_person_has_released_it(home: Root) -> None:
+    text = "release: { value: on friday, visibility: shareable, label: outside }\n"
+    written(home, "working", text)
+    assert shared(home) == []
+
+
+def test_A12_what_was_forgotten_is_not_shared(home: Root) -> None:
+    written(home, "archive", SHARED.format("on friday"))
+    assert shared(home) == []

@@ -1,0 +1,31 @@
+"""The recorder of a run without its loop: for tests of what one call does."""
+
+from __future__ import annotations
+
+from agent_worker.agents import run_begin
+from agent_worker.agents.recorder import RecorderContext, RunRecorder
+from agent_worker.agents.run_begin import Assignment
+from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
+from agent_worker.work import agent_rows
+from agent_worker.work.limits import WorkLimits
+from agent_worker.work.queue import Ageing
+from tests.teams import Team
+
+TERMS = run_begin.Terms("alice", "mock", "mock", WorkLimits())
+
+
+async def by_hand(team: Team, agent: str = "alice", owner: str = "by hand") -> Assignment:
+    """Take an agent's next work as a loop would, without a loop."""
+    fence = await team.write(agent_rows.claim, team.id_of(agent), owner)
+    job = await team.write(run_begin.begin, fence, lambda _: TERMS, now=team.now(), ageing=Ageing())
+    assert isinstance(job, Assignment)
+    return job
+
+
+def recorder_of(team: Team, job: Assignment, *tools: Tool) -> RunRecorder:
+    runtime = team.runtime
+    identity = RunIdentity(job.fence.agent, job.name, job.project, job.run, job.lead.root, job.lead.hop, job.workspace)
+    context = ToolContext(identity, runtime.database, runtime.clock)
+    return RunRecorder(
+        job, TERMS, context, {t.name: t for t in tools}, RecorderContext(runtime.database, runtime.bus, runtime.clock)
+    )

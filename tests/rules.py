@@ -1,0 +1,312 @@
+"""Rules about the source, each a function of a source tree that names every violation. Held by test_architecture.py."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of a package, parsed once."""
+
+    root: Path
+    path: Path
+
+    @property
+    def file(self) -> str:
+        return str(self.path.relative_to(self.root))
+
+    @property
+    def part(self) -> str:
+        """The folder at the top of the package, or the file there."""
+        return self.path.relative_to(self.root).parts[0].removesuffix(".py")
+
+    @cached_property
+    def name(self) -> str:
+        return ".".join([self.root.name, *(each for each in self.path.relative_to(self.root).with_suffix("").parts)])
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.path.read_text())
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def imports(self) -> list[tuple[int, str]]:
+        """Every import with its line, also under TYPE_CHECKING, inside functions and by `import_module`."""
+        found: list[tuple[int, str]] = []
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                found += [(node.lineno, alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                base = self.name.split(".")[: -node.level] if node.level else []
+                stem = ".".join([*base, *([node.module] if node.module else [])])
+                found += [(node.lineno, stem), *((node.lineno, f"{stem}.{alias.name}") for alias in node.names)]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+                found += [(node.lineno, str(each.value)) for each in node.args[:1] if isinstance(each, ast.Constant)]
+        return found
+
+    @cached_property
+    def docstrings(self) -> list[ast.Constant]:
+        found = []
+        for node in self.nodes:
+            if isinstance(node, Documented) and node.body and isinstance(node.body[0], ast.Expr):
+                first = node.body[0].value
+                if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                    found.append(first)
+        return found
+
+
+@cache
+def modules(root: Path) -> list[Module]:
+    return [Module(root, path) for path in sorted(root.rglob("*.py"))]
+
+
+@cache
+def known_by(root: Path) -> dict[str, set[str]]:
+    """Which modules of the package each module imports; a folder's empty file counts for nothing."""
+    files = {module.name.removesuffix(".__init__"): module for module in modules(root)}
+    filled = {name for name, module in files.items() if module.path.read_text().strip()}
+    found: dict[str, set[str]] = {}
+    for name, module in files.items():
+        others = {each for _, each in module.imports if each in filled}
+        others |= {each.rpartition(".")[0] for _, each in module.imports if each.rpartition(".")[0] in filled}
+        found[name] = others - {name, root.name}
+    return found
+
+
+# --- imports ------------------------------------------------------------------------------------------
+
+
+def relative_imports(root: Path) -> list[str]:
+    return [
+        f"{module.file}:{node.lineno}"
+        for module in modules(root)
+        for node in module.nodes
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def upward_imports(root: Path, rows: Sequence[Collection[str]]) -> list[str]:
+    """A module imports from rows above its own in the list, or from its own folder."""
+    rank = {name: number for number, row in enumerate(rows) for name in row}
+    wrong = []
+    for module in modules(root):
+        me = module.part
+        for line, name in module.imports if me != "__init__" else ():
+            pieces = name.split(".")
+            if pieces[0] != root.name or len(pieces) < 2 or pieces[1] not in rank or pieces[1] == me:
+                continue
+            if rank[pieces[1]] >= rank[me]:
+                wrong.append(f"{module.file}:{line} imports {name}: {pieces[1]} is not below {me}")
+    return wrong
+
+
+def foreign_imports(root: Path, part: str, allowed: Collection[str], late: Collection[str]) -> list[str]:
+    """A part imports only from the allowed ones, and from the late ones only when a function is called."""
+    wrong = []
+    for module in modules(root):
+        if module.part != part:
+            continue
+        inside = _lines_in_functions(module.tree)
+        for line, name in module.imports:
+            pieces = name.split(".")
+            if pieces[0] != root.name or len(pieces) < 2 or pieces[1] in {part, *allowed}:
+                continue
+            if pieces[1] not in late:
+                wrong.append(f"{module.file}:{line} imports {name}")
+            elif line not in inside:
+                wrong.append(f"{module.file}:{line} imports {name} before it is needed")
+    return wrong
+
+
+def _lines_in_functions(tree: ast.Module) -> set[int]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {line for node in functions for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+
+
+def knows_too_many(root: Path, most: int, exempt: Collection[str]) -> list[str]:
+    return [
+        f"{name} knows {len(others)} modules"
+        for name, others in known_by(root).items()
+        if len(others) > most and name not in exempt
+    ]
+
+
+def import_cycles(root: Path) -> list[str]:
+    """Modules that know each other, directly or by others: take away whoever knows nobody that is left."""
+    left = known_by(root)
+    while free := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in free}
+    while free := left.keys() - {other for others in left.values() for other in others}:
+        left = {name: others for name, others in left.items() if name not in free}
+    return sorted(left)
+
+
+def misplaced_libraries(root: Path, allowed: Mapping[str, Collection[str]]) -> list[str]:
+    wrong = []
+    for module in modules(root):
+        for line, name in module.imports:
+            library = name.split(".")[0]
+            if library in sys.stdlib_module_names or library == root.name:
+                continue
+            if library not in allowed:
+                wrong.append(f"{module.file}:{line}: {library} is not in the list: is it needed?")
+            elif module.part not in allowed[library]:
+                wrong.append(f"{module.file}:{line} imports {library}")
+    return wrong
+
+
+def unheard_imports(root: Path, heavy: Collection[str]) -> list[str]:
+    """Heavy modules that a function imports without `taking_turns`: two threads may get a half-made module."""
+
+    def late(module: Module, node: ast.AST, *, alone: bool) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ImportFrom) and child.module in heavy and not alone:
+                yield f"{module.file}:{child.lineno}"
+            turns = isinstance(child, ast.With) and ast.unparse(child.items[0].context_expr) == "taking_turns"
+            yield from late(module, child, alone=alone or turns)
+
+    return [
+        place
+        for module in modules(root)
+        for node in module.nodes
+        if isinstance(node, ast.FunctionDef)
+        for place in late(module, node, alone=False)
+    ]
+
+
+# --- names and words ----------------------------------------------------------------------------------
+
+
+def doubled_classes(root: Path) -> list[str]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in modules(root):
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(module.file)
+    return [f"{name}: {', '.join(files)}" for name, files in found.items() if len(files) > 1]
+
+
+def unexplained_packages(root: Path, words: str) -> list[str]:
+    """Packages that the page of words does not name, in a line of its table."""
+    packages = {path.parent.name for path in root.rglob("__init__.py") if path.parent != root}
+    named = set(re.findall(r"`(?:\w+/)*(\w+)/`", words))
+    return sorted(packages - named)
+
+
+#: What a docstring may cite: a page of ours, a file of ours. Numbers of rows elsewhere tell a stranger nothing.
+_PAGE = re.compile(r"\bdocs/[\w./-]+\.md\b")
+_FILE = re.compile(r"(?<![\w.*/<-])((?:\w+/)*\w+\.py)\b")
+_ROW = re.compile(r"\((?:[a-z ]* )?([A-Z]\d{1,2})\b")
+_ABSENT = re.compile(r"§ ?\d|\b(?:SPEC|RELIABILITY|STACK|HOUSE|STYLE|POSTGRES)\b")
+
+
+def dead_citations(root: Path, repository: Path) -> list[str]:
+    files = [module.file for module in modules(root)]
+    wrong = []
+    for module in modules(root):
+        for each in module.docstrings:
+            text = str(each.value)
+            dead = [*_ABSENT.findall(text), *(page for page in _PAGE.findall(text) if not (repository / page).exists())]
+            for name in _FILE.findall(text):
+                if not (repository / name).exists() and not any(f"/{file}".endswith(f"/{name}") for file in files):
+                    dead.append(name)
+            dead += _ROW.findall(text)
+            wrong += [f"{module.file}:{each.lineno} cites {name}" for name in dead]
+    return wrong
+
+
+def wordless_modules(root: Path) -> list[str]:
+    """Files without a docstring; those that make a folder a package are empty."""
+    return [
+        module.file
+        for module in modules(root)
+        if (module.path.name != "__init__.py" or module.path.parent == root) and not ast.get_docstring(module.tree)
+    ]
+
+
+# --- who does what ------------------------------------------------------------------------------------
+
+_WRITES = re.compile(r"\b(?:insert(?:\s+or\s+\w+)?\s+into|replace\s+into|delete\s+from|update)\s+([a-z_]+)\b(?!\s*:)")
+_STATEMENT = re.compile(r"\s*(?:insert|replace|delete|update|with)\b")
+
+
+def second_writers(root: Path, tables: Collection[str], exempt: Collection[str]) -> list[str]:
+    """Tables that more than one module writes. `exempt` files rebuild whole databases."""
+    writers: dict[str, set[str]] = {table: set() for table in tables}
+    for module in modules(root):
+        spoken = {id(each) for each in module.docstrings}
+        for text in _texts(module.nodes, spoken) if module.file not in exempt else ():
+            for table in _WRITES.findall(text) if _STATEMENT.match(text) else ():
+                if table in writers:
+                    writers[table].add(module.file)
+    return [f"{table}: {', '.join(sorted(files))}" for table, files in writers.items() if len(files) > 1]
+
+
+def _texts(nodes: Collection[ast.AST], but: Collection[int]) -> Iterator[str]:
+    """Every string, and what is fixed of those that are put together."""
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in but:
+            yield node.value
+
+
+_ASKS = {
+    *(
+        "time.time",
+        "time.time_ns",
+        "time.gmtime",
+        "time.localtime",
+        "time.monotonic",
+        "time.monotonic_ns",
+        "time.perf_counter",
+        "time.sleep",
+    ),
+    *("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "asyncio.sleep", "anyio.sleep", "loop.time"),
+}
+
+
+def own_clocks(root: Path, exempt: Mapping[str, str]) -> list[str]:
+    """Calls that ask the system for the time or wait, outside the exempt files. To wait for nothing is no waiting."""
+    wrong = []
+    for module in modules(root):
+        if module.file in exempt or f"{module.part}/" in exempt:
+            continue
+        for node in module.nodes:
+            if not isinstance(node, ast.Call):
+                continue
+            called = ".".join(ast.unparse(node.func).split(".")[-2:]).lstrip("_")
+            at_once = [ast.unparse(each) for each in node.args] == ["0"]
+            if called in _ASKS and not at_once:
+                wrong.append(f"{module.file}:{node.lineno} calls {called}")
+    return wrong
+
+
+def git_starters(root: Path) -> list[str]:
+    """Files with a command line that begins with git, or a call that starts programs with git among its words."""
+    return [module.file for module in modules(root) if any(map(_starts_git, module.nodes))]
+
+
+def _starts_git(node: ast.AST) -> bool:
+    if isinstance(node, ast.List | ast.Tuple) and node.elts and isinstance(node.elts[0], ast.Constant):
+        others = [each for each in node.elts if isinstance(each, ast.Constant) and not isinstance(each.value, str)]
+        return not others and str(node.elts[0].value).rpartition("/")[2] == "git"
+    starters = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "system", "popen", "spawn", "start"}
+    starters |= {"run_command", "create_subprocess_exec", "create_subprocess_shell", "execv", "execvp", "which"}
+    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in starters:
+        return False
+    words = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    return any(re.search(r"(^|[\s/;&|])git($|\s)", word) for word in words)

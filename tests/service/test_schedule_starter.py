@@ -1,0 +1,300 @@
+"""Workflows that run by themselves: at their time, once each time, whatever clocks and processes do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.teams import Team, open_team
+
+from agent_worker.core.clock import TestClock, from_micros
+from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.files.root import Root
+from agent_worker.service.inbox import inbox_answer, inbox_list
+from agent_worker.service.schedule_starter import Timekeeper
+from agent_worker.service.schedules import schedule_clear, schedule_get, schedule_set, schedules_list
+from agent_worker.service.service import Service
+from agent_worker.service.workflows import WorkflowRequest, begin, workflow_stop
+
+MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+TRIAGE = """
+agents: { tess: { backend: mock } }
+workspace: { provider: sqlite }
+kickoff: "@tess sort what came in"
+"""
+
+Open = Callable[..., AbstractAsyncContextManager["Watched"]]
+
+
+@dataclass
+class Watched:
+    team: Team
+    service: Service
+    keeper: Timekeeper
+    root: str
+
+    async def elapse(self, seconds: float) -> None:
+        """Let time pass, but not while a workflow is being started."""
+        clock = self.team.clock
+        assert isinstance(clock, TestClock)
+        until = clock.monotonic() + seconds
+        while True:
+            for _ in range(6):  # between two things that are told much may be done in threads
+                await self.team.still()
+                async with self.keeper._busy:
+                    pass
+            due = clock.next_wake()
+            if due is None or clock.monotonic() + due > until:
+                break
+            await clock.advance(max(due, 0.0))
+        await self.team.elapse(until - clock.monotonic())
+
+    async def started(self) -> list[str]:
+        """When each instance of triage began, as minutes and seconds since Monday at nine."""
+        rows = await self.team.rows("select started_at from workspace where workflow = 'triage' order by started_at")
+        spans = [int((from_micros(row["started_at"]) - MONDAY).total_seconds()) for row in rows]
+        return [f"{span // 60}:{span % 60:02}" for span in spans]
+
+    async def said(self) -> list[str]:
+        rows = await self.team.rows(
+            """select m.text from message m join workspace w on w.id = m.workspace
+                where w.workflow = 'triage' and m.sender = 'user' order by m.at, m.seq"""
+        )
+        return [row["text"] for row in rows]
+
+
+@pytest.fixture
+def clock() -> TestClock:
+    return TestClock(MONDAY)
+
+
+@pytest.fixture
+def watched(tmp_path: Path, clock: TestClock) -> Open:
+    """A project with the workflow triage, and somebody who starts it; opened again, the same database goes on."""
+
+    @asynccontextmanager
+    async def opened(triage: str = TRIAGE, *, tag: str = "main", **settings: object) -> AsyncIterator[Watched]:
+        root = tmp_path / "p"
+        (root / ".workflows").mkdir(parents=True, exist_ok=True)
+        (root / ".workflows" / "triage.yaml").write_text(triage)
+        async with open_team(root, "alice", clock=clock, database=tmp_path / "state.db", tag=tag, **settings) as team:
+            service = Service(team.runtime)
+            await service.project(str(root))
+            await service.open_again()
+            yield Watched(team, service, Timekeeper(service), str(root))
+            await service.close()
+
+    return opened
+
+
+async def test_a_workflow_with_a_schedule_is_run_each_time_and_ends_by_itself(watched: Open) -> None:
+    async with watched(TRIAGE + "schedule: { wakeup: '*/5 * * * *' }\n") as here:
+        await here.elapse(11 * 60)
+        assert await here.started() == ["5:00", "10:00"]
+        assert await here.said() == ["@tess sort what came in"] * 2
+        states = await here.team.rows("select state from workspace where workflow = 'triage'")
+        assert {row["state"] for row in states} == {"archived", "stopped"}
+
+
+async def test_an_interval_runs_it_again_and_again(watched: Open) -> None:
+    async with watched(TRIAGE + "schedule: { wakeup: 10m }\n") as here:
+        await here.elapse(31 * 60)
+        assert await here.started() == ["10:00", "20:00", "30:00"]
+
+
+async def test_the_prompt_follows_the_kickoff_and_params_are_given(watched: Open) -> None:
+    triage = TRIAGE.replace("sort what", "sort ${{ params.what }} that") + (
+        "params: [{ name: what, required: true }]\n"
+        "schedule: { at: 2026-01-05T09:30, prompt: and be quick, params: { what: bugs } }\n"
+    )
+    async with watched(triage) as here:
+        await here.elapse(3600)
+        assert await here.said() == ["@tess sort bugs that came in", "and be quick"]
+
+
+async def test_one_that_is_kept_alive_is_kicked_off_again_instead(watched: Open) -> None:
+    async with watched(TRIAGE + "schedule: { wakeup: '*/5 * * * *' }\n") as here:
+        await begin(here.service, WorkflowRequest("triage", here.root))
+        await here.elapse(11 * 60)
+        assert await here.started() == ["0:00"]
+        assert await here.said() == ["@tess sort what came in"] * 3
+        await workflow_stop(here.service, "triage", here.root)
+        await here.elapse(5 * 60)
+        assert await here.started() == ["0:00", "15:00"]
+
+
+async def test_one_that_has_not_ended_is_not_begun_again(watched: Open) -> None:
+    slow = TRIAGE.replace("mock }", "mock, script: [{ say: done, slow: 12m }, { say: done }] }")
+    async with watched(slow + "schedule: { wakeup: '*/5 * * * *' }\n") as here:
+        await here.elapse(31 * 60)
+        first, *later = await here.started()
+        assert first == "5:00"
+        assert later  # once it has ended, which takes a moment of its own
+        assert not {"10:00", "15:00"} & set(later)
+        await here.team.halt()
+
+
+async def test_R8_missed_times_are_made_up_for_once(watched: Open, clock: TestClock) -> None:
+    triage = TRIAGE + "schedule: { wakeup: '0 * * * *' }\n"
+    async with watched(triage) as here:
+        await here.elapse(60)
+    await clock.advance(hours=8)
+    async with watched(triage, tag="again") as here:
+        await here.elapse(1)
+        assert await here.started() == ["481:00"]
+        await here.elapse(3600)
+        assert await here.started() == ["481:00", "540:00"]
+
+
+async def test_R9_one_that_was_due_when_the_process_died_is_started_by_the_next(
+    watched: Open, clock: TestClock
+) -> None:
+    triage = TRIAGE + "schedule: { wakeup: '*/5 * * * *' }\n"
+    async with watched(triage) as here:
+        assert here.team.runtime.loader.ticker is not None
+        here.team.runtime.loader.ticker.listener = None  # died between the tick and the start
+        await here.elapse(5 * 60)
+        assert await here.started() == []
+    async with watched(triage, tag="again") as here:
+        await here.elapse(1)
+        assert await here.started() == ["5:00"]
+
+
+@pytest.mark.parametrize(
+    ("begin_at", "times"),
+    [
+        ("2026-03-28T06:00+00:00", ["28 08:00", "29 07:00", "30 07:00"]),
+        ("2026-10-24T06:00+00:00", ["24 07:00", "25 08:00", "26 08:00"]),
+    ],
+)
+async def test_R8_a_workflows_nine_o_clock_stays_nine_o_clock_when_clocks_change(
+    watched: Open, clock: TestClock, begin_at: str, times: list[str]
+) -> None:
+    clock.jump(datetime.fromisoformat(begin_at) - clock.now())
+    async with watched(TRIAGE + "schedule: { wakeup: '0 9 * * *', tz: Europe/Berlin }\n") as here:
+        await here.elapse(51 * 3600)
+        rows = await here.team.rows("select started_at from workspace where workflow = 'triage' order by started_at")
+        assert [f"{from_micros(row['started_at']):%d %H:%M}" for row in rows] == times
+
+
+async def test_what_cannot_be_started_is_put_before_the_person_once_and_can_be_tried_again(
+    watched: Open, tmp_path: Path
+) -> None:
+    triage = TRIAGE + "setup: [{ shell: test -e ready }]\nschedule: { wakeup: '*/5 * * * *' }\n"
+    async with watched(triage) as here:
+        await here.elapse(6 * 60)
+        await here.team.until(len, "select 1 from inbox_item")  # its set-up is a process of its own
+        await here.elapse(5 * 60)
+        (item,) = await inbox_list(here.service, here.root)
+        assert item.kind == "failure"
+        assert "triage was not started by its schedule: set-up failed" in item.text
+        (tmp_path / "p" / "ready").touch()
+        assert await inbox_answer(here.service, item.id, "retry") == "it is being retried"
+        await here.team.until(len, "select 1 from workspace where workflow = 'triage'")
+        assert await here.started() == ["11:00"]
+        assert await inbox_list(here.service, here.root) == []
+
+
+async def test_what_is_not_approved_is_not_started_by_a_schedule(watched: Open, tmp_path: Path) -> None:
+    triage = TRIAGE + "setup: [{ shell: touch executed }]\nschedule: { wakeup: '*/5 * * * *' }\n"
+    async with watched(triage, trust=Root.private(tmp_path / "home")) as here:
+        await here.elapse(6 * 60)
+        (item,) = await inbox_list(here.service, here.root)
+        assert "touch executed" in item.text
+        assert not (tmp_path / "p" / "executed").exists()
+
+
+# --- as a person sets them ------------------------------------------------------------------------------
+
+
+async def test_what_a_person_sets_is_kept_over_a_restart_and_counts_more_than_the_file(
+    watched: Open, clock: TestClock
+) -> None:
+    async with watched(TRIAGE + "schedule: { wakeup: 1h }\n") as here:
+        made = await schedule_set(here.service, "@triage", wakeup="*/5 * * * *", project=here.root)
+        assert (made.target, made.wakeup, made.set_by) == ("@triage", "*/5 * * * *", "person")
+        await schedule_set(here.service, "alice", wakeup="30m", prompt="look", project=here.root)
+    async with watched(TRIAGE + "schedule: { wakeup: 2h }\n", tag="again") as here:
+        found = {each.target: each.wakeup for each in await schedules_list(here.service, here.root)}
+        assert found == {"@triage": "*/5 * * * *", "alice": "30m"}
+        await here.elapse(6 * 60)
+        assert await here.started() == ["5:00"]
+        assert await schedule_clear(here.service, "@triage", here.root)
+        assert (await schedule_get(here.service, "@triage", here.root)).wakeup == "2h"
+        with pytest.raises(Refused, match="is in its file"):
+            await schedule_clear(here.service, "@triage", here.root)
+        assert await schedule_clear(here.service, "alice", here.root)
+        assert not await schedule_clear(here.service, "alice", here.root)
+
+
+async def test_next_and_last_are_told(watched: Open) -> None:
+    async with watched() as here:
+        await schedule_set(here.service, "@triage:nightly", wakeup="0 10 * * *", project=here.root)
+        (before,) = await schedules_list(here.service, here.root)
+        assert (before.target, before.fired_at) == ("@triage:nightly", None)
+        assert from_micros(before.due_at or 0) == MONDAY + timedelta(hours=1)
+        await here.elapse(3601)
+        (after,) = await schedules_list(here.service, here.root)
+        assert from_micros(after.fired_at or 0) == MONDAY + timedelta(hours=1)
+        assert from_micros(after.due_at or 0) == MONDAY + timedelta(hours=25)
+        rows = await here.team.rows("select tag from workspace where workflow = 'triage'")
+        assert [row["tag"] for row in rows] == ["nightly"]
+
+
+async def test_a_schedule_that_is_removed_from_the_file_ends(watched: Open, tmp_path: Path) -> None:
+    async with watched(TRIAGE + "schedule: { wakeup: 1h }\n") as here:
+        (tmp_path / "p" / ".workflows" / "triage.yaml").write_text(TRIAGE)
+        await here.service.project(here.root)
+        assert await schedules_list(here.service, here.root) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "error"),
+    [
+        ("@nothing", {"wakeup": "5m"}, NotFound),
+        ("@triage", {"wakeup": "9s"}, BadInput),
+        ("@triage", {"wakeup": "99 * * * *"}, BadInput),
+        ("@triage", {"wakeup": "0 9 * * *", "tz": "Mars/Olympus"}, BadInput),
+        ("@triage", {}, BadInput),
+        ("@triage", {"wakeup": "5m", "workspace": "review"}, BadInput),
+        ("@triage", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
+        ("alice", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
+        ("alice@triage", {"wakeup": "5m"}, BadInput),
+        ("@review", {"wakeup": "5m"}, BadInput),  # has no kickoff
+    ],
+)
+async def test_what_could_not_work_is_refused_when_it_is_set(
+    watched: Open, target: str, given: dict[str, object], error: type[Exception]
+) -> None:
+    async with watched() as here:
+        with pytest.raises(error):
+            await schedule_set(here.service, target, project=here.root, **given)  # type: ignore[arg-type]
+        assert await schedules_list(here.service, here.root) == []
+
+
+# --- of members -----------------------------------------------------------------------------------------
+
+
+async def test_a_member_wakes_by_the_schedule_its_workflow_gives_it_while_that_runs(watched: Open) -> None:
+    triage = """
+agents:
+  tess: { backend: mock, schedule: { wakeup: 5m, prompt: look again } }
+  alice: { ref: alice, schedule: { wakeup: '*/10 * * * *', prompt: and you } }
+workspace: { provider: sqlite }
+"""
+    async with watched(triage) as here:
+        await begin(here.service, WorkflowRequest("triage", here.root))
+        await here.elapse(11 * 60)
+        rows = await here.team.rows(
+            "select i.text, i.workspace from instruction i where source = 'schedule' order by queued_at"
+        )
+        assert [row["text"] for row in rows] == ["look again", "look again", "and you"] or [
+            row["text"] for row in rows
+        ] == ["look again", "and you", "look again"]
+        assert all(row["workspace"] for row in rows)
+        await workflow_stop(here.service, "triage", here.root)
+        assert await schedules_list(here.service, here.root) == []

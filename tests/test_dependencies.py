@@ -1,0 +1,82 @@
+"""What is imported is declared, what is declared is imported, and the versions we tested with are used."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from scripts.constraints import for_uv, pins
+
+from tests import rules
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+#: Declared without an import of ours, and why.
+UNSEEN = {"httptools": "uvicorn's protocol class, which ours extends, reads requests with it and does not require it"}
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def names(requirements: Iterable[str]) -> set[str]:
+    return {plain(Requirement(each).name) for each in requirements}
+
+
+def declared() -> set[str]:
+    project = PYPROJECT["project"]
+    return names(
+        [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
+    )
+
+
+def test_every_library_that_is_imported_is_declared_and_the_other_way_round() -> None:
+    roots = {
+        name.partition(".")[0] for each in rules.modules(ROOT / "src" / "agent_worker") for _, name in each.imports
+    }
+    theirs = roots - set(sys.stdlib_module_names) - {"agent_worker"}
+    providers = packages_distributions()
+    imported = {plain(name) for library in theirs for name in providers.get(library, [library])}
+    assert imported - declared() == set(), "imported and not declared"
+    assert declared() - imported - set(UNSEEN) == set(), "declared and not imported"
+    assert set(UNSEEN) <= declared() - imported
+
+
+def test_whoever_installs_with_pip_or_with_uv_gets_the_same_versions() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = [line for line in lines if not line.startswith("#")]
+    assert pinned == PYPROJECT["tool"]["uv"]["constraint-dependencies"]
+    assert declared() <= names(pinned)
+    assert not [line for line in lines if "://" in line]
+
+
+def test_the_tests_run_with_the_versions_that_are_written_down() -> None:
+    """So the constraints are used, and the environment of this run is what we say we tested."""
+    written = map(Requirement, PYPROJECT["tool"]["uv"]["constraint-dependencies"])
+    here = [each for each in written if each.marker is None or each.marker.evaluate()]
+    assert not [
+        f"{each}, and {version(each.name)} is installed"
+        for each in here
+        if plain(each.name) in declared() and not each.specifier.contains(version(each.name), prereleases=True)
+    ]
+
+
+def test_constraints_are_versions_and_nothing_else() -> None:
+    assert pins("# made by\nb==2 ; sys_platform == 'win32'\n\na==1.0\n") == ["a==1.0", "b==2 ; sys_platform == 'win32'"]
+    for strange in ("--index-url https://example.org/simple", "a @ https://example.org/a.whl", "-e .", "a>=1"):
+        with pytest.raises(ValueError, match="not a version"):
+            pins(f"a==1\n{strange}\n")
+
+
+def test_constraints_for_uv_replace_the_ones_that_are_there() -> None:
+    before = '[tool.uv]\nconstraint-dependencies = [\n  "a==1",\n]\n\n[tool.x]\nlist = [\n]\n'
+    after = for_uv(before, ["a==2", "b==3"])
+    assert after == before.replace('  "a==1",\n', '  "a==2",\n  "b==3",\n')
+    with pytest.raises(ValueError, match="no list"):
+        for_uv("[tool.x]\n", [])

@@ -1,0 +1,104 @@
+"""How the suite is organised: what it needs, what it may skip, and which of its tests start programs of others."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import LONG
+from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, missing
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted(path for path in (ROOT / "tests").rglob("*.py") if path.name != "needs.py")
+
+SKIPPING = f"""
+import pytest
+def test_a(): pytest.skip({missing("a horse")!r})
+@pytest.mark.skipif(True, reason={missing("a horse")!r})
+def test_b(): pass
+def test_c(): pytest.skip("only Linux has horses")
+@pytest.fixture
+def horse(): pytest.skip({missing("a horse")!r})
+def test_d(horse): pass
+"""
+
+
+@pytest.mark.parametrize(("strict", "counts"), [("1", "1 failed, 1 skipped, 2 errors"), ("0", "4 skipped")])
+def test_a_skip_for_something_missing_fails_where_nothing_may_be_missing(
+    tmp_path: Path, strict: str, counts: str
+) -> None:
+    (tmp_path / "test_skipping.py").write_text(SKIPPING)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    done = subprocess.run(
+        [*command, tmp_path],
+        cwd=tmp_path,
+        env=os.environ | {STRICT: strict, "PYTHONPATH": ROOT},
+        text=True,
+        capture_output=True,
+    )
+    assert counts in done.stdout, done.stdout + done.stderr
+    assert ("missing: a horse (uv run poe test-setup): with" in done.stdout) == (strict == "1")
+
+
+def test_what_is_missing_is_skipped_in_one_way() -> None:
+    """A skip that looks for a program or speaks of installing goes through `tests.needs`, so that CI can refuse it."""
+    loose = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("pytest.skip", "pytest.mark.skipif", "pytest.importorskip")
+        and any(word in ast.unparse(node) for word in ("install", "which(", "sandbox", MISSING, "importorskip('"))
+        and "missing(" not in ast.unparse(node)
+        and path.name != "test_suite.py"
+    ]
+    assert not loose
+
+
+def test_the_files_the_suite_knows_by_name_exist() -> None:
+    assert [file for file in (*LONG, *STARTS_PROGRAMS) if not (ROOT / file).is_file()] == []
+    assert len(set(LONG)) == len(LONG)
+
+
+def test_whatever_starts_programs_of_others_is_in_their_tier() -> None:
+    starting = {
+        str(path.relative_to(ROOT))
+        for path in FILES
+        if path.name.startswith("test_") and {"programs.world", "NPM"} & set(_imported(path))
+    }
+    assert starting == set(STARTS_PROGRAMS)
+
+
+def _imported(path: Path) -> list[str]:
+    found = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
+    modules = [".".join(str(node.module).split(".")[-2:]) for node in found]
+    return [*modules, *(alias.name for node in found for alias in node.names)]
+
+
+def test_setting_up_where_nothing_can_be_installed_says_so_and_ends_well(tmp_path: Path) -> None:
+    script = tmp_path / "scripts" / "test_setup.py"
+    script.parent.mkdir()
+    script.write_bytes((ROOT / "scripts" / "test_setup.py").read_bytes())
+    done = subprocess.run([sys.executable, script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "there is no apt-get: bubblewrap, chromium, util-linux." in done.stderr
+    assert "there is no npm: @modelcontextprotocol/inspector-cli@" in done.stderr
+
+
+def test_setting_up_where_the_network_is_gone_says_so_and_ends_well(tmp_path: Path) -> None:
+    script = tmp_path / "scripts" / "test_setup.py"
+    script.parent.mkdir()
+    script.write_bytes((ROOT / "scripts" / "test_setup.py").read_bytes())
+    for name in ("npm", "apt-get"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 100\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run([sys.executable, script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "because npm could not do it: " in done.stderr
+    refused = "apt-get could not do it" if os.geteuid() == 0 else "only root can install packages"
+    assert f"because {refused}: " in done.stderr
