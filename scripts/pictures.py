@@ -1,0 +1,37 @@
+"""The pictures of the page in the README, taken anew of the demo's team: `uv run poe pictures`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "docs" / "figures"
+sys.path.insert(0, str(ROOT))
+
+from tests.shells.served import eventually, served  # noqa: E402
+from tests.web.browser import chromium, visit  # noqa: E402
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as tmp, served(Path(tmp)) as daemon, chromium() as browser:
+        demo = daemon.client.request("POST", "/demo", {})[1]
+        there = replace(daemon, project=Path(demo["project"]))
+        done = "select count(*) from message where text like '%the review is done%'"
+        assert eventually(lambda: daemon.rows(done)[0][0], within=60), "the demo did not end"
+        longest = (
+            "select r.id from run r join agent a on a.id = r.agent where a.name = 'ben' order by r.id desc limit 1"
+        )
+        ((run,),) = daemon.rows(longest)
+        with visit(browser, there, viewport={"width": 1280, "height": 800}) as guest:
+            page = guest.open(guest.workspace("review"))
+            page.get_by_text("the review is done").wait_for()
+            page.screenshot(path=FIGURES / "page-workspace.png")
+            guest.go(guest.place(f"run/{run}"))
+            page.screenshot(path=FIGURES / "page-run.png")
+
+
+if __name__ == "__main__":
+    main()
