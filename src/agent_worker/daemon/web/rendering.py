@@ -10,6 +10,7 @@ as it was written. Above: prose.py says what is rendered, and how. Beside: rende
 from __future__ import annotations
 
 import asyncio
+import atexit
 import hashlib
 import json
 import logging
@@ -224,7 +225,8 @@ class _Renderer:
 
 @cache
 def rendering() -> Rendering:
-    """The one of this process: what was made for one page is there for all."""
+    """The one of this process, which it ends with: what was made for one page is there for all."""
+    atexit.register(end_rendering)
     return Rendering()
 
 
