@@ -150,10 +150,10 @@ class Team:
     async def states(self) -> list[str]:
         return [r["state"] for r in await self.rows("select state from instruction order by id")]
 
-    async def read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return await self.runtime.database.read(query, *args, **kwargs)
 
-    async def write(self, change: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def write(self, change: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return await self.runtime.database.write(change, *args, **kwargs)
 
 

@@ -148,7 +148,7 @@ class Served:
             digest.update(repr((table, list(with_rows.execute(f"select * from {table}")))).encode())
         with_rows.close()
         for path in sorted(self.project.rglob("*")):
-            digest.update(f"{path}{path.read_bytes() if path.is_file() else ''}".encode())
+            digest.update(repr((path, path.read_bytes() if path.is_file() else b"")).encode())
         return digest.hexdigest()
 
     def rows(self, sql: str) -> list[Any]:
