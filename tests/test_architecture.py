@@ -60,7 +60,6 @@ LIBRARIES = {
     "mcp_types": {"tools", "daemon"},
     "tree_sitter": {"trust"},
     "tree_sitter_bash": {"trust"},
-    "ruamel": {"definitions"},
     "numpy": {"memory"},
     "wordllama": {"memory"},
 }

@@ -220,8 +220,8 @@ def test_an_edit_changes_its_keys_and_nothing_else(daemon: Served, alice_file: P
     edited = daemon.do("PATCH", "/agents/ann", changes={"model": "openai/gpt-6-mini", "max_steps": 7, "env": None})
     assert edited["model"] == "openai/gpt-6-mini"
     assert alice_file.read_text() == (
-        "# who alice is\nmodel: openai/gpt-6-mini # a note\nbackend: mock\n"
-        "prompt: {system: You are Alice.}\nmax_steps: 7\n"
+        "# who alice is\nmodel: openai/gpt-6-mini   # a note\nbackend: mock\n"
+        "prompt: { system: You are Alice. }\nmax_steps: 7\n"
     )
 
 

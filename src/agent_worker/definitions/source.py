@@ -216,14 +216,7 @@ class _Builder:
         text = str(event.value)
         if "\0" in text:
             self._note(_place(event), "", "text must not contain the character NUL")
-        if not event.implicit[0]:  # quoted, a block, or tagged as text
-            return text
-        if text in _CONSTANTS:
-            return _CONSTANTS[text]
-        if _INTEGER.fullmatch(text):
-            return int(text)
-        number = float(text) if _DECIMAL.fullmatch(text) else math.inf
-        return number if math.isfinite(number) else text  # 1e999 would be no limit at all
+        return plain_value(text) if event.implicit[0] else text  # else quoted, a block, or tagged as text
 
     def _aliased(self, event: yaml.AliasEvent) -> tuple[Any, Position, int]:
         if event.anchor not in self._anchors:
@@ -255,6 +248,16 @@ class _Builder:
         place = at if isinstance(at, Position) else _place(at)
         self._note(place, "", message, hint)
         return DefinitionError(self._problems)
+
+
+def plain_value(text: str) -> Any:
+    """What a word means that stands without quotes."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    number = float(text) if _DECIMAL.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else text  # 1e999 would be no limit at all
 
 
 def _place(event: yaml.Event) -> Position:

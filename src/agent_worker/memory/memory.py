@@ -199,7 +199,7 @@ def _edit(root: Root, file: str, key: str, record: dict[str, str] | None) -> Non
     """Put a record under a key, or take the key out. All else in the file stays as it was written."""
 
     def changed(text: str) -> str:
-        there = _parsed(text, file)  # says where it is wrong
-        return rewritten(text, {key: record}, keys=there, file=path_of(file))
+        _parsed(text, file)  # says where it is wrong
+        return rewritten(text, {key: record}, file=path_of(file))
 
     rewrite(root, path_of(file), changed)

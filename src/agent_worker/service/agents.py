@@ -196,8 +196,7 @@ async def agent_edit(service: Service, name: str, changes: dict[str, Any], proje
         )
 
     def changed(text: str) -> str:
-        there = parse_source(text, file=file)
-        after = rewritten(text, changes, keys=there.data, file=file)
+        after = rewritten(text, changes, file=file)
         _approve_new(service, root, before, agent_of(parse_source(after, file=file), root / file, root=root))
         return after
 

@@ -75,7 +75,7 @@ async def memory_release(service: Service, name: str, key: str, project: str | N
 async def soul_show(service: Service, name: str, project: str | None = None) -> str:
     """Who an agent always is, as YAML."""
     found = await agent_info(service, name, project)
-    return rewritten("", found.soul, keys=(), file="soul")
+    return rewritten("", found.soul, file="soul")
 
 
 @operation("PUT", "/agents/{name}/soul")
