@@ -76,6 +76,7 @@ def open_workspace(tx: Transaction, *members: str) -> str:
     )
     agents = {name: agent_rows.enrol(tx, project=project, name=name) for name in members}
     workspace_rows.add_members(tx, workspace, agents)
+    workspace_rows.let_in(tx, workspace)
     return workspace
 
 
