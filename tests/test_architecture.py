@@ -85,7 +85,7 @@ CLOCKS = {
     "client/": "the command line waits for another process",
     "cli/": "a program that ends before a clock could matter; ages are shown to a person",
     "local/stored.py": "waits for a daemon that is stopping, and names files by the time",
-    "database/engine_lock.py": "waits for another process that is about to end",
+    "database/runtime_lock.py": "waits for another process that is about to end",
     "database/sqlite.py": "the writer has a thread of its own; the time of an event is shown and decides nothing",
     "daemon/process/lock.py": "waits for another process that is about to write its name",
     "daemon/http/connection.py": "patience with a socket, by the time of the event loop",

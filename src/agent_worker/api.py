@@ -1,4 +1,4 @@
-"""The Python API: the same engine, in your own process, without a daemon.
+"""The Python API: the same runtime, in your own process, without a daemon.
 
     async with agent_worker.open_project("path/to/project") as project:
         team = await project.start("review")
@@ -7,7 +7,7 @@
         print(await project.ask("alice", "hello"))
 
 With `home` the state is kept in that directory and goes on where it was; without it, it lives in memory.
-A project has one engine at a time: while the daemon works on it, this raises InUse.
+A project has one runtime at a time: while the daemon works on it, this raises InUse.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ async def open_project(
 ) -> AsyncIterator[Project]:
     """The project at or above `path`, for nobody else meanwhile.
 
-    A file that is wrong takes down what it defines: see `Project.problems`. Raises InUse when another engine works on
+    A file that is wrong takes down what it defines: see `Project.problems`. Raises InUse when another runtime works on
     the project or the home: the daemon, or another program.
     """
     definitions = load_project(find_project(Path(path)))

@@ -28,7 +28,7 @@ from agent_worker.core.errors import StorageFault
 from agent_worker.core.events import Bus
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.database.database import Database
-from agent_worker.database.engine_lock import ProjectLocks, RuntimeHolder, hold_database
+from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder, hold_database
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.files.root import Root
 from agent_worker.proposals.timer import ProposalTimer
@@ -50,7 +50,7 @@ class RuntimeSettings:
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
-    reached_by: str = ""  #: the command by which a person reaches this engine; '' when there is none
+    reached_by: str = ""  #: the command by which a person reaches this runtime; '' when there is none
     chance: Callable[[], float] = random.random  #: from 0 to 1, for what many hosts must not do in the same moment
 
 

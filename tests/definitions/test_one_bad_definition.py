@@ -24,7 +24,7 @@ from agent_worker.agents.loader import Loader
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError, BadInput
-from agent_worker.database.engine_lock import ProjectLocks, RuntimeHolder
+from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.files.root import Root
 from agent_worker.service.catalogue import OPERATIONS

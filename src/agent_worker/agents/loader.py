@@ -24,7 +24,7 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted, trouble_of
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Database, Transaction
-from agent_worker.database.engine_lock import ProjectLocks
+from agent_worker.database.runtime_lock import ProjectLocks
 from agent_worker.definitions.agent import AgentDefinition, split_model
 from agent_worker.definitions.loading import shown
 from agent_worker.definitions.project import ProjectFiles
@@ -85,7 +85,7 @@ class Loader:
         """Everyone the files name, and the `quick` agents that only this process knows.
 
         Those whose definition is what it was are left alone, unless all are to be equipped `again`. Nothing of a
-        project is touched before its lock is ours: raises InUse when another engine works on it.
+        project is touched before its lock is ours: raises InUse when another runtime works on it.
         """
         await asyncio.to_thread(self._locks.take, project.root)
         loaded = await self._database.write(_enrol_all, project, quick or {}, now=self._clock.micros())

@@ -7,7 +7,7 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 ├── Refused                       well-formed, but not allowed here and now
 │   ├── Stale                     the thing changed since it was read
 │   ├── NotRunning                the workflow instance is not running
-│   ├── InUse                     another engine works on it
+│   ├── InUse                     another runtime works on it
 │   └── Untrusted                 the user has not approved what it would do
 ├── Fenced                        the writer is no longer the one; it must stop, silently
 ├── StorageFault                  the database cannot be trusted to write: stop accepting

@@ -269,7 +269,7 @@ class Lagging(Exception):
 
 
 class Subscription:
-    """Every event from the moment it was made, as an async iterator, to the end of the engine.
+    """Every event from the moment it was made, as an async iterator, to the end of the runtime.
 
     Raises Lagging when it was too slow.
     """

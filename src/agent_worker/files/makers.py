@@ -1,6 +1,6 @@
 """Which process made a thing on the disk: so that what a dead one left behind is told from what a living one needs.
 
-The mark is part of a name, so it holds across threads, engines and restarts, and needs no other file. A process is
+The mark is part of a name, so it holds across threads, runtimes and restarts, and needs no other file. A process is
 known by its number and the moment it began, within what numbers it (a container has numbers of its own).
 """
 

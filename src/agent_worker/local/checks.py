@@ -16,8 +16,8 @@ from agent_worker.client.discovery import DATABASE, home_directory
 from agent_worker.core.disk_space import Space, amount
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.wording import plural
-from agent_worker.database.engine_lock import holder_of, refusal
 from agent_worker.database.recovery import look_at
+from agent_worker.database.runtime_lock import holder_of, refusal
 from agent_worker.definitions.project import find_project, load_project
 from agent_worker.local.stored import recovered
 from agent_worker.processes.git import version as version_of_git

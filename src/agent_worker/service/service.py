@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-TAKE_UP = 2.0  #: seconds between two tries to open a project that another engine has
+TAKE_UP = 2.0  #: seconds between two tries to open a project that another runtime has
 _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
 
@@ -117,7 +117,7 @@ class Service:
                 known = self._projects[path] = await self._read(path, known, stamp)
                 if not self._opening:
                     await self.runtime.supervisor.wake_all()
-        if is_new and not self._opening:  # another engine had it when we began
+        if is_new and not self._opening:  # another runtime had it when we began
             await self._open_workspaces(
                 [workspace for workspace in await self._workspaces_left() if workspace["project"] == known.loaded.id]
             )
@@ -181,7 +181,7 @@ class Service:
                 log.exception("project %s could not be opened again", row["root"])
 
     async def _take_up_later(self, root: str) -> None:
-        """As soon as the other engine lets go of it: nobody tells us when."""
+        """As soon as the other runtime lets go of it: nobody tells us when."""
         while True:
             await self.runtime.clock.sleep(TAKE_UP)
             try:

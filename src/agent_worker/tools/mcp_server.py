@@ -21,7 +21,7 @@ Check = Callable[[], None]  #: blocks
 
 
 def _nothing() -> None:
-    """Whoever embeds the engine has decided for itself."""
+    """Whoever embeds the runtime has decided for itself."""
 
 
 @dataclass(frozen=True, slots=True)

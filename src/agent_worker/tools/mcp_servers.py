@@ -1,4 +1,4 @@
-"""The MCP servers that definitions name, as tools: one connection for each, shared by all agents of an engine.
+"""The MCP servers that definitions name, as tools: one connection for each, shared by all agents of a runtime.
 
 A connection is opened when it is first needed, kept open, closed when nobody used it for a while, and opened anew
 when it was lost. The server checks the arguments of a call; its description and schema are what the model reads.

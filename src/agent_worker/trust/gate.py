@@ -1,6 +1,6 @@
 """Stands before everything of a project that can execute or receive a secret: approved by the user, or refused.
 
-Without a home it lets everything pass: a program that embeds the engine has decided for itself.
+Without a home it lets everything pass: a program that embeds the runtime has decided for itself.
 Synchronous: call it in a thread.
 """
 

@@ -2,7 +2,7 @@
 
 A write is first committed as a revision and then put into its file, so that a crash in between is made good at
 the next start and a tool call made twice is one revision. Writing takes the revision that was read, and the transaction
-that commits it looks again: a colleague's text is never reverted, whichever engine wrote it. Nor is a person's edit in
+that commits it looks again: a colleague's text is never reverted, whichever runtime wrote it. Nor is a person's edit in
 between: theirs stays in place, ours is kept beside it, and the conflict is told.
 Where one member owns the documents, the others only suggest; a person always writes. Secrets are taken out of what is
 written here; what a person puts into a file with an editor stays as it is.
@@ -141,7 +141,7 @@ class Documents:
                 await self._catch_up_if_possible(row["name"])
 
     def _alone(self, name: str) -> asyncio.Lock:
-        """Writers of one engine take turns, which spares them trying again. What guards the text is in `revise`."""
+        """Writers of one runtime take turns, which spares them trying again. What guards the text is in `revise`."""
         return self._writing.setdefault(
             (id(self._database), self._workspace["id"], same_document(name)), asyncio.Lock()
         )
@@ -232,7 +232,7 @@ class Documents:
                 document_rows.filed, self._workspace, row, kept, now=self._clock.micros()
             )
             if kept and state == FILED:
-                # Another engine brought it there, and it was rightly written over since: nobody's text is in danger.
+                # Another runtime brought it there, and it was rightly written over since: nobody's text is in danger.
                 with suppress(NotFound):
                     await asyncio.to_thread(self._root.remove, kept)
         if state == BESIDE:

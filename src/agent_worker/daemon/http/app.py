@@ -1,4 +1,4 @@
-"""The daemon's application: an engine, the service that works with it, the routes to the service, a guard before them.
+"""The daemon's application: a runtime, the service that works with it, the routes to the service, a guard before them.
 
 Made when the process already answers (process.py), and ended by its lifespan.
 """

@@ -19,7 +19,7 @@ class RunTokens:
         self._tokens = tokens
         self._url = url
         self._entries: dict[str, ToolEndpoint] = {}  # by run
-        #: The identity of a run that is under way here. Set when there is an engine.
+        #: The identity of a run that is under way here. Set when there is a runtime.
         self.identity_of: Callable[[str], RunIdentity | None] = lambda run: None
         self.expects: Callable[[], None] = lambda: None  #: told that somebody will come in soon
 

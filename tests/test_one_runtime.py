@@ -14,7 +14,7 @@ import pytest
 
 import agent_worker
 from agent_worker import InUse
-from agent_worker.database.engine_lock import ProjectLocks, RuntimeHolder, holder_of
+from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder, holder_of
 from tests.needs import skip_without
 from tests.teams import write_project
 

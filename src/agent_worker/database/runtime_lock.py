@@ -1,6 +1,6 @@
-"""Kernel locks that an engine holds for life: on its database, and on each project whose files it writes.
+"""Kernel locks that a runtime holds for life: on its database, and on each project whose files it writes.
 
-Two engines on one project would archive, tidy and order each other's files. The lock of a project is on its directory
+Two runtimes on one project would archive, tidy and order each other's files. The lock of a project is on its directory
 itself: so it needs no file in the project, holds whatever path leads there, for other users and in other containers,
 on a read-only disk too, and ends with the process however that ends. Who holds it is noted elsewhere, for the sentence
 that refuses the second. Blocks for a moment: call it in a thread.
@@ -44,7 +44,7 @@ class RuntimeHolder:
     mark: str = field(default_factory=maker)
     who: str = field(default_factory=lambda: os.path.basename(sys.argv[0]) or "python")
     reach: str = ""  #: the command by which a person reaches it; '' when there is none
-    database: str = ""  #: where its state is: engines that share one may be let work on the same project
+    database: str = ""  #: where its state is: runtimes that share one may be let work on the same project
 
     @property
     def pid(self) -> str:
