@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +19,7 @@ from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock, TestClock
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.project import load_project
+from agent_worker.files.root import Root
 from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
 from agent_worker.workflows import start as workflows
 from agent_worker.workflows.instance import Instance
@@ -200,6 +203,11 @@ def write_project(
     (root / ".workflows" / "review.yaml").write_text(f"agents:\n{members}{workflow}")
 
 
+def kept_prices() -> Root:
+    """Prices are looked up once for all tests: it takes a second of CPU each."""
+    return Root.private(Path(tempfile.gettempdir()) / f"agent-worker-tests-{os.getuid()}")
+
+
 @asynccontextmanager
 async def open_team(
     root: Path,
@@ -213,7 +221,7 @@ async def open_team(
 ) -> AsyncIterator[Team]:
     stirrings = Stirrings(asyncio.get_running_loop())
     write_project(root, agents, workflow=workflow, extra=extra)
-    exactly = RuntimeSettings(database=database, chance=lambda: 0.0, **settings)
+    exactly = RuntimeSettings(database=database, chance=lambda: 0.0, **{"prices": kept_prices()} | settings)
     async with open_runtime(exactly, clock=clock) as runtime:
         project = load_project(root)
         assert not project.problems, project.problems

@@ -47,10 +47,9 @@ LIBRARIES = {
     "click": {"cli"},
     "psutil": {"processes"},
     "acp": {"backends"},
-    "pydantic_ai": {"backends"},
-    "httpx2": {"backends", "tools"},
-    "anthropic": {"backends"},
-    "openai": {"backends"},
+    "genai_prices": {"backends"},
+    "pyreqwest": {"backends"},
+    "httpx2": {"tools"},
     "starlette": {"daemon"},
     "uvicorn": {"daemon"},
     "markdown_it": {"daemon"},
@@ -68,9 +67,6 @@ LIBRARIES = {
 HEAVY = {
     f"agent_worker.{name}"
     for name in (
-        "backends.models.library",
-        "backends.models.anthropic_model",
-        "backends.models.openai_model",
         "backends.programs.acp_talk",
         "tools.mcp_client",
         "daemon.mcp.server",
@@ -155,7 +151,7 @@ def test_importing_the_package_is_cheap() -> None:
     """The command line must not pay for what it does not use."""
     code = (
         "import sys, agent_worker, agent_worker.cli.main\n"
-        "heavy = {'asyncio', 'pydantic', 'rich', 'apsw', 'yaml', 'pydantic_ai', 'mcp'} & set(sys.modules)\n"
+        "heavy = {'asyncio', 'pydantic', 'rich', 'apsw', 'yaml', 'pyreqwest', 'mcp'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -19,6 +19,7 @@ from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.backends.models.model_api import Catalogue
+from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
 from agent_worker.backends.programs.program import ProgramHost, ToolAccess, owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
@@ -47,6 +48,7 @@ class RuntimeSettings:
     programs_at_once: int = 4
     quiet_moment: float = 0.2  #: seconds
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
+    prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
@@ -112,7 +114,12 @@ async def _wired(
     gate = Gate(settings.trust, clock)
     program_host = ProgramHost(tool_access, settings.programs, os.environ, settings.approval)
     factory = BackendFactory(
-        clock, Catalogue(os.environ, approval=settings.approval), McpPool(clock), gate, program_host, redact
+        clock,
+        Catalogue(os.environ, approval=settings.approval, prices=PriceList(settings.prices or settings.trust)),
+        McpPool(clock),
+        gate,
+        program_host,
+        redact,
     )
     closing.push_async_callback(factory.catalogue.close)
     closing.push_async_callback(factory.servers.close)

@@ -3,7 +3,7 @@
     python -m tests.agents.sdk_life PROJECT
 
 Forks one life for each line it reads, says its number, and how it ended. A life begins the work, or goes on with
-what an earlier one left. The model library is imported before the first fork, so it is paid for once.
+what an earlier one left. What it needs is imported before the first fork, so it is paid for once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def live(project: Path) -> None:
 
 
 def main(project: Path) -> None:
-    importlib.import_module("agent_worker.backends.models.library")
+    importlib.import_module("pyreqwest.client")
     for _ in sys.stdin:
         if (pid := os.fork()) == 0:
             try:

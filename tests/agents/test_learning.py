@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pydantic_ai.messages import ModelMessage
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.files.root import Root
@@ -33,20 +32,16 @@ class Learner:
         self._answers = [answer if isinstance(answer, str) else json.dumps(answer) for answer in answers]
         self.asked: list[str] = []
 
-    @property
-    def model(self) -> FunctionModel:
-        return FunctionModel(stream_function=self._stream)
-
-    async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
-        self.asked.append(repr(messages) + repr(info))
-        yield self._answers.pop(0) if self._answers else "[]"
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
+        self.asked.append(repr(turn) + repr(steps))
+        return Reply(self._answers.pop(0) if self._answers else "[]", usage=Usage(input=100, output=20))
 
 
 @asynccontextmanager
 async def learning_team(root: Path, clock: TestClock, learner: Learner, **more: Any) -> AsyncIterator[Team]:
     more.setdefault("extra", {"alice": ON})
     async with open_team(root, "alice", clock=clock, **more) as team:
-        await team.runtime.backends.catalogue.add("fake/learner", learner.model)
+        team.runtime.backends.catalogue.add("fake/learner", learner)
         yield team
         await team.idle()
 
@@ -187,7 +182,7 @@ async def test_A6_so_is_what_is_learned_from_work_that_another_agent_asked_for(
     tmp_path: Path, clock: TestClock
 ) -> None:
     async with open_team(tmp_path, "alice", "bob", clock=clock, extra={"alice": ON}) as team:
-        await team.runtime.backends.catalogue.add("fake/learner", Learner([CHOICE]).model)
+        team.runtime.backends.catalogue.add("fake/learner", Learner([CHOICE]))
         team.backends["bob"].then(says("@alice remember that we use SQLite"))
         team.backends["alice"].then(working, says("so we use SQLite"))
         await team.post("user", "@bob go")
@@ -285,9 +280,8 @@ async def test_a_broken_memory_file_costs_the_lesson_and_nothing_else(tmp_path: 
 
 async def test_a_learner_that_fails_does_not_fail_the_work(tmp_path: Path, clock: TestClock) -> None:
     class Broken(Learner):
-        async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
             raise RuntimeError("no cheap model today")
-            yield ""
 
     async with learning_team(tmp_path, clock, Broken()) as team:
         await work(team, working, says("we take SQLite"))

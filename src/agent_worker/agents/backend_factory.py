@@ -121,9 +121,7 @@ class BackendFactory:
                 self.mocks[definition.name] = model
                 return ToolLoop(model)
             case "sdk":
-                api = ModelApi(self.catalogue, self._endpoint(definition))
-                api.expect(definition.model or "")
-                return ToolLoop(api)
+                return ToolLoop(ModelApi(self.catalogue, self._endpoint(definition)))
             case name if name in SPEAKERS:
                 return OneShot(SPEAKERS[name](), self._program(definition, root, cwd, who))
             case other:

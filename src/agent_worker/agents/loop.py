@@ -234,6 +234,7 @@ class Loop:
             model=terms_model(worker),
             max_steps=job.done_before + worker.definition.max_steps,
             max_tokens=worker.definition.max_tokens,
+            settings=worker.definition.settings,
             asked=brief.instruction,
             members=tuple(brief.members),
             ballots=gathered.ballots,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
 from agent_worker.tools.tool import Call, Result, ToolSpec
@@ -106,6 +106,7 @@ class Turn:
     max_tokens: int | None = None
     asked: str = ""  #: the instruction that is in the prompt
     members: tuple[str, ...] = ()  #: names of the others in its workspace
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: fields of the request, as the definition names them
     ballots: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
 
 

@@ -1,6 +1,6 @@
 """The start of a daemon that outlives whoever starts it, and the word by which it tells that it serves.
 
-Whoever wants one waits for whoever was first. Nothing here looks for a running one (client.py).
+Whoever wants one waits for whoever was first. Nothing here looks for a running one (connection.py).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
 from agent_worker.definitions.fields import (
@@ -151,6 +151,15 @@ class AgentLimits(Block):
     usd_per_day: Money | None = None
 
 
+_FROM_US = "it is made from the conversation"
+#: Fields of a request that are ours to fill in, and what to write instead.
+_NO_SETTINGS = {
+    **dict.fromkeys(("messages", "input", "system", "instructions", "tools", "stream", "store"), _FROM_US),
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "write max_tokens beside model"),
+    "model": "write model beside settings",
+}
+
+
 class AgentSettings(Block):
     model: ModelName | None = None
     backend: BackendName = "sdk"
@@ -166,6 +175,9 @@ class AgentSettings(Block):
     cwd: InsidePath = "."
     env: tuple[Variable, ...] = ()
     max_tokens: Whole | None = None
+    settings: dict[str, JsonValue] = Field(
+        default_factory=dict, description="of the model, sent as they are written, such as temperature: 0.2"
+    )
     max_steps: Whole = 20
     timeout: Duration = 600.0
     limits: AgentLimits = AgentLimits()
@@ -194,6 +206,11 @@ class AgentSettings(Block):
             yield Broken(("character",), "is only for backend mock")
         if written.get("script") is not None and written.get("character") is not None:
             yield Broken(("character",), "does as it likes, and follows no script", "keep one of them")
+        if backend in _BACKENDS - {"sdk"} and written.get("settings") is not None:
+            yield Broken(("settings",), "is only for backend sdk", "a program has settings of its own")
+        if isinstance(settings := written.get("settings"), dict):
+            for key in settings.keys() & _NO_SETTINGS.keys():
+                yield Broken(("settings", key), "cannot be set here", _NO_SETTINGS[key])
         prompts = [key for key in ("prompt", "system_prompt") if written.get(key) is not None]
         if len(prompts) == 2:
             yield Broken(("system_prompt",), "stands for prompt, which is here too", "keep one of them")

@@ -1,41 +1,41 @@
 """The model of the `sdk` backend: one answer of a model API, any provider, streamed.
 
-Above it is the tool loop, which makes a backend of it; below are the routes (providers.py) and the model library.
-The library takes seconds to import, so nothing of it is imported here: `warm` does it in a thread. Nothing is tried
-twice: a failure is classified where it is born, and raised.
+Above it is the tool loop, which makes a backend of it; below are the routes (providers.py), the three protocols, and
+the one client through which requests leave. Nothing is tried twice: a failure is classified where it is born.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import deque
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
-from agent_worker.backends.models.providers import (
-    AS_NAMED,
-    NOTHING_APPROVED,
-    Approval,
-    Endpoint,
-    Route,
-    is_anthropic,
-    route,
-)
-from agent_worker.core.errors import Permanent
-from agent_worker.core.late_imports import for_good, soon, taking_turns
+from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn
+from agent_worker.backends.models.anthropic_messages import AnthropicMessages
+from agent_worker.backends.models.chat_completions import ChatCompletions
+from agent_worker.backends.models.event_stream import EventReader
+from agent_worker.backends.models.failures import refused, told
+from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer, ModelClient
+from agent_worker.backends.models.prices import PriceList
+from agent_worker.backends.models.protocol import Fragments, Heard, Listener, ModelProtocol, ToldError
+from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
+from agent_worker.backends.models.reply import reply_of, usage_of
+from agent_worker.backends.models.responses import Responses
+from agent_worker.core.errors import Permanent, Transient
 from agent_worker.core.outbound import NOT_TOO_LONG, Patience
 
-if TYPE_CHECKING:  # importing it takes seconds
-    from agent_worker.backends.models.library import Built, ModelLibrary
-
-
-_KEPT_OPEN = 8
+PROTOCOLS: dict[str, ModelProtocol] = {
+    "anthropic": AnthropicMessages(),
+    "chat": ChatCompletions(),
+    "responses": Responses(),
+}
+_END = b"[DONE]"  #: what some send behind the last event
 
 
 class Catalogue:
-    """Every model in use, built once for each name, address and key. One for all agents of the daemon."""
+    """What all agents of the daemon share when they call models: connections, prices, and JSON that is sent again."""
 
     def __init__(
         self,
@@ -43,64 +43,35 @@ class Catalogue:
         *,
         approval: Approval = NOTHING_APPROVED,
         patience: Patience = NOT_TOO_LONG,
+        prices: PriceList | None = None,
     ) -> None:
         self._env = env  # looked into at every call: a key may be set or changed later
         self._approval = approval
-        self._patience = patience
-        self._built: dict[tuple[str, str, str], Built] = {}
-        self._retired: deque[Built] = deque()
-        self._added: dict[str, Built] = {}
-        self._building = asyncio.Lock()
-        self._library: ModelLibrary | None = None
+        self._added: dict[str, Model] = {}
+        self._kept: dict[str, Fragments] = {}
+        self.patience = patience
+        self.prices = prices or PriceList()
+        self.client = ModelClient(env, patience)
 
-    async def warm(self) -> ModelLibrary:
-        """Import the model library without holding up the event loop; after that, just hand it out."""
-        if self._library is None:
-            loaded = await asyncio.to_thread(_load, self._patience)
-            self._library = self._library or loaded  # several may have waited for it
-        return self._library
+    def add(self, spec: str, model: Model) -> None:
+        """Serve a model that was made elsewhere; it needs no provider and no key."""
+        self._added[spec] = model
 
-    async def add(self, spec: str, model: Any) -> None:
-        """Serve a model of the model library that was made elsewhere; it needs no provider and no key."""
-        await self.warm()
-        self._added[spec] = _made_elsewhere(model)
+    def added(self, spec: str) -> Model | None:
+        return self._added.get(spec)
 
-    def route(self, spec: str, endpoint: Endpoint) -> Route | None:
-        """Where requests for a model go; None for one that was added. Raises Permanent, with what to change."""
-        if spec in self._added:
-            return None
+    def route(self, spec: str, endpoint: Endpoint) -> Route:
+        """Where requests for a model go. Raises Permanent, with what to change."""
         if not spec:
             raise Permanent("the agent names no model", hint="write model: provider/model")
         return route(spec, endpoint, env=self._env, approval=endpoint.approval or self._approval)
 
-    async def find(self, spec: str, endpoint: Endpoint) -> Built:
-        where = self.route(spec, endpoint)
-        if where is None:
-            return self._added[spec]
-        name = (where.provider, where.model, where.base_url)
-        async with self._building:
-            built = self._built.get(name)
-            if built is None or built.route != where:
-                if built:
-                    await self._retire(built)
-                built = self._built[name] = await self._build(where)
-        return built
+    def kept(self, protocol: str) -> Fragments:
+        return self._kept.setdefault(protocol, Fragments())
 
     async def close(self) -> None:
-        for built in (*self._built.values(), *self._retired):
-            await built.close()
-        self._built.clear()
-        self._retired.clear()
-
-    async def _retire(self, built: Built) -> None:
-        """The key has changed. Requests under way may still use the old connection, so it is not closed at once."""
-        self._retired.append(built)
-        if len(self._retired) > _KEPT_OPEN:
-            await self._retired.popleft().close()
-
-    async def _build(self, where: Route) -> Built:
-        library = await self.warm()
-        return await asyncio.to_thread(library.build, where, self._env)
+        await self.prices.close()
+        await self.client.close()
 
 
 class ModelApi:
@@ -110,38 +81,63 @@ class ModelApi:
         self._catalogue = catalogue
         self._endpoint = endpoint
 
-    async def warm(self) -> None:
-        await self._catalogue.warm()
-
-    def expect(self, model: str) -> None:
-        """Begin to import what calls of this model need: it will be asked soon."""
-        soon("agent_worker.backends.models.library")
-        speaker = "anthropic_model" if is_anthropic(model, self._endpoint) else "openai_model"
-        soon(f"agent_worker.backends.models.{speaker}")
-
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
-        built = await self._catalogue.find(turn.model, self._endpoint)
-        library = await self._catalogue.warm()
-        return await library.ask(built, turn, steps, sink)
+        if added := self._catalogue.added(turn.model):
+            return await added.reply(turn, steps, sink)
+        where = self._catalogue.route(turn.model, self._endpoint)
+        self._catalogue.prices.expect(where.provider, where.model)
+        protocol, listener = PROTOCOLS[where.speaks], PROTOCOLS[where.speaks].listen(where)
+        try:
+            async with asyncio.timeout(self._catalogue.patience.total):
+                await self._listen(turn, steps, where, listener, sink)
+            reply = reply_of(listener.heard, protocol)
+        except TimeoutError:
+            patience = self._catalogue.patience.total
+            raise Transient(f"the provider's answer took longer than {patience:g} s") from None
+        price = await self._catalogue.prices.of(where.provider, where.model)
+        return Reply(reply.text, reply.calls, usage_of(listener.heard, turn, steps, price), reply.raw, reply.more)
 
     def credential(self, model: str) -> str:
         """Names the key without telling it: whoever shares it shares its rate limit."""
-        where = self._catalogue.route(model, self._endpoint)
-        if where is None:
+        if self._catalogue.added(model):
             return model
+        where = self._catalogue.route(model, self._endpoint)
         return f"{where.host}:{hashlib.sha256(where.key.encode()).hexdigest()[:12]}"
 
+    async def _listen(
+        self, turn: Turn, steps: Sequence[PastStep], where: Route, listener: Listener, sink: StepSink
+    ) -> None:
+        protocol = PROTOCOLS[where.speaks]
+        body = protocol.body(turn, steps, where, self._catalogue.kept(where.speaks))
+        address = ModelAddress(where.base_url, is_checked=where.foreign and not where.local)
+        headers = {**protocol.headers(where), **where.headers}
+        async with self._catalogue.client.post(address, protocol.path, headers, body) as answer:
+            if answer.status >= 400:
+                raise await refused(answer, where)
+            try:
+                await self._hear(answer, listener, sink)
+            except ToldError as error:
+                raise told(error.error, where) from None
 
-def _load(patience: Patience) -> ModelLibrary:
-    with taking_turns:
-        with for_good():
-            from agent_worker.backends.models.library import ModelLibrary
+    async def _hear(self, answer: ModelAnswer, listener: Listener, sink: StepSink) -> None:
+        stream = EventReader()
+        async for chunk in answer.chunks():
+            for data in stream.feed(chunk):
+                if data == _END:
+                    continue
+                if text := listener.hear(_event(data)):
+                    sink.say(text)
+                self._limit_calls(listener.heard)
 
-        return ModelLibrary(patience)
+    def _limit_calls(self, heard: Heard) -> None:
+        most = self._catalogue.patience.calls
+        if len(heard.parts) > most and len(heard.calls) > most:
+            raise Permanent(f"the model made more than {most} calls at once")
 
 
-def _made_elsewhere(model: Any) -> Built:
-    with taking_turns:
-        from agent_worker.backends.models.library import Built
-
-    return Built(model)
+def _event(data: bytes) -> dict[str, Any]:
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Transient("the provider's answer is not JSON") from None
+    return event if isinstance(event, dict) else {}

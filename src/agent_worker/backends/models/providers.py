@@ -2,7 +2,7 @@
 
 `route` is the one place that brings the three together, at the moment of the call: a key that belongs to a
 provider goes to that provider's host, to a host the user chose through the environment, or to one the user
-approved. Knows no model library and opens no connection (models/client.py does).
+approved. Opens no connection (model_client.py does).
 """
 
 from __future__ import annotations
@@ -20,6 +20,19 @@ Protocol = Literal["anthropic", "responses", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
+class Quirks:
+    """How a provider differs from the others that speak chat completions."""
+
+    limit: str = "max_tokens"  #: the field that limits the tokens of an answer
+    asks_for_usage: bool = True  #: whether it is asked to tell the usage; some refuse the question and tell it anyway
+    thinking: str = ""  #: the field in which it tells what it thought, and wants it back
+    tells_cost: bool = False  #: what a request has cost, in dollars
+
+
+PLAIN = Quirks()
+
+
+@dataclass(frozen=True, slots=True)
 class Provider:
     name: str
     base_url: str
@@ -27,8 +40,13 @@ class Provider:
     speaks: Protocol = "chat"
     base_variable: str = ""  #: lets the user point it elsewhere
     keyless: bool = False
+    quirks: Quirks = PLAIN
+    headers: Mapping[str, str] = field(default_factory=dict)  #: header → the user's variable that it is taken from
 
 
+_OPENAI = Quirks(limit="max_completion_tokens")
+_OPENAI_HEADERS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+_HANDS_BACK = Quirks(thinking="reasoning_content")
 PROVIDERS = {
     provider.name: provider
     for provider in (
@@ -39,19 +57,40 @@ PROVIDERS = {
             "anthropic",
             "ANTHROPIC_BASE_URL",
         ),
-        Provider("openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "responses", "OPENAI_BASE_URL"),
-        Provider("openai-chat", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "chat", "OPENAI_BASE_URL"),
-        Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+        Provider(
+            "openai",
+            "https://api.openai.com/v1",
+            ("OPENAI_API_KEY",),
+            "responses",
+            "OPENAI_BASE_URL",
+            quirks=_OPENAI,
+            headers=_OPENAI_HEADERS,
+        ),
+        Provider(
+            "openai-chat",
+            "https://api.openai.com/v1",
+            ("OPENAI_API_KEY",),
+            "chat",
+            "OPENAI_BASE_URL",
+            quirks=_OPENAI,
+            headers=_OPENAI_HEADERS,
+        ),
+        Provider(
+            "openrouter",
+            "https://openrouter.ai/api/v1",
+            ("OPENROUTER_API_KEY",),
+            quirks=Quirks(thinking="reasoning_details", tells_cost=True),
+        ),
         Provider(
             "google",
             "https://generativelanguage.googleapis.com/v1beta/openai",
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         ),
-        Provider("deepseek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
-        Provider("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+        Provider("deepseek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), quirks=_HANDS_BACK),
+        Provider("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), quirks=Quirks(asks_for_usage=False)),
         Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
         Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
-        Provider("moonshotai", "https://api.moonshot.ai/v1", ("MOONSHOTAI_API_KEY",)),
+        Provider("moonshotai", "https://api.moonshot.ai/v1", ("MOONSHOTAI_API_KEY",), quirks=_HANDS_BACK),
         Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
         Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
         Provider(
@@ -96,6 +135,8 @@ class Route:
     variable: str  #: where the key came from
     foreign: bool  #: the address comes from the project: only what we mean to send may go there
     local: bool  #: the address may lie in the local network
+    quirks: Quirks = PLAIN
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  #: more of the user's own
 
     @property
     def host(self) -> str:
@@ -125,12 +166,6 @@ def parse_model(spec: str, provider: str = "") -> tuple[str, str]:
     if not first:
         raise BadInput(f"model {spec!r} does not say whose it is", hint="write provider/model")
     return first[1], first[2]
-
-
-def is_anthropic(spec: str, endpoint: Endpoint) -> bool:
-    """Whether it speaks Anthropic's protocol, as far as its name tells; the others speak one of OpenAI's."""
-    provider = endpoint.name or re.split("[/:]", spec, maxsplit=1)[0]
-    return provider in PROVIDERS and PROVIDERS[provider].speaks == "anthropic"
 
 
 def configured_providers(env: Mapping[str, str]) -> list[ProviderStatus]:
@@ -169,7 +204,17 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
         variable=variable,
         foreign=foreign,
         local=approval.local or not foreign,
+        quirks=provider.quirks,
+        headers={} if foreign else _own_headers(provider, env),
     )
+
+
+def _own_headers(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
+    """What the user's environment adds to requests to this provider, as its own library would."""
+    own = {header: env[variable] for header, variable in provider.headers.items() if env.get(variable)}
+    more = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if provider.speaks == "anthropic" else ""
+    lines = (line.partition(":") for line in more.splitlines())
+    return own | {name.strip().lower(): value.strip() for name, colon, value in lines if colon and name.strip()}
 
 
 def _address(provider: Provider, endpoint: Endpoint, env: Mapping[str, str], approval: Approval) -> tuple[str, bool]:
@@ -180,7 +225,7 @@ def _address(provider: Provider, endpoint: Endpoint, env: Mapping[str, str], app
         # What the user put into the environment may be local: it is the user's machine.
         url = check_url(env.get(provider.base_variable, "") or provider.base_url, allow_local=True)
     if provider.speaks == "anthropic":
-        url = url.removesuffix("/v1")  # their library adds it; everyone else's expects it to be there
+        url = url.removesuffix("/v1")  # it is part of their path; for everyone else it is part of the address
     return url, bool(endpoint.base_url) and _moved(provider, url)
 
 

@@ -1,0 +1,183 @@
+"""The one way out to model APIs: a request goes to the host it is meant for, at an address that was checked.
+
+What comes back is bounded and never unpacked; no redirect is followed, no proxy used but the user's own. Keys are not
+kept here: they come with each request. Imports the HTTP library when the first request is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from agent_worker.core.errors import BadInput, Permanent, Transient
+from agent_worker.core.outbound import Patience, Resolve, checked_addresses, host_of, literal, proxy_for, resolve
+
+if TYPE_CHECKING:  # imported when it is first needed: whoever calls no model does not need it
+    from pyreqwest.client import Client
+    from pyreqwest.response import Response
+
+_KEPT_CLIENTS = 64
+_AT_ONCE = 8192
+_LONGEST_ERROR = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAddress:
+    """Where a request goes."""
+
+    base_url: str
+    is_checked: bool  #: the project chose the address, so it must not lead into the local network
+
+
+class ModelClient:
+    """Connections to all providers, each kept open for the next request."""
+
+    def __init__(self, env: Mapping[str, str], patience: Patience, *, resolve: Resolve = resolve) -> None:
+        self._env = env
+        self._patience = patience
+        self._resolve = resolve
+        self._clients: dict[tuple[str, str, str], Client] = {}
+        self._building = asyncio.Lock()
+
+    @asynccontextmanager
+    async def post(
+        self, target: ModelAddress, path: str, headers: Mapping[str, str], body: bytes
+    ) -> AsyncIterator[ModelAnswer]:
+        """Send a request; leaving the block closes the connection of an answer that was not read to its end."""
+        from pyreqwest.exceptions import PyreqwestError
+
+        client = await self._client(target)
+        request = (
+            client.post(target.base_url + path)
+            .headers({**headers, "content-type": "application/json", "accept-encoding": "identity"})
+            .body_bytes(body)
+            .streamed_read_buffer_limit(0)  # by itself it would wait for 64 KB before it hands out the first word
+            .build_streamed()
+        )
+        try:
+            async with request as response:
+                _refuse_detours(response)
+                yield ModelAnswer(response, self._patience)
+        except PyreqwestError as error:
+            raise Transient(_told(error)) from None
+
+    async def close(self) -> None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.close()
+
+    async def _client(self, target: ModelAddress) -> Client:
+        proxy = proxy_for(target.base_url, self._env) or ""
+        addresses = [] if proxy else await self._addresses(target)  # a proxy resolves names by itself
+        origin = "{0.scheme}://{0.netloc}".format(urlsplit(target.base_url))
+        async with self._building:
+            for address in addresses or [""]:  # one that is open already, if it is among those that were checked
+                if client := self._clients.get((origin, address, proxy)):
+                    return client
+            pin = addresses[0] if addresses else ""
+            client = await asyncio.to_thread(_build, target.base_url, pin, proxy, self._patience)
+            while len(self._clients) >= _KEPT_CLIENTS:
+                del self._clients[next(iter(self._clients))]
+            self._clients[origin, pin, proxy] = client
+            return client
+
+    async def _addresses(self, target: ModelAddress) -> list[str]:
+        """Where the name leads now, each address checked. Empty where any address will do."""
+        host = host_of(target.base_url)
+        if not target.is_checked or literal(host):
+            return []
+        try:
+            found = await checked_addresses(host, _port(target.base_url), resolve=self._resolve)
+        except BadInput as error:
+            raise Permanent(error.message, hint=error.hint) from None
+        except OSError as error:
+            raise Transient(f"{host}: {error}") from None
+        return [str(address) for address in found]
+
+
+class ModelAnswer:
+    """The answer to one request, read piece by piece."""
+
+    def __init__(self, response: Response, patience: Patience) -> None:
+        self._response = response
+        self._patience = patience
+        self.status = response.status
+
+    def header(self, name: str) -> str:
+        return self._response.get_header(name) or ""
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body, of which no more is taken than we have patience for. Raises Permanent beyond that."""
+        reader, seen = self._response.body_reader, 0
+        while (chunk := await reader.read_chunk()) is not None:
+            seen += len(chunk)
+            if seen > self._patience.body:
+                raise Permanent(f"the provider's answer is larger than {self._patience.body} bytes")
+            data = bytes(chunk)
+            for start in range(0, len(data), _AT_ONCE):
+                if start:
+                    await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
+                yield data[start : start + _AT_ONCE]
+
+    async def beginning(self) -> bytes:
+        """As much of the body as an error message may take."""
+        parts: list[bytes] = []
+        async for chunk in self.chunks():
+            parts.append(chunk)
+            if sum(map(len, parts)) > _LONGEST_ERROR:
+                break
+        return b"".join(parts)
+
+
+def _build(base_url: str, pin: str, proxy: str, patience: Patience) -> Client:
+    """Blocks: it imports the library and reads the certificates of the system, or those of SSL_CERT_FILE."""
+    from pyreqwest.client import ClientBuilder
+    from pyreqwest.proxy import ProxyBuilder
+
+    builder = (
+        ClientBuilder()
+        .no_proxy()  # it would look into the environment of the process, which need not be the user's
+        .follow_redirects(False)
+        .gzip(False)
+        .brotli(False)
+        .zstd(False)
+        .deflate(False)
+        .referer(False)
+        .user_agent("agent-worker")
+        .http1_lower_case_headers()
+        .connect_timeout(timedelta(seconds=patience.connect))
+        .read_timeout(timedelta(seconds=patience.silence))
+    )
+    if proxy:
+        builder = builder.proxy(ProxyBuilder.all(proxy))
+    if pin:
+        builder = builder.resolve(host_of(base_url), pin, _port(base_url))
+    return builder.build()
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _refuse_detours(response: Response) -> None:
+    if 300 <= response.status < 400:
+        target = host_of(response.get_header("location") or "") or "another address"
+        raise Permanent(
+            f"the provider redirects to {target}, which is not followed", hint="set base_url to where it answers"
+        )
+    if (response.get_header("content-encoding") or "identity") != "identity":
+        raise Permanent("the provider sent a compressed answer though it was asked not to")
+
+
+def _told(error: Exception) -> str:
+    """What happened, and its innermost cause: `connection error: Connection refused`."""
+    details = getattr(error, "details", None) or {}
+    causes = [str(cause.get("message", "")) for cause in details.get("causes") or ()]
+    said = str(error.args[0]) if error.args else type(error).__name__
+    return f"{said}: {causes[-1]}" if causes else said

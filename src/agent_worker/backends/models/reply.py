@@ -1,0 +1,95 @@
+"""What we keep of an answer, once it has ended. Refuses one that there is nothing to go on with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from agent_worker.backends.backend import PastStep, Reply, Turn, Usage
+from agent_worker.backends.models.prices import Price
+from agent_worker.backends.models.protocol import Heard, ModelProtocol, Told
+from agent_worker.core.errors import Exhausted, Permanent, Transient
+from agent_worker.tools.tool import Call
+
+#: More than any model reads or writes at once; what is beyond is a mistake of the provider.
+_MOST_TOKENS = 10_000_000
+_CHARACTERS_PER_TOKEN = 4
+CUT_OFF = "\n\n[cut off: the answer reached its limit of tokens]"
+
+
+def reply_of(heard: Heard, protocol: ModelProtocol) -> Reply:
+    """The answer without its usage. Raises when there is nothing in it to go on with."""
+    if heard.stop is None:
+        raise Transient("the provider's answer ended too early")
+    _drop_cut_call(heard)
+    _tell_calls_apart(heard)
+    raw = protocol.raw(heard)
+    text = heard.text
+    calls = tuple(Call(call.id, call.tool, call.arguments) for call in heard.calls)
+    if heard.stop == "length" and not calls:
+        if not text:
+            raise Exhausted("the model used up its limit of tokens before it said anything", hint="raise max_tokens")
+        text += CUT_OFF
+    if heard.stop == "refused" and not text and not calls:
+        raise Permanent("the provider refused to answer", hint="say it in other words, or use another model")
+    return Reply(text=text, calls=calls, raw=raw, more=heard.stop == "paused" and not calls)
+
+
+def usage_of(heard: Heard, turn: Turn, steps: Sequence[PastStep], price: Price | None) -> Usage:
+    """What an answer has used: as the provider told it, or as far as its texts let us guess."""
+    told = heard.told
+    read = _tokens(told.input) or _estimate(_sent(turn, steps))
+    written = _tokens(told.output) or _estimate([heard.text, *("".join(call.pieces) for call in heard.calls)])
+    cached = min(_tokens(told.cached), read)
+    stored = min(_tokens(told.written), read - cached)
+    return Usage(input=read, cached=cached, output=written, usd=_usd(told, price, read, cached, stored, written))
+
+
+def _usd(told: Told, price: Price | None, read: int, cached: int, stored: int, written: int) -> float | None:
+    if isinstance(told.usd, int | float) and math.isfinite(told.usd) and told.usd >= 0:
+        return float(told.usd)
+    return price.of(read=read, cached=cached, stored=stored, written=written) if price else None
+
+
+def _drop_cut_call(heard: Heard) -> None:
+    """A call that the limit of tokens cut in the middle must not be made; the calls before it are whole."""
+    calls = heard.calls
+    if heard.stop != "length" or not calls or heard.parts[-1] is not calls[-1] or calls[-1].is_whole:
+        return
+    if len(calls) == 1:
+        raise Exhausted(
+            f"the model used up its limit of tokens in the middle of a call of {calls[-1].tool}",
+            hint="raise max_tokens",
+        )
+    heard.parts.pop()
+
+
+def _tell_calls_apart(heard: Heard) -> None:
+    """Results are kept by the id of the call, and not every server takes care to make them differ."""
+    seen: set[str] = set()
+    for number, call in enumerate(heard.calls):
+        if not call.id or call.id in seen:
+            call.id = f"{call.id or 'call'}-{number}"
+        seen.add(call.id)
+
+
+def _tokens(said: object) -> int:
+    """A count that a provider told us, which may be anything."""
+    if not isinstance(said, int | float) or not math.isfinite(said):
+        return 0
+    return min(max(int(said), 0), _MOST_TOKENS)
+
+
+def _sent(turn: Turn, steps: Sequence[PastStep]) -> Iterable[str]:
+    yield turn.system
+    yield turn.prompt
+    for tool in turn.tools:
+        yield tool.description
+        yield str(tool.schema)
+    for step in steps:
+        yield step.reply.raw or step.reply.text
+        yield from (result.text for result in step.results.values())
+
+
+def _estimate(texts: Iterable[str]) -> int:
+    return min(_MOST_TOKENS, sum(map(len, texts)) // _CHARACTERS_PER_TOKEN + 1)
