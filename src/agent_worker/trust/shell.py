@@ -8,7 +8,7 @@ of an `if`, every round of a loop): who asks wants to know what could happen. Ab
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -163,10 +163,11 @@ class _Reader:
         for child in node.named_children:
             yield from self.read(child, stdin)
 
-    def _command(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+    def _command(self, node: Node, stdin: Input | None, more: Iterable[Node] = ()) -> Iterator[Statement]:
+        """`more` are words of it that stand behind a redirection."""
         words: list[Word] = []
         assigned: list[tuple[str, Word]] = []
-        for child in node.named_children:
+        for child in (*node.named_children, *_behind(node.named_children), *more):
             if child.type == "variable_assignment":
                 assigned.append((_name_of(child), self._value_of(child)))
             elif child.type.endswith("_redirect"):
@@ -283,11 +284,17 @@ class _Reader:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.named_children if child != body]
         for redirect in redirects:
-            stdin = self._input(redirect) or stdin
+            for each in (redirect, *redirect.children_by_field_name("redirect")):  # `<<E <x`: the last one counts
+                stdin = self._input(each) or stdin
             if body is not None and body.named_children and body.named_children[-1].end_byte == redirect.start_byte:
                 self._descriptors.add(body.named_children[-1].start_byte)
-        if body is not None:
+        more = _behind(redirects)
+        if body is not None and body.type == "command":
+            yield from self._command(body, stdin, more)
+        elif body is not None:
             yield from self.read(body, stdin)
+        if more and (body is None or body.type != "command"):
+            yield Unclear(_text(node))
         for redirect in redirects:
             yield from self._redirect(redirect)
 
@@ -307,7 +314,8 @@ class _Reader:
                 word = self.word(redirect.named_children[-1])
                 return Input() if word.unknown or len(word.texts) != 1 else Input(text=word.texts[0])
             case "file_redirect" if _operator(redirect) in ("<", "<>"):
-                return Input(file=self.word(redirect.named_children[-1]))
+                destination = redirect.child_by_field_name("destination")
+                return Input(file=self.word(destination) if destination is not None else UNKNOWN)
         return None
 
     def _redirect(self, node: Node) -> Iterator[Statement]:
@@ -426,6 +434,17 @@ def _commands_of(node: Node) -> Iterator[Node]:
             yield child
         elif child.type in ("list", "redirected_statement", "pipeline"):
             yield from _commands_of(child)
+
+
+def _behind(nodes: Iterable[Node]) -> list[Node]:
+    """The words behind redirections, which the grammar takes for more targets: `env > log ./x`."""
+    found: list[Node] = []
+    for node in nodes:
+        if node.type == "file_redirect":
+            found += node.children_by_field_name("destination")[1:]
+        elif node.type == "heredoc_redirect":
+            found += [*node.children_by_field_name("argument"), *_behind(node.named_children)]
+    return found
 
 
 def _numbers_in(node: Node) -> list[Node]:
