@@ -276,6 +276,19 @@ async def test_cancelling_even_the_polite_end_still_kills(tmp_path: Path) -> Non
     assert not is_running(pid)
 
 
+async def test_B10_cancelling_the_polite_end_kills_also_what_went_into_a_session_of_its_own(tmp_path: Path) -> None:
+    script = "trap '' TERM; (env -i setsid sh -c 'echo $$ > away; exec sleep 1000' &); echo $$ > pid; sleep 1000"
+    task = asyncio.create_task(shell(script, tmp_path, timeout=1000))
+    await until(lambda: bool(pids_in(tmp_path / "pid") and pids_in(tmp_path / "away")))
+    (away,) = pids_in(tmp_path / "away")
+    task.cancel()
+    await asyncio.sleep(0)  # now it waits out the grace
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not is_running(away)
+
+
 async def test_R4_a_child_nobody_listened_to_leaves_no_descriptor(tmp_path: Path) -> None:
     before = psutil.Process().num_fds()
     async with start(["yes"], cwd=tmp_path, env=ENV) as child:

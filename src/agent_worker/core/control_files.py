@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 #: Ours: definitions, limits, and what only the daemon writes.
@@ -71,6 +72,15 @@ OBEYED_TEXTS = (
     *("Taskfile.yaml", "Taskfile.yml", "Taskfile.dist.yaml", "Taskfile.dist.yml", "package.yaml"),
     *("pnpm-workspace.yaml", "action.yaml", "action.yml", "CMakeLists.txt", "requirements.txt"),
 )
+
+
+#: In a repository, what can name a program.
+GIT_SETTINGS = ("hooks", "modules", "worktrees", "config", "config.worktree", "commondir")
+
+
+def is_repository(names: Collection[str]) -> bool:
+    """Whether Git takes a folder with these names in it for a repository without `.git`, and obeys its settings."""
+    return "HEAD" in names and ("commondir" in names or ("objects" in names and "refs" in names))
 
 
 def is_stand_in(path: Path) -> bool:

@@ -64,8 +64,9 @@ class CommitMarker:
             told = f"{counted(lost)} missing: the database ends at commit {commits:,}, but commit {self.commits:,}"
             raise StorageFault(f"{told} had been stored; its log was lost or cut, or it is an older copy", hint=FIX)
 
-    def open(self) -> None:
-        """Begin to write the marker. Which log there will be is not known yet."""
+    def open(self, commits: int) -> None:
+        """Begin to write the marker of a database that has so many. Which log there will be is not known yet."""
+        self.commits = commits  # the note may be gone, or one behind: what it lags would not be missed
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._salt = None
         self._write()
@@ -119,6 +120,11 @@ def commits_in(connection: apsw.Connection) -> int:
 def count_commit(connection: apsw.Connection) -> None:
     """Count a commit, as part of it."""
     connection.execute("update progress set commits = commits + 1")
+
+
+def never_before(connection: apsw.Connection, commits: int) -> None:
+    """Let a database that takes another's place count on from there: so that an older copy of either is noticed."""
+    connection.execute("update progress set commits = max(commits, ?)", (commits,))
 
 
 def _read(path: Path) -> tuple[int, int | None, bool]:

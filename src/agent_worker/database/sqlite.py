@@ -286,8 +286,8 @@ class SqliteDatabase:
         migrate(connection, None if self._path == ":memory:" else Path(self._path))
         self._events = connection.execute("select coalesce(max(id), 0) from event").get
         if self._mark:
-            self._mark.check_end(commits_in(connection))
-            self._mark.open()
+            self._mark.check_end(commits := commits_in(connection))
+            self._mark.open(commits)
             connection.set_wal_hook(self._hear_log)  # instead of checkpoints that SQLite makes by itself
         self._forget_events(connection)
         self._fold_in(connection)

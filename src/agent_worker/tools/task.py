@@ -20,6 +20,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from agent_worker.core.control_files import is_repository
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.paths import is_control, names_in, same_document
@@ -171,11 +172,24 @@ def _spot_to_change(context: ToolContext, path: str) -> _Spot:
     hint = "tell the user what you would change, and why"
     if is_control(names_in(spot.relative)):
         raise Refused(f"{path} controls what other programs run, so no agent may change it", hint=hint)
+    if _is_in_repository(spot):
+        raise Refused(f"{path} would be part of a repository whose settings Git obeys", hint=hint)
     place = _comparable(spot.root.path / spot.relative)
     ours = context.places()
     if not context.own_copy and place.startswith(tuple(map(_comparable, (*ours.folders, *ours.files)))):
         raise Refused(f"{path} is part of this project's team: its definitions, workspaces and memories", hint=hint)
     return spot
+
+
+def _is_in_repository(spot: _Spot) -> bool:
+    """Whether a folder on the way is a repository without `.git`, or would be one with this file in it."""
+    folder = spot.root.path
+    for name in names_in(spot.relative):
+        with suppress(OSError):
+            if is_repository({*os.listdir(folder), name}):
+                return True
+        folder /= name
+    return False
 
 
 async def _run(argv: list[str], context: ToolContext, seconds: int) -> Completed:
