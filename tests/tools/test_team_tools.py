@@ -138,8 +138,8 @@ async def test_a_resource_is_read_in_parts(team: Team) -> None:
         ("resource_read", {"id": id, "start": 40_000}),
         ("resource_read", {"id": id, "start": 60_000}),
     )
-    assert first.text == text[:20_000] + "\n[30000 more characters: start=20000]"
-    assert middle.text == "5678901234\n[29985 more characters: start=20015]"
+    assert first.text == text[:20_000] + "\n[30,000 more characters: start=20000]"
+    assert middle.text == "5678901234\n[29,985 more characters: start=20015]"
     assert last.text == text[40_000:]
     assert beyond.text == ""
 

@@ -90,7 +90,11 @@ def gc(dry_run: bool, as_json: bool) -> None:
     found = call("GET" if dry_run else "DELETE", "/leftovers")
     if as_json:
         return tell_json(found)
-    tell_table(("what", "size", "where"), [(e["what"], amount(e["bytes"]), e["path"]) for e in found])
+    tell_table(
+        ("what", "size", "where"),
+        [(e["what"], amount(e["bytes"]), e["path"]) for e in found],
+        empty="nothing to remove",
+    )
     if found:
         total = amount(sum(each["bytes"] for each in found))
         click.echo(f"\n{total} {'can go: agent-worker gc' if dry_run else 'freed'}")

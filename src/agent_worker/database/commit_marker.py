@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 
 from agent_worker.core.errors import StorageFault
+from agent_worker.core.wording import plural
 
 SUFFIX = ".mark"
 FIX = "agent-worker doctor --fix"
@@ -106,7 +107,7 @@ class CommitMarker:
 
 
 def counted(commits: int) -> str:
-    return "1 commit is" if commits == 1 else f"{commits:,} commits are"
+    return f"{plural(commits, 'commit')} {'is' if commits == 1 else 'are'}"
 
 
 def commits_in(connection: apsw.Connection) -> int:

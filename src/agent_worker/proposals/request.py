@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.wording import plural
 from agent_worker.database.database import Row
 from agent_worker.proposals.store import USER, Effect, NewProposal, ProposalKind, Role
 from agent_worker.proposals.voting import Resolution, TieBreak
@@ -92,7 +93,9 @@ def checked(
     limits = _limits(request)
     quorum = len(electorate) if request.quorum is None else request.quorum
     if not 1 <= quorum <= len(electorate):
-        raise BadInput(f"the quorum of {len(electorate)} voters is between 1 and {len(electorate)}, not {quorum}")
+        raise BadInput(
+            f"the quorum of {plural(len(electorate), 'voter')} is between 1 and {len(electorate)}, not {quorum}"
+        )
     if not (math.isfinite(request.minutes) and 0 < request.minutes <= LONGEST):
         raise BadInput(f"a proposal is open for more than 0 and at most {LONGEST:.0f} minutes (7 days)")
     if request.role and request.binding and by.agent:

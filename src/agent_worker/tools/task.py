@@ -21,6 +21,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
+from agent_worker.core.wording import plural
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.paths import is_control, names_in, same_document
 from agent_worker.files.root import Root
@@ -248,7 +249,7 @@ def _text(spot: _Spot) -> str:
             return content.decode()
     except UnicodeDecodeError:
         pass
-    raise Refused(f"{spot.relative} is not a text file ({len(content):,} bytes)")
+    raise Refused(f"{spot.relative} is not a text file ({plural(len(content), 'byte')})")
 
 
 def _read(spot: _Spot, start: int, count: int) -> str:
@@ -258,13 +259,15 @@ def _read(spot: _Spot, start: int, count: int) -> str:
     if not all_lines:
         return "(the file is empty)"
     if start > len(all_lines):
-        raise BadInput(f"{spot.relative} has only {len(all_lines):,} lines")
+        raise BadInput(f"{spot.relative} has only {plural(len(all_lines), 'line')}")
     chosen: list[str] = []
     left = SHOWN
     for line in all_lines[start - 1 : start - 1 + count]:
         if chosen and left < len(line):
             break
-        chosen.append(line if len(line) <= left else f"{line[:left]}[… {len(line) - left:,} characters left out …]")
+        chosen.append(
+            line if len(line) <= left else f"{line[:left]}[… {plural(len(line) - left, 'character')} left out …]"
+        )
         left -= len(line) + 1
     last = start - 1 + len(chosen)
     if start > 1 or last < len(all_lines):
@@ -276,7 +279,7 @@ def _write(spot: _Spot, text: str) -> str:
     mode = _mode(spot)
     spot.root.replace(spot.relative, text)
     _set_mode(spot, mode)
-    return f"{'wrote' if mode is None else 'replaced'} {spot.relative} ({text.count(chr(10)):,} lines)"
+    return f"{'wrote' if mode is None else 'replaced'} {spot.relative} ({plural(text.count(chr(10)), 'line')})"
 
 
 def _edit(spot: _Spot, old: str, new: str) -> str:

@@ -25,6 +25,7 @@ from agent_worker.agents.supervisor import Working
 from agent_worker.backends.backend import Suspended
 from agent_worker.core.errors import AgentWorkerError, Fenced
 from agent_worker.core.ids import new_id
+from agent_worker.core.wording import plural
 from agent_worker.daemon.http.asgi import App
 from agent_worker.daemon.http.request_guard import Caller
 from agent_worker.daemon.mcp.hints import Hints, offered
@@ -202,5 +203,7 @@ def _tool(spec: ToolSpec, *, changes: bool) -> wire.Tool:
 
 
 def _said(text: str, *, ok: bool = True) -> wire.CallToolResult:
-    shown = text if len(text) <= LARGEST else f"{text[:LARGEST]}\n[cut: {len(text) - LARGEST} more characters]"
+    shown = (
+        text if len(text) <= LARGEST else f"{text[:LARGEST]}\n[cut: {plural(len(text) - LARGEST, 'more character')}]"
+    )
     return wire.CallToolResult(content=[wire.TextContent(type="text", text=shown)], is_error=not ok)
