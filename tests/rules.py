@@ -211,9 +211,21 @@ def doubled_classes(root: Path) -> list[str]:
 
 def unexplained_packages(root: Path, words: str) -> list[str]:
     """Packages that the page of words does not name, in a line of its table."""
-    packages = {path.parent.name for path in root.rglob("__init__.py") if path.parent != root}
+    packages = {module.path.parent.name for module in modules(root) if module.path.parent != root}
     named = set(re.findall(r"`(?:\w+/)*(\w+)/`", words))
     return sorted(packages - named)
+
+
+def unexplained_nouns(root: Path, words: str) -> list[str]:
+    """Files of operations, one per noun, that the page of words does not name."""
+    nouns = {
+        module.path.stem
+        for module in modules(root)
+        for node in module.nodes
+        if module.part == "service" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if any(ast.unparse(each).startswith("operation(") for each in node.decorator_list)
+    }
+    return sorted(noun for noun in nouns if f"`{noun}`" not in words)
 
 
 #: What a docstring may cite: a page of ours, a file of ours. Numbers of rows elsewhere tell a stranger nothing.

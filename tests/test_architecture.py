@@ -201,6 +201,10 @@ def test_every_package_is_in_the_page_of_words() -> None:
     none(rules.unexplained_packages(SOURCE, (REPOSITORY / "docs" / "words.md").read_text()))
 
 
+def test_every_noun_of_the_service_is_in_the_page_of_words() -> None:
+    none(rules.unexplained_nouns(SOURCE, (REPOSITORY / "docs" / "words.md").read_text()))
+
+
 def test_one_of_a_thing_is_not_spoken_of_as_several() -> None:
     none(rules.lone_plurals(SOURCE))
 
@@ -297,7 +301,11 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
     "one of a thing spoken of as several": (rules.lone_plurals, {"a.py": 'x = f"{len(found)} older messages"'}),
     "a package without a word": (
         lambda root: rules.unexplained_packages(root, "| `low/` | the ground |"),
-        {"low/__init__.py": "", "attic/__init__.py": ""},
+        {"low/__init__.py": "", "attic/a.py": ""},
+    ),
+    "a noun without a word": (
+        lambda root: rules.unexplained_nouns(root, "one per noun: `runs`"),
+        {"service/gadgets.py": "@operation('GET', '/gadgets')\nasync def gadgets(service): ..."},
     ),
 }
 

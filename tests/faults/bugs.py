@@ -359,7 +359,7 @@ BUGS = (
         "test_in_a_direct_message_there_are_no_tools_of_a_team",
         Edit("_tools", "t.personal or job.workspace", "True"),
     ),
-    # --- what hands store and show
+    # --- what a recorder stores and shows
     bug(
         "a tool's result is cut before it is redacted",
         "N5",

@@ -81,7 +81,7 @@ async def test_making_one_says_how_it_stands(team: Team) -> None:
         ("team_proposal_status", {}),
     )
     assert made.text.startswith("Proposal 1 was made. 1: Which?\ndecision by majority, binding, open until")
-    assert made.text.endswith("Votes: a 0, b 0. Not voted: alice, user. You have a vote, too: team_vote.")
+    assert made.text.endswith("Votes: a: 0, b: 0. Not voted: alice, user. You have a vote, too: team_vote.")
     assert status.text.startswith("1: Which?")
 
 
@@ -90,7 +90,7 @@ async def test_voting_says_what_came_of_it(team: Team) -> None:
     _, voted, late = await results(
         team, made, ("team_vote", {"proposal": 1, "choice": "B"}), ("team_vote", {"proposal": 1, "choice": "a"})
     )
-    assert voted.text == "Your vote counts. It is decided: → b (b 1)."
+    assert voted.text == "Your vote counts. It is decided: → b (b: 1)."
     assert (late.ok, late.text) == (False, "proposal 1 is over: → b")
 
 

@@ -83,7 +83,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
     \b
     - temporary folders of runs that were killed
     - folders of coding programs for agents that are gone, and their sessions older than 30 days
-    - backups older than 30 days, but for the newest 3; databases set aside that long ago; old logs
+    - backups older than 30 days, except the newest 3; databases set aside that long ago; old logs
     """
     from agent_worker.cli.call import call
 

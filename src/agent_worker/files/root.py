@@ -28,7 +28,7 @@ READ_LIMIT = 16 * 1024 * 1024
 _TRIES = 10
 _SENTENCES = {
     errno.ELOOP: "is a link, and links are not followed",
-    errno.ENAMETOOLONG: "has a longer name than this disk takes",
+    errno.ENAMETOOLONG: "has a name that is too long for this disk",
     errno.EBUSY: "is a mounted disk",
     errno.EXDEV: "lies on another disk",
     errno.ENXIO: "is not a regular file",

@@ -175,7 +175,9 @@ def _electorate(request: ProposalRequest, members: Mapping[str, str], *, by: Vot
     if not electorate:
         raise BadInput("a proposal needs voters")
     if _limits(request) and by != PERSON and USER not in electorate:
-        raise BadInput("only the user can raise a limit: without their vote it stays", hint="add user to voters")
+        raise BadInput(
+            "only the user can raise a limit: without their vote it stays as it is", hint="add user to voters"
+        )
     return electorate
 
 
@@ -192,9 +194,11 @@ def _check_power(
     if set(electorate) == {USER}:
         return
     if left_out := [name for name in members if name not in electorate]:
-        raise BadInput(f"everybody must vote on a role, {', '.join(left_out)} too", hint="leave voters out")
+        raise BadInput(
+            f"everybody votes on a role: {', '.join(left_out)} must be among the voters", hint="leave voters out"
+        )
     if 2 * quorum <= len(electorate):
-        raise BadInput(f"on a role more than half must vote: the quorum is at least {len(electorate) // 2 + 1}")
+        raise BadInput(f"for a role, more than half must vote: the quorum is at least {len(electorate) // 2 + 1}")
 
 
 def _limits(request: ProposalRequest) -> dict[str, float]:

@@ -46,8 +46,8 @@ _SHARED = "skills"  # in .agents; every other folder there is one agent's own
 
 _UNSAFE = "There is NO sandbox: you act with all the rights of the user. Be careful."
 _SANDBOXED = (
-    "You can write in the working directory and in /tmp (empty at every call); all else is read-only. Empty folders"
-    " such as .vscode or moniro.yaml stand for files that no agent may make."
+    "You can write in the working directory and in /tmp (empty at every call); all else is read-only. Empty"
+    " stand-ins such as .vscode or moniro.yaml hold the place of files that no agent may make."
 )
 _ONLINE = "The network can be reached."
 _OFFLINE = "There is no network."
@@ -155,7 +155,7 @@ def _spot(context: ToolContext, path: str) -> _Spot:
     given = PurePosixPath(path)
     if given.is_absolute():
         if not given.is_relative_to(cwd):
-            raise Refused(f"{path} is outside of your working directory {cwd}")
+            raise Refused(f"{path} is outside your working directory {cwd}")
         given = given.relative_to(cwd)
     relative = "" if given == PurePosixPath(".") else str(given)
     names_in(relative)
@@ -310,7 +310,7 @@ def _line_of_only(text: str, piece: str, file: str) -> int:
             lines = ", ".join(map(str, _lines_of(text, piece)))
             raise BadInput(
                 f"{file} contains that text {times} times, on lines {lines}",
-                hint="take in lines around it until it is there once",
+                hint="include more of the lines around it, until it is there only once",
             )
 
 

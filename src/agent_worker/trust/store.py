@@ -56,7 +56,7 @@ class Unapproved:
         """What a person is shown: the difference to what was approved, or all of it."""
         if self.before is None or self.worked:
             return revealed(_text(self.power))
-        unseen = "(it changed in a part that is too long, secret, or no text)"
+        unseen = "(it changed in a part that is too long, secret, or not text)"
         return difference(self.before, _kept(self.power)) or unseen
 
 
