@@ -81,7 +81,7 @@ async def test_making_one_says_how_it_stands(team: Team) -> None:
         ("team_proposal_status", {}),
     )
     assert made.text.startswith("Proposal 1 was made. 1: Which?\ndecision by majority, binding, open until")
-    assert made.text.endswith("Votes: a: 0, b: 0. Not voted: alice, user. You have a vote, too: team_vote.")
+    assert made.text.endswith("Votes: a 0, b 0. Not voted: alice, user. You have a vote, too: team_vote.")
     assert status.text.startswith("1: Which?")
 
 

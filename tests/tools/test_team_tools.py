@@ -130,7 +130,7 @@ async def test_a_resource_is_read_in_parts(team: Team) -> None:
     text = "0123456789" * 5000
     created = await call(team, "resource_create", text=text)
     id = created.text.split()[3]
-    assert created.text == f"Kept as resource {id} (50000 bytes)."
+    assert created.text == f"Kept as resource {id} (50,000 bytes)."
     first, middle, last, beyond = await results(
         team,
         ("resource_read", {"id": id}),

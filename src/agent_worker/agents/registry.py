@@ -76,7 +76,7 @@ class Registry:
         return list({id(worker.library): worker.library for worker in gone}.values())
 
     def detach(self, workspace: str) -> None:
-        """Forget what was only true in this workspace."""
+        """Forget what was registered for this workspace alone."""
         for key in [key for key in self._workers if key[1] == workspace]:
             del self._workers[key]
 

@@ -86,7 +86,7 @@ class CommitMarker:
         self._write()
 
     def spoil(self) -> None:
-        """Its files were taken away, or written over: whatever stands there at the next start is not to be trusted."""
+        """Note that the files were taken or written over: whatever is there at the next start cannot be trusted."""
         self.is_bad = True
         self._write()
 

@@ -43,7 +43,7 @@ def described(tx: Transaction, proposal: Proposal) -> str:
     if proposal.state != "open":
         return f"{proposal.number}: {proposal.question}\n{result(tx, proposal)}"
     votes = store.choices(tx, proposal.id)
-    counts = ", ".join(f"{option}: {count}" for option, count in tally(proposal.rules, votes).items())
+    counts = ", ".join(f"{option} {count}" for option, count in tally(proposal.rules, votes).items())
     late = missing(proposal.rules, votes)
     waits = f"Not voted: {', '.join(late)}." if late else "It waits for the user, who may veto it."
     until = from_micros(proposal.expires_at)

@@ -142,7 +142,7 @@ class Charge:
 
 
 def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
-    """Write it into the ledger and the tallies. Millionths of a dollar, estimated when the price is unknown."""
+    """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when the price is unknown."""
     tokens = item.input + item.output
     usd = item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6
     micros = round(usd * 1e6)

@@ -55,7 +55,7 @@ class WorkingCopies:
             await asyncio.wait(set(self._offering))
 
     def leave(self) -> None:
-        """Offer nothing more; the copies stay."""
+        """Stop offering changes; the copies stay."""
         self._unlisten()
         for task in self._offering:
             task.cancel()

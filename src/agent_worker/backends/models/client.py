@@ -22,7 +22,7 @@ from agent_worker.core.outbound import Patience, Resolve, checked_addresses, hos
 from agent_worker.core.wording import plural
 from agent_worker.tools.pinned_request import pinned
 
-#: The libraries insist on a key; this stands for «none», and the transport takes it off again.
+#: The libraries insist on a key; this stands for "none", and the transport takes it off again.
 _NO_KEY = "none"
 
 

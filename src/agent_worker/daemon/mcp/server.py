@@ -52,7 +52,7 @@ Context = ServerRequestContext[Any]
 
 
 def make(service: Service, entries: RunTokens | None = None, *, patience: float = PATIENCE) -> App:
-    """ASGI, with a lifespan of its own. `entries` are told what programs do with their tokens."""
+    """The MCP server as an ASGI application. `entries` are told what programs do with their tokens."""
     tool_access = _Server(service, entries, patience)
     server: Server[Any] = Server(
         "agent-worker",
