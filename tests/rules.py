@@ -47,7 +47,7 @@ class Module:
 
     @cached_property
     def imports(self) -> list[tuple[int, str]]:
-        """Every import with its line, also under TYPE_CHECKING, inside functions and by `import_module`."""
+        """Every import with its line, even under TYPE_CHECKING, in functions, by `import_module` or `__import__`."""
         found: list[tuple[int, str]] = []
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -56,7 +56,10 @@ class Module:
                 base = self.name.split(".")[: -node.level] if node.level else []
                 stem = ".".join([*base, *([node.module] if node.module else [])])
                 found += [(node.lineno, stem), *((node.lineno, f"{stem}.{alias.name}") for alias in node.names)]
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+                "import_module",
+                "__import__",
+            ):
                 found += [(node.lineno, str(each.value)) for each in node.args[:1] if isinstance(each, ast.Constant)]
         return found
 
