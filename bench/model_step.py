@@ -45,7 +45,7 @@ The model answers at once and nothing is stored: what is left is the loop, the m
 
 
 class Idle:
-    """Hands that store nothing."""
+    """A sink that stores nothing."""
 
     def say(self, text: str) -> None:
         pass

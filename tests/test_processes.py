@@ -134,7 +134,7 @@ def test_output_just_within_the_cap_is_whole() -> None:
         ends.add(piece)
     assert (ends.text(), ends.cut) == ("0123456789", 0)
     ends.add(b"A")
-    assert (ends.text(), ends.cut) == ("01234\n[… 1 bytes left out …]\n6789A", 1)
+    assert (ends.text(), ends.cut) == ("01234\n[… 1 byte left out …]\n6789A", 1)
 
 
 async def test_B8_one_endless_line_is_cut_and_the_next_is_whole(tmp_path: Path) -> None:

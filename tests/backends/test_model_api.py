@@ -37,7 +37,7 @@ TURN = Turn(run="r1", system="Be brief.", prompt="How are things?", tools=(ADD,)
 
 @dataclass
 class Recorder:
-    """Hands that keep everything and answer every call."""
+    """A sink that keeps everything and answers every call."""
 
     said: list[str] = field(default_factory=list)
     kept: list[tuple[int, Reply]] = field(default_factory=list)

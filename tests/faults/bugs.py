@@ -359,7 +359,7 @@ BUGS = (
         "test_in_a_direct_message_there_are_no_tools_of_a_team",
         Edit("_tools", "t.personal or job.workspace", "True"),
     ),
-    # --- what hands store and show
+    # --- what a recorder stores and shows
     bug(
         "a tool's result is cut before it is redacted",
         "N5",
@@ -1074,7 +1074,7 @@ BUGS = (
         Edit("add_members", 'agents.get(row["name"]) != row["agent"]', "True"),
     ),
     bug(
-        "who is gone keeps its office",
+        "who is gone keeps its role",
         "M13",
         "test_M13_who_is_gone_and_who_is_alone_holds_no_role",
         Edit("add_members", "_vacate(tx, workspace, alone=len(agents) == 1)", ""),
@@ -1397,7 +1397,7 @@ BUGS = (
         "money of an agent's day pauses one workspace only",
         "L4",
         "test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspace",
-        Edit("pause_at", 'stop.pauses == "place" and work.workspace', "work.workspace"),
+        Edit("pause_at", 'stop.pauses == "context" and work.workspace', "work.workspace"),
     ),
     # --- the Guard
     bug(

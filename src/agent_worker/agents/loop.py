@@ -236,7 +236,7 @@ class Loop:
             max_tokens=worker.definition.max_tokens,
             asked=brief.instruction,
             members=tuple(brief.members),
-            ballots=gathered.ballots,
+            open_votes=gathered.open_votes,
         )
         return turn, gathered.seen, composed.manifest
 

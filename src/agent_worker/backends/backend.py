@@ -106,7 +106,7 @@ class Turn:
     max_tokens: int | None = None
     asked: str = ""  #: the instruction that is in the prompt
     members: tuple[str, ...] = ()  #: names of the others in its workspace
-    ballots: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
+    open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
 
 
 class StepSink(Protocol):

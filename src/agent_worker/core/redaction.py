@@ -136,7 +136,7 @@ class Passage:
 
 
 def _begun(text: str) -> int:
-    """Where one that anybody would recognise may have begun: in the last word, a header, an address, a block."""
+    """Where a secret with a shape of its own may have begun: in the last word, a header, an address, a block."""
     start = len(text.rstrip(_OF_A_WORD))
     if before := _BEFORE_ONE.search(text, max(0, start - 80), start):
         start = before.start()

@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 
 from agent_worker.core.errors import StorageFault
+from agent_worker.core.wording import plural
 
 SUFFIX = ".mark"
 FIX = "agent-worker doctor --fix"
@@ -86,7 +87,7 @@ class CommitMarker:
         self._write()
 
     def spoil(self) -> None:
-        """Its files were taken away, or written over: whatever stands there at the next start is not to be trusted."""
+        """Note that the files were taken or written over: whatever is there at the next start cannot be trusted."""
         self.is_bad = True
         self._write()
 
@@ -107,7 +108,7 @@ class CommitMarker:
 
 
 def counted(commits: int) -> str:
-    return "1 commit is" if commits == 1 else f"{commits:,} commits are"
+    return f"{plural(commits, 'commit')} {'is' if commits == 1 else 'are'}"
 
 
 def commits_in(connection: apsw.Connection) -> int:

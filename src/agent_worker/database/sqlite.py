@@ -189,7 +189,7 @@ class SqliteDatabase:
             raise self._judge(error) from error
 
     def _check_presence(self) -> None:
-        """Before it is opened once more: what stands there now may be another, or nothing."""
+        """Look, before it is opened once more, whether the file is still ours: it may be another by now, or gone."""
         if self._presence and (gone := self._presence.gone()):
             raise self._fault or StorageFault(_taken_away(gone), hint=f"agent-worker stop --all, then {FIX}")
 

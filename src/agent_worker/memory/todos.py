@@ -66,7 +66,7 @@ def finish(root: Root, number: int) -> Todo:
 
 
 def hold_back(root: Root, texts: Collection[str]) -> list[str]:
-    """Into a file that only a person looks into, done or not. What was held back."""
+    """Move todos, done or not, into a file that only a person looks into; returns what was moved."""
     held = [todo for todo in load(root) if todo.text in texts]
     if not held:
         return []

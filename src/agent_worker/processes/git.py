@@ -91,7 +91,7 @@ class Repository:
     def make(
         cls, folder: Path, *, hash: str = "sha1", borrow: Sequence[Path] = (), check_fetched: bool = False
     ) -> Repository:
-        """`borrow` are other object stores whose objects can be read as if they were here."""
+        """Make an empty repository of ours. `borrow` are stores whose objects can be read as if they were here."""
         folder.mkdir(mode=0o700)  # it is there already: then it is not ours, and this raises
         for name in ("refs", "info", "objects", "objects/info"):
             (folder / name).mkdir()
@@ -113,7 +113,7 @@ class Repository:
         more: Mapping[str, str] | None = None,
         limits: GitLimits | None = None,
     ) -> GitResult:
-        """One call. `files` is a work tree of ours, `objects` a store to write to; `more` are further variables."""
+        """Call git once. `files` is a work tree of ours, `objects` a store to write to, `more` further variables."""
         if command not in COMMANDS:
             raise ValueError(f"nobody has tried what a hostile repository makes of git {command}")
         limits = limits or GitLimits()

@@ -349,7 +349,7 @@ class StandIns:
             if any(each.is_symlink() for each in (path, *_between(cwd, path))):
                 raise Refused(
                     f"{path} is a link, and a link cannot be protected from an agent's commands",
-                    hint="replace it by what it points to, or give the agent another cwd",
+                    hint="replace it with what it points to, or give the agent another cwd",
                 )
         self._commands[cwd] += 1
         try:

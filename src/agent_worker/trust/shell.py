@@ -93,7 +93,7 @@ class Scope:
     functions: set[str] = field(default_factory=set)
 
     def assign(self, name: str, value: Word) -> None:
-        """A value it had before stays possible: which came last depends on what happens."""
+        """Give a variable one more value. One it had before stays possible: which came last depends on what happens."""
         old = self.variables.get(name, Word())
         texts = tuple(dict.fromkeys((*old.texts, *value.texts)))
         too_many = len(texts) > ALTERNATIVES
@@ -120,7 +120,7 @@ def statements(text: str, scope: Scope) -> Iterator[Statement]:
 
 @cache
 def _parser() -> Parser:
-    """Of bash, whose grammar holds that of sh. Imported when it is first needed: most projects have no command."""
+    """The parser of bash, whose grammar holds that of sh. Imported when first needed: most projects have no command."""
     import tree_sitter
     import tree_sitter_bash
 

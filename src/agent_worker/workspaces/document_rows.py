@@ -153,7 +153,7 @@ def _insert(
 
 
 def filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> int:
-    """Note where it is, unless another runtime has: then that stands. What is noted now."""
+    """Note where the file of a revision is, unless another runtime has noted it; returns what is noted now."""
     if (state := state_of(tx, row)) != UNFILED:
         return state
     tx.run(

@@ -119,7 +119,7 @@ class Documents:
         return undone
 
     async def _undo(self, name: str, keys: Collection[str]) -> bool | None:
-        """Undo what these calls wrote; None when there is nothing any more, False when it stands."""
+        """Undo what these calls wrote; None if the document is gone, False if what they wrote cannot be taken out."""
         for _ in range(TRIES):
             now = await self._current(name, Author("user"))
             if now.document is None:
@@ -199,8 +199,11 @@ class Documents:
         return new
 
     def _without_secrets(self, text: str, now: Document | None) -> str:
-        """As a whole, so that one in two halves is seen. But what a person wrote into the file stays theirs: there a
-        secret is left standing, and only what the database keeps of it is without."""
+        """Take the secrets out of a text as a whole, so that one in two halves is seen.
+
+        But what a person wrote into the file stays theirs: there a secret is left standing, and only what the
+        database keeps of it is without.
+        """
         redact = self._database.redact
         if self._root is None or now is None or redact(now.text) == now.text or not text.startswith(now.text):
             return redact(text)

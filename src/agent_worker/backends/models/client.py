@@ -19,9 +19,10 @@ from agent_worker.backends.models.providers import Route
 from agent_worker.core.errors import BadInput, Permanent
 from agent_worker.core.late_imports import for_good, taking_turns
 from agent_worker.core.outbound import Patience, Resolve, checked_addresses, host_of, literal, proxy_for, resolve
+from agent_worker.core.wording import plural
 from agent_worker.tools.pinned_request import pinned
 
-#: The libraries insist on a key; this stands for «none», and the transport takes it off again.
+#: The libraries insist on a key; this stands for "none", and the transport takes it off again.
 _NO_KEY = "none"
 
 
@@ -170,7 +171,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             seen += len(chunk)
             if seen > self._limit:
-                raise Permanent(f"the provider's answer is larger than {self._limit} bytes")
+                raise Permanent(f"the provider's answer is larger than {plural(self._limit, 'byte')}")
             for start in range(0, len(chunk), _AT_ONCE):
                 if start:
                     await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too

@@ -1,6 +1,6 @@
 """The model library behind two verbs: build a model for a route, ask it once.
 
-The way into the heavy half of the model API (this, model_client, model_messages, model_failures), which model_api.py
+The way into the heavy half of the model API (this, client.py, messages.py, failures.py), which model_api.py
 imports in a thread. It calls the model itself and not the library's `direct` functions: those walk the whole history
 three times for every request, in search of kinds of messages that we never make.
 """
@@ -29,6 +29,7 @@ from agent_worker.backends.models.messages import MessageCache, parameters, read
 from agent_worker.backends.models.providers import Route
 from agent_worker.core.errors import AgentWorkerError, Permanent, Transient
 from agent_worker.core.outbound import Patience
+from agent_worker.core.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,6 @@ class ModelLibrary:
                     calls += 1
                     if calls > self._patience.calls:
                         await stream.cancel()
-                        raise Permanent(f"the model made more than {self._patience.calls} calls at once")
+                        raise Permanent(f"the model made more than {plural(self._patience.calls, 'call')} at once")
                 case _:
                     pass
