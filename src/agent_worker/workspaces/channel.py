@@ -196,6 +196,16 @@ def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row
     )
 
 
+def hold_back_outcome(tx: Transaction, workspace: str, number: int) -> list[Row]:
+    """How a proposal ended; what it asked stays. The messages."""
+    return tx.all(
+        """update message set held = 1 where workspace = :workspace and held = 0 and proposal = :number
+              and kind = 'decision' returning *""",
+        workspace=workspace,
+        number=number,
+    )
+
+
 def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, among: int = 10) -> bool:
     """Did this sender say just this in its last few messages here? What is long past does not count."""
     rows = tx.all(
