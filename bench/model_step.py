@@ -49,7 +49,8 @@ Written by `uv run python bench/model_step.py --write docs/figures/model-step.md
 
 CPU of the whole client process, all threads, for one step over HTTP: a request with 26 tools, a system text of 4 kB and
 all steps before it, its streamed answer, and one call. The model is another process and answers at once; nothing is
-stored. A request grows with the steps before it, so a step may grow as much as one by hand. *By hand* is the same request with the HTTP client and JSON alone; *pydantic-ai* has OpenAI's library below it.
+stored. A request grows with the steps before it, so a step may grow as much as one by hand. *By hand* is the same
+request with the HTTP client and JSON alone; *pydantic-ai* has OpenAI's library below it.
 """
 Steps = list[float]
 

@@ -49,7 +49,9 @@ def main(arguments: Sequence[str]) -> None:
             path.write_text(text)
         raise
     print(f"dist/ holds {version}, and it works. What is left:")
-    print(f"  git commit -am 'Release {version}' && git tag v{version} && git push --follow-tags && uv publish")
+    # Annotated: a plain tag is not pushed by --follow-tags.
+    print(f"  git commit -am 'Release {version}' && git tag -a v{version} -m 'Release {version}'")
+    print("  git push --follow-tags && uv publish")
 
 
 def with_version(pyproject: str, version: str) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
+import itertools
 import re
 import sys
+import tokenize
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +47,7 @@ class Module:
 
     @cached_property
     def imports(self) -> list[tuple[int, str]]:
-        """Every import with its line, also under TYPE_CHECKING, inside functions and by `import_module`."""
+        """Every import with its line, even under TYPE_CHECKING, in functions, by `import_module` or `__import__`."""
         found: list[tuple[int, str]] = []
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -53,7 +56,10 @@ class Module:
                 base = self.name.split(".")[: -node.level] if node.level else []
                 stem = ".".join([*base, *([node.module] if node.module else [])])
                 found += [(node.lineno, stem), *((node.lineno, f"{stem}.{alias.name}") for alias in node.names)]
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+                "import_module",
+                "__import__",
+            ):
                 found += [(node.lineno, str(each.value)) for each in node.args[:1] if isinstance(each, ast.Constant)]
         return found
 
@@ -66,6 +72,13 @@ class Module:
                 if isinstance(first, ast.Constant) and isinstance(first.value, str):
                     found.append(first)
         return found
+
+    @cached_property
+    def said(self) -> list[tuple[int, str]]:
+        """What is written for a reader, with its line: docstrings and comments."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.path.read_text()).readline)
+        comments = [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+        return [*((each.lineno, str(each.value)) for each in self.docstrings), *comments]
 
 
 @cache
@@ -201,9 +214,21 @@ def doubled_classes(root: Path) -> list[str]:
 
 def unexplained_packages(root: Path, words: str) -> list[str]:
     """Packages that the page of words does not name, in a line of its table."""
-    packages = {path.parent.name for path in root.rglob("__init__.py") if path.parent != root}
+    packages = {module.path.parent.name for module in modules(root) if module.path.parent != root}
     named = set(re.findall(r"`(?:\w+/)*(\w+)/`", words))
     return sorted(packages - named)
+
+
+def unexplained_nouns(root: Path, words: str) -> list[str]:
+    """Files of operations, one per noun, that the page of words does not name."""
+    nouns = {
+        module.path.stem
+        for module in modules(root)
+        for node in module.nodes
+        if module.part == "service" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if any(ast.unparse(each).startswith("operation(") for each in node.decorator_list)
+    }
+    return sorted(noun for noun in nouns if f"`{noun}`" not in words)
 
 
 #: What a docstring may cite: a page of ours, a file of ours. Numbers of rows elsewhere tell a stranger nothing.
@@ -217,14 +242,35 @@ def dead_citations(root: Path, repository: Path) -> list[str]:
     files = [module.file for module in modules(root)]
     wrong = []
     for module in modules(root):
-        for each in module.docstrings:
-            text = str(each.value)
+        for line, text in module.said:
             dead = [*_ABSENT.findall(text), *(page for page in _PAGE.findall(text) if not (repository / page).exists())]
             for name in _FILE.findall(text):
                 if not (repository / name).exists() and not any(f"/{file}".endswith(f"/{name}") for file in files):
                     dead.append(name)
             dead += _ROW.findall(text)
-            wrong += [f"{module.file}:{each.lineno} cites {name}" for name in dead]
+            wrong += [f"{module.file}:{line} cites {name}" for name in dead]
+    return wrong
+
+
+#: Things that are counted for people; `plural` in core/wording.py knows when there is only one.
+_COUNTED = re.compile(
+    r"\s(?:more |older )?(?:bytes|characters|commits|days|entries|files|items|lines|messages|minutes|others|"
+    r"steps|voters|votes)\b"
+)
+
+
+def lone_plurals(root: Path) -> list[str]:
+    """Texts such as `{count} messages`, which say `1 messages`. A number that is a constant of ours is known."""
+    wrong = []
+    for module in modules(root):
+        for text in module.nodes:
+            pieces = text.values if isinstance(text, ast.JoinedStr) else []
+            for value, words in itertools.pairwise(pieces):
+                if not (isinstance(value, ast.FormattedValue) and isinstance(words, ast.Constant)):
+                    continue
+                names = {each.id for each in ast.walk(value.value) if isinstance(each, ast.Name)}
+                if _COUNTED.match(str(words.value)) and not all(name.isupper() for name in names):
+                    wrong.append(f"{module.file}:{text.lineno}{str(words.value)[:20]}")
     return wrong
 
 
@@ -239,8 +285,14 @@ def wordless_modules(root: Path) -> list[str]:
 
 # --- who does what ------------------------------------------------------------------------------------
 
-_WRITES = re.compile(r"\b(?:insert(?:\s+or\s+\w+)?\s+into|replace\s+into|delete\s+from|update)\s+([a-z_]+)\b(?!\s*:)")
-_STATEMENT = re.compile(r"\s*(?:insert|replace|delete|update|with)\b")
+_WRITES = re.compile(
+    r"\b(?:insert(?:\s+or\s+\w+)?\s+into|replace\s+into|delete\s+from|update(?:\s+or\s+\w+)?)\s+"
+    r"(?:\"?\w+\"?\.)?[\"`\[]?([a-z_]+)\b(?!\s*:)",
+    re.IGNORECASE,
+)
+_STATEMENT = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:insert|replace|delete|update|with)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 def second_writers(root: Path, tables: Collection[str], exempt: Collection[str]) -> list[str]:
@@ -250,8 +302,8 @@ def second_writers(root: Path, tables: Collection[str], exempt: Collection[str])
         spoken = {id(each) for each in module.docstrings}
         for text in _texts(module.nodes, spoken) if module.file not in exempt else ():
             for table in _WRITES.findall(text) if _STATEMENT.match(text) else ():
-                if table in writers:
-                    writers[table].add(module.file)
+                if table.lower() in writers:
+                    writers[table.lower()].add(module.file)
     return [f"{table}: {', '.join(sorted(files))}" for table, files in writers.items() if len(files) > 1]
 
 
@@ -280,19 +332,36 @@ _ASKS = {
 
 
 def own_clocks(root: Path, exempt: Mapping[str, str]) -> list[str]:
-    """Calls that ask the system for the time or wait, outside the exempt files. To wait for nothing is no waiting."""
+    """Whoever asks the system for the time or waits, or hands on what does, outside the exempt files.
+
+    By whatever name it was imported. To wait for nothing is no waiting.
+    """
     wrong = []
     for module in modules(root):
         if module.file in exempt or f"{module.part}/" in exempt:
             continue
+        calls = [node for node in module.nodes if isinstance(node, ast.Call)]
+        at_once = {id(call.func) for call in calls if [ast.unparse(each) for each in call.args] == ["0"]}
+        known = _imported_names(module)
         for node in module.nodes:
-            if not isinstance(node, ast.Call):
+            if not isinstance(node, ast.Attribute | ast.Name) or id(node) in at_once:
                 continue
-            called = ".".join(ast.unparse(node.func).split(".")[-2:]).lstrip("_")
-            at_once = [ast.unparse(each) for each in node.args] == ["0"]
-            if called in _ASKS and not at_once:
-                wrong.append(f"{module.file}:{node.lineno} calls {called}")
+            first, dot, rest = ast.unparse(node).partition(".")
+            used = ".".join(f"{known.get(first, first)}{dot}{rest}".split(".")[-2:]).lstrip("_")
+            if used in _ASKS:
+                wrong.append(f"{module.file}:{node.lineno} uses {used}")
     return wrong
+
+
+def _imported_names(module: Module) -> dict[str, str]:
+    """What each name that was imported stands for: `sleep` is asyncio.sleep, `t` is time."""
+    found = {}
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
 
 
 def git_starters(root: Path) -> list[str]:

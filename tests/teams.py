@@ -1,4 +1,4 @@
-"""A team for tests: an engine in memory, mock agents scripted by hand, time handed in."""
+"""A team for tests: a runtime in memory, mock agents scripted by hand, time handed in."""
 
 from __future__ import annotations
 

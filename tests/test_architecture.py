@@ -185,7 +185,7 @@ def test_every_module_says_what_it_is() -> None:
     none(rules.wordless_modules(SOURCE))
 
 
-def test_docstrings_cite_only_what_is_here() -> None:
+def test_docstrings_and_comments_cite_only_what_is_here() -> None:
     none(rules.dead_citations(SOURCE, REPOSITORY))
 
 
@@ -195,6 +195,14 @@ def test_no_class_name_is_used_twice() -> None:
 
 def test_every_package_is_in_the_page_of_words() -> None:
     none(rules.unexplained_packages(SOURCE, (REPOSITORY / "docs" / "words.md").read_text()))
+
+
+def test_every_noun_of_the_service_is_in_the_page_of_words() -> None:
+    none(rules.unexplained_nouns(SOURCE, (REPOSITORY / "docs" / "words.md").read_text()))
+
+
+def test_one_of_a_thing_is_not_spoken_of_as_several() -> None:
+    none(rules.lone_plurals(SOURCE))
 
 
 def test_no_module_is_called_by_a_name_that_means_nothing() -> None:
@@ -254,17 +262,30 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
         lambda root: rules.second_writers(root, {"message"}, exempt=set()),
         {"a.py": "A = 'insert into message(id) values (:id)'", "b.py": 'f"""delete from message where {X}"""'},
     ),
+    "a second writer in another spelling": (
+        lambda root: rules.second_writers(root, {"message"}, exempt=set()),
+        {"a.py": "A = '-- why\\nUPDATE OR IGNORE main.\"message\" set x = 1'", "b.py": "B = 'delete from message'"},
+    ),
     "a module that sleeps": (lambda root: rules.own_clocks(root, {}), {"a.py": "await asyncio.sleep(1)"}),
     "a module that asks for the time": (
         lambda root: rules.own_clocks(root, {}),
         {"a.py": "datetime.datetime.now(UTC)"},
     ),
+    "a module that asks under another name": (
+        lambda root: rules.own_clocks(root, {}),
+        {"a.py": "from time import monotonic as now\nnow()"},
+    ),
+    "a module that hands the time on": (lambda root: rules.own_clocks(root, {}), {"a.py": "x = time.time"}),
     "a module that asks the event loop": (lambda root: rules.own_clocks(root, {}), {"a.py": "self._loop.time()"}),
     "git started somewhere": (rules.git_starters, {"a.py": "subprocess.run(['git', 'status'])"}),
     "a module without a word": (rules.wordless_modules, {"a.py": "x = 1"}),
     "a page that is not there": (
         lambda root: rules.dead_citations(root, REPOSITORY),
         {"a.py": '"""See docs/nowhere.md."""'},
+    ),
+    "a page that is not there, in a comment": (
+        lambda root: rules.dead_citations(root, REPOSITORY),
+        {"a.py": "x = 1  # as docs/nowhere.md says"},
     ),
     "a file that is not there": (
         lambda root: rules.dead_citations(root, REPOSITORY),
@@ -273,9 +294,14 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
     "a paper that is not here": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""As in SPEC §4."""'}),
     "a row of a table elsewhere": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""Held (C11)."""'}),
     "a class name twice": (rules.doubled_classes, {"a.py": "class X: pass", "b.py": "class X: pass"}),
+    "one of a thing spoken of as several": (rules.lone_plurals, {"a.py": 'x = f"{len(found)} older messages"'}),
     "a package without a word": (
         lambda root: rules.unexplained_packages(root, "| `low/` | the ground |"),
-        {"low/__init__.py": "", "attic/__init__.py": ""},
+        {"low/__init__.py": "", "attic/a.py": ""},
+    ),
+    "a noun without a word": (
+        lambda root: rules.unexplained_nouns(root, "one per noun: `runs`"),
+        {"service/gadgets.py": "@operation('GET', '/gadgets')\nasync def gadgets(service): ..."},
     ),
 }
 

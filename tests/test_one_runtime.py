@@ -1,4 +1,4 @@
-"""Row S7, in programs of one's own: a project and a home have one engine at a time, whatever leads to them."""
+"""Row S7, in programs of one's own: a project and a home have one runtime at a time, whatever leads to them."""
 
 from __future__ import annotations
 

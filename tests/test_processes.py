@@ -134,7 +134,7 @@ def test_output_just_within_the_cap_is_whole() -> None:
         ends.add(piece)
     assert (ends.text(), ends.cut) == ("0123456789", 0)
     ends.add(b"A")
-    assert (ends.text(), ends.cut) == ("01234\n[… 1 bytes left out …]\n6789A", 1)
+    assert (ends.text(), ends.cut) == ("01234\n[… 1 byte left out …]\n6789A", 1)
 
 
 async def test_B8_one_endless_line_is_cut_and_the_next_is_whole(tmp_path: Path) -> None:
@@ -274,6 +274,19 @@ async def test_cancelling_even_the_polite_end_still_kills(tmp_path: Path) -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not is_running(pid)
+
+
+async def test_B10_cancelling_the_polite_end_kills_also_what_went_into_a_session_of_its_own(tmp_path: Path) -> None:
+    script = "trap '' TERM; (env -i setsid sh -c 'echo $$ > away; exec sleep 1000' &); echo $$ > pid; sleep 1000"
+    task = asyncio.create_task(shell(script, tmp_path, timeout=1000))
+    await until(lambda: bool(pids_in(tmp_path / "pid") and pids_in(tmp_path / "away")))
+    (away,) = pids_in(tmp_path / "away")
+    task.cancel()
+    await asyncio.sleep(0)  # now it waits out the grace
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not is_running(away)
 
 
 async def test_R4_a_child_nobody_listened_to_leaves_no_descriptor(tmp_path: Path) -> None:

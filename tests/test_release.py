@@ -85,3 +85,12 @@ def test_the_forge_runs_what_we_run() -> None:
     commands = [step.get("run") for step in jobs["everything"]["steps"]]
     assert commands[-1] == ".ci/run"
     assert (ROOT / ".ci/run").stat().st_mode & 0o111
+
+
+def test_the_package_names_the_pythons_that_it_is_tried_with() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {each.rpartition(" ")[2] for each in project["classifiers"] if "Python :: 3." in each}
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    first = jobs["everything"]["container"]["image"].removeprefix("python:").partition("-")[0]
+    assert named == {first, *jobs["pythons"]["strategy"]["matrix"]["python"]}
+    assert project["requires-python"] == f">={first}"

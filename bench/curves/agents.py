@@ -27,7 +27,7 @@ ROUNDS = 2
 MENTIONS, POSTS = 20, 50
 ABOUT = "All are in one room and idle, each with its loop."
 MEMORY = "memory when idle"
-LINEAR = (MEMORY, "start of the engine, all agents known", "start of a workflow with all of them")
+LINEAR = (MEMORY, "start of the runtime, all agents known", "start of a workflow with all of them")
 
 
 async def measure(folder: Path) -> Topic:
@@ -64,7 +64,7 @@ async def costs(count: int, folder: Path) -> dict[str, float]:
                     await say(runtime, workspace, TEXT)
     return {
         MEMORY: weight,
-        "start of the engine, all agents known": started.cpu,
+        "start of the runtime, all agents known": started.cpu,
         "start of a workflow with all of them": opened.cpu,
         "a mention of one, and its run": min(spent.cpu for spent in mention.all),
         "a post with everybody in the room": min(spent.cpu for spent in post.all) / POSTS,

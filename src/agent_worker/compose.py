@@ -82,7 +82,7 @@ async def open_runtime(
 ) -> AsyncIterator[Runtime]:
     """`tool_access` is how coding programs reach our tools: without one there are none. `redact` knows more secrets.
 
-    However it is left, also by a cancellation and by another one while it closes, everything it began is ended first.
+    However it is left, even by a cancellation and by another one while it closes, everything it began is ended first.
     """
     closing = AsyncExitStack()
     try:
@@ -151,7 +151,7 @@ async def _wired(
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:
-    """However often we are cancelled meanwhile. The cancellation is obeyed afterwards."""
+    """Await this to its end, however often we are cancelled meanwhile. The cancellation is obeyed afterwards."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

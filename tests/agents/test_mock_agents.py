@@ -75,12 +75,12 @@ async def test_a_script_comes_from_the_definition(tmp_path: Path) -> None:
 
 
 async def test_every_entry_is_one_step() -> None:
-    class NoHands:
+    class NoSink:
         def say(self, text: str) -> None: ...
 
     model = MockModel(TestClock(), [steps(2), calls("channel_peek"), says("done")])
     turn = Turn(run="r", system="", prompt="")
-    replies = [await model.reply(turn, (), NoHands()) for _ in range(4)]  # type: ignore[arg-type]
+    replies = [await model.reply(turn, (), NoSink()) for _ in range(4)]  # type: ignore[arg-type]
     assert [(r.more, len(r.calls), r.text) for r in replies] == [
         (True, 0, ""),
         (True, 0, ""),
@@ -88,4 +88,4 @@ async def test_every_entry_is_one_step() -> None:
         (False, 0, "done"),
     ]
     with pytest.raises(Permanent):
-        await model.reply(turn, (), NoHands())  # type: ignore[arg-type]
+        await model.reply(turn, (), NoSink())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The hands of one run: what they let a model see, what they remember of what it has read, and what breaks nothing."""
+"""The recorder of one run: what it lets a model see, what it remembers of that, and what breaks nothing."""
 
 from __future__ import annotations
 

@@ -85,11 +85,11 @@ async def test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin(team: Team
 
 async def test_Q8_a_pause_that_two_meet_at_once_is_told_once(team: Team) -> None:
     await team.post("user", "@alice @bob go")
-    stop = Reached("limit reached: two much", "place")
+    stop = Reached("limit reached: too much", "context")
     for job in [await by_hand(team, name) for name in ("alice", "bob")]:
         await team.write(run_end.stop_at_limit, job, stop, now=team.now())
     assert [text for text in await team.texts() if "Paused" in text] == [
-        "Paused: limit reached: two much. Resume to grant a new allowance."
+        "Paused: limit reached: too much. Resume to grant a new allowance."
     ]
     assert [kind for kind, _ in await team.inbox()] == ["limit", "limit"], "a person may lift each of them"
 
@@ -133,7 +133,7 @@ async def test_Q10_a_start_of_the_daemon_starts_nobody_whom_a_person_stopped(tea
 async def test_Q2_work_that_was_continued_is_not_continued_again(team: Team) -> None:
     await team.post("user", "@alice go")
     job = await by_hand(team)
-    await team.write(run_end.stop_at_limit, job, Reached("limit reached: x", "place"), now=team.now())
+    await team.write(run_end.stop_at_limit, job, Reached("limit reached: x", "context"), now=team.now())
     again = [await team.write(commands.continue_work, job.lead.id, now=team.now()) for _ in range(2)]
     assert again[0] is not None
     assert again[1] is None

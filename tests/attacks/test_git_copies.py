@@ -14,8 +14,11 @@ from tests.teams import open_team
 from tests.traps import SPRUNG_BY, Bait
 
 from agent_worker.backends.mock import calls, says
+from agent_worker.backends.programs import known
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import Refused
+from agent_worker.processes import git
+from agent_worker.processes.environment import path_of_ours
 from agent_worker.workflows import walk
 from agent_worker.workflows.working_copy import WorkingCopy
 
@@ -315,3 +318,22 @@ async def test_G13s_a_forged_record_makes_nothing_run(project: Repository, bait:
     with pytest.raises(Refused, match="has lost the commit it began at"):
         await copy.changes()
     assert bait.taken == []
+
+
+async def test_G12s_a_git_that_an_agent_puts_into_a_folder_of_the_project_is_not_ours(
+    project: Repository, bait: Bait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual environment in the project is in PATH as soon as somebody activates it, and agents write there."""
+    programs = project.path / ".venv/bin"
+    programs.mkdir(parents=True)
+    (project.path / "moniro.yaml").write_text("name: p\n")
+    for name in ("git", "git-upload-pack", "sh", "claude"):
+        (programs / name).write_text(f"#!/bin/sh\n/bin/touch '{bait.folder}/taken/{name}'\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    copy = await prepared(project)
+    (copy.files / "app.py").write_text("new\n")
+    assert (await copy.changes()).files == ("app.py",)
+    assert git.version().startswith("git version")
+    assert not known.found("claude", path_of_ours()).startswith(str(project.path))
+    assert list((bait.folder / "taken").iterdir()) == []

@@ -39,7 +39,7 @@ TURN = Turn(run="r1", system="Be brief.", prompt="How are things?", tools=(ADD,)
 
 @dataclass
 class Recorder:
-    """Hands that keep everything and answer every call."""
+    """A sink that keeps everything and answers every call."""
 
     said: list[str] = field(default_factory=list)
     kept: list[tuple[int, Reply]] = field(default_factory=list)
@@ -411,6 +411,26 @@ async def test_a_rate_limit_tells_how_long_to_wait(bench: Bench, family: str) ->
     error = await bench.fail(family, "429")
     assert isinstance(error, Overloaded)
     assert error.retry_after == 7
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Mon, 16 Nov 2026 12:01:00 GMT", "date": "Mon, 16 Nov 2026 12:00:00 GMT"}, 60),
+        ({"retry-after": "Mon, 16 Nov 2026 11:00:00 GMT", "date": "Mon, 16 Nov 2026 12:00:00 GMT"}, 0),
+        ({"retry-after": "Mon, 16 Nov 2026 12:01:00 GMT"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "inf"}, None),
+        ({}, None),
+    ],
+)
+async def test_a_wait_is_told_in_several_ways(bench: Bench, headers: dict[str, str], wait: float | None) -> None:
+    with pytest.raises(Overloaded) as caught:
+        await bench.play("chat", Refusal(429, "rate_limit_error", "slow down", tuple(headers.items())))
+    assert caught.value.retry_after == wait
 
 
 @pytest.mark.parametrize("family", FAMILIES)

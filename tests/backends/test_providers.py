@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent_worker.backends.models.anthropic_messages import AnthropicMessages
 from agent_worker.backends.models.providers import (
     AS_NAMED,
     PROVIDERS,
@@ -103,6 +104,22 @@ def test_an_endpoint_is_sent_the_key_that_was_made_for_it() -> None:
 def test_the_user_may_move_a_provider_through_the_environment() -> None:
     where = go("anthropic/x", env={**ENV, "ANTHROPIC_BASE_URL": "http://127.0.0.1:4000"})
     assert (where.base_url, where.key, where.foreign) == ("http://127.0.0.1:4000", "ant", False)
+
+
+def test_what_the_users_environment_adds_goes_to_the_provider_itself_and_nowhere_else() -> None:
+    more = {"OPENAI_ORG_ID": "org", "ANTHROPIC_CUSTOM_HEADERS": "X-Team: red\nnonsense\n: x"}
+    assert go("openai/x", env=ENV | more).headers == {"openai-organization": "org"}
+    assert go("anthropic/x", env=ENV | more).headers == {"x-team": "red"}
+    assert go("deepseek/x", env=more | {"DEEPSEEK_API_KEY": "k"}).headers == {}
+    foreign = Endpoint(base_url="https://llm.example", api_key="$MY_KEY")
+    assert go("openai/x", foreign, env=ENV | more).headers == {}
+    assert "red" not in repr(go("anthropic/x", env=ENV | more))
+
+
+def test_a_token_of_anthropic_is_sent_as_a_token_and_a_key_as_a_key() -> None:
+    headers = AnthropicMessages().headers
+    assert headers(go("anthropic/x"))["x-api-key"] == "ant"
+    assert headers(go("anthropic/x", env={"ANTHROPIC_AUTH_TOKEN": "t"}))["authorization"] == "Bearer t"
 
 
 def test_a_key_written_into_a_file_is_refused() -> None:

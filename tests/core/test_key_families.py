@@ -18,7 +18,7 @@ from tests.key_shapes import SHAPES, keys
 from agent_worker.core.ids import new_id
 from agent_worker.core.redaction import Passage, Redactor
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 AROUND = [
     "{}",
     "the config says: {} and that is it",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 import string
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import example, given, settings
@@ -105,6 +108,47 @@ def test_N5_registered_values_are_found_in_each_way_they_are_written() -> None:
     for text in (value, json.dumps({"a": value}), json.dumps([value], ensure_ascii=False), "x=pa%22ss%2Fw%C3%B6rd%0A1"):
         assert "[redacted:secret]" in safe(text)
         assert "ss" not in safe(text)
+
+
+PASSWORD = 'p@ss/wörd "x" $1&<y>+z!'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps(json.dumps({"a": PASSWORD})),
+        json.dumps(json.dumps(PASSWORD, ensure_ascii=False), ensure_ascii=False),
+        json.dumps(PASSWORD).replace("/", "\\/"),
+        json.dumps(PASSWORD).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+        quote(PASSWORD),
+        quote_plus(PASSWORD),
+        quote(PASSWORD, safe="")
+        .replace("%C3%B6", "%c3%b6")
+        .replace("%2F", "%2f")
+        .replace("%3C", "%3c")
+        .replace("%3E", "%3e")
+        .replace("%2B", "%2b"),
+        html.escape(PASSWORD),
+        *(
+            b64encode(f"{before}{PASSWORD}{after}".encode()).decode()
+            for before in ("", "u:", "me:")
+            for after in ("", "\n")
+        ),
+        urlsafe_b64encode(f"me:{PASSWORD}".encode()).decode(),
+    ],
+)
+def test_N5_also_as_other_programs_write_them(written: str) -> None:
+    shown = Redactor([PASSWORD])(f"it is {written} there")
+    assert "[redacted:secret]" in shown
+    assert len(shown) < len("it is [redacted:secret] there") + 16
+
+
+def test_N5_a_value_of_many_lines_is_found_line_by_line() -> None:
+    lines = [f"line {number} of a certificate, {number * 7919}" for number in range(4)]
+    safe = Redactor(["\n".join(lines) + "\n"])
+    for text in ("\n".join(lines), "\r\n".join(lines), "\n".join(f"{n}: {line}" for n, line in enumerate(lines))):
+        assert "certificate" not in safe(text)
+    assert safe("of a certificate") == "of a certificate"
 
 
 def test_short_values_are_not_registered_and_the_longest_goes_first() -> None:

@@ -51,8 +51,8 @@ async def asked(*headers: tuple[bytes, bytes], path: str = "/x", pieces: tuple[b
             statuses.append(message["status"])
 
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "http_version": "1.1"}
-    guardpost = RequestGuard(app, Tokens(TOKEN), "127.0.0.1", 1, {"/open": {"POST"}})
-    await guardpost(scope | {"headers": list(headers)}, receive, send)
+    guard = RequestGuard(app, Tokens(TOKEN), "127.0.0.1", 1, {"/open": {"POST"}})
+    await guard(scope | {"headers": list(headers)}, receive, send)
     return statuses[0], taken
 
 

@@ -351,7 +351,7 @@ def test_a_person_reads_on_stderr_why_it_does_not_start(home: Path) -> None:
     environment = os.environ | {"AGENT_WORKER_HOME": str(home), "MINIMAL": '{"token": "null"}'}
     done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "error: the configured token is too weak\n  try: leave it out: every start makes a new one\n"
+    assert done.stderr == "error: the configured token is too weak\n  hint: leave it out: every start makes a new one\n"
 
 
 def test_a_token_is_new_with_every_start_and_in_no_command_line(home: Path) -> None:

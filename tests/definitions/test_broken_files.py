@@ -12,7 +12,8 @@ from tests.teams import open_team, write_project
 
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import TestClock
-from agent_worker.definitions.project import load_project
+from agent_worker.core.errors import Problem
+from agent_worker.definitions.project import ProjectDefinition, ProjectFiles, load_project
 from agent_worker.service.projects import status
 from agent_worker.service.service import Service
 
@@ -105,6 +106,14 @@ def break_all(root: Path) -> dict[str, int]:
         (root / file).write_text(f"agents:\n  good0: {{ ref: good0 }}\n  x: {{ ref: nobody{n} }}\n")
         broken[file] = 3
     return broken
+
+
+@pytest.mark.timeout(20)
+def test_I5_two_thousand_broken_files_are_told_apart_before_a_daemon_is_taken_for_hung(tmp_path: Path) -> None:
+    files = {f"bad{n}": tmp_path / ".agents" / f"bad{n}.yaml" for n in range(2000)}
+    problems = tuple(Problem(f".agents/{name}.yaml", 1, 1, "", "is wrong") for name in files)
+    project = ProjectFiles(tmp_path, ProjectDefinition(name="p"), problems=problems, broken=files)
+    assert all(len(project.wrong_with(name)) == 1 for name in files)
 
 
 def test_I5_a_hundred_broken_files_do_not_stop_twenty_good_ones(root: Path) -> None:

@@ -50,7 +50,7 @@ def test_Y2_an_alias_bomb_is_refused_by_what_it_would_become() -> None:
 
 
 def test_Y2_an_alias_of_what_it_stands_in_is_refused() -> None:
-    assert "inside of what it repeats" in only_problem("a: &a [1, *a]")
+    assert "inside what it repeats" in only_problem("a: &a [1, *a]")
     assert "has no anchor" in only_problem("a: *nobody")
 
 

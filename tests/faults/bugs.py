@@ -359,7 +359,7 @@ BUGS = (
         "test_in_a_direct_message_there_are_no_tools_of_a_team",
         Edit("_tools", "t.personal or job.workspace", "True"),
     ),
-    # --- what hands store and show
+    # --- what a recorder stores and shows
     bug(
         "a tool's result is cut before it is redacted",
         "N5",
@@ -1074,7 +1074,7 @@ BUGS = (
         Edit("add_members", 'agents.get(row["name"]) != row["agent"]', "True"),
     ),
     bug(
-        "who is gone keeps its office",
+        "who is gone keeps its role",
         "M13",
         "test_M13_who_is_gone_and_who_is_alone_holds_no_role",
         Edit("add_members", "_vacate(tx, workspace, alone=len(agents) == 1)", ""),
@@ -1311,6 +1311,48 @@ BUGS = (
         Edit("find", "e.key == key and e.file != ARCHIVE", "e.key == key"),
     ),
     bug(
+        "what stood there in the middle of a poisoned run is put back, not what stood there before",
+        "A14",
+        "test_A14_what_stood_there_before_the_first_poisoned_run_is_put_back",
+        Edit("_replaced", 'first.setdefault(row["about"], row["before"])', 'first[row["about"]] = row["before"]'),
+    ),
+    bug(
+        "what stood there before a poisoned run replaces what a person wrote since",
+        "A14",
+        "test_A14_what_a_person_wrote_since_is_not_replaced_by_what_stood_there_before",
+        Edit("_restored", "if memory.find(root, before.key) is not None:\n    return False", ""),
+    ),
+    bug(
+        "whoever looked up a short code has not seen it",
+        "A15",
+        "test_A15_a_colleague_who_looked_up_a_short_code_has_seen_it",
+        Edit("_is_telling", "len(line) >= TELLING and any(map(str.isdigit, line))", "False"),
+    ),
+    bug(
+        "the reason that a poisoned run gave for its vote stays",
+        "A14",
+        "test_A14_nor_the_reason_of_a_vote_on_what_others_asked",
+        Edit("_silence", "store.hold_back_reasons(tx, run.workspace, run.agent, since=run.started_at)", "None"),
+    ),
+    bug(
+        "a todo is taken back only if it stands there letter for letter as it was given",
+        "A14",
+        "test_A14_nor_names_of_documents_and_todos_in_other_words_than_they_were_given[file]",
+        Edit("hold_back", "texts = set(map(in_one_line, texts))", ""),
+    ),
+    bug(
+        "a document that was taken back is still listed",
+        "A14",
+        "test_A14_nor_names_of_documents_and_todos_in_other_words_than_they_were_given[file]",
+        Edit("_names_beneath", "entry.size and is_text(path)", "is_text(path)"),
+    ),
+    bug(
+        "why a proposal was cancelled is not taken back",
+        "A14",
+        "test_A14_nor_why_a_proposal_was_cancelled",
+        Edit("_silence", "for number in _cancelled(tx, run):\n    ...", "for number in ():\n    ..."),
+    ),
+    bug(
         "what is held back twice is there twice",
         "A6",
         "test_A6_what_is_held_back_again_is_there_once",
@@ -1397,7 +1439,7 @@ BUGS = (
         "money of an agent's day pauses one workspace only",
         "L4",
         "test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspace",
-        Edit("pause_at", 'stop.pauses == "place" and work.workspace', "work.workspace"),
+        Edit("pause_at", 'stop.pauses == "context" and work.workspace', "work.workspace"),
     ),
     # --- the Guard
     bug(

@@ -227,6 +227,40 @@ async def test_D12_an_older_copy_put_in_its_place_is_not_taken_for_it(database: 
         await SqliteDatabase.open(left, Bus())
 
 
+def restored(path: Path, older: Path) -> None:
+    put_back(older, path, stamp=STAMP)
+
+
+def recovered(path: Path, older: Path) -> None:
+    recover(path, stamp=STAMP)
+
+
+def note_lost(path: Path, older: Path) -> None:
+    path.with_name(MARK).unlink()
+
+
+@pytest.mark.parametrize("repaired", [restored, recovered, note_lost])
+async def test_D12_an_older_copy_is_noticed_also_after_a_repair(
+    tmp_path: Path, repaired: Callable[[Path, Path], None]
+) -> None:
+    path = tmp_path / "state.db"
+    opened = await SqliteDatabase.open(path, Bus())
+    await write(opened, "one")
+    await opened.back_up(tmp_path / "first.db")
+    await write(opened, "two", "three")
+    await opened.back_up(tmp_path / "second.db")
+    await opened.close()
+    repaired(path, tmp_path / "first.db")
+    opened = await SqliteDatabase.open(path, Bus())
+    await write(opened, "four")
+    await opened.close()
+    for older in ("first.db", "second.db"):
+        shutil.copy(tmp_path / older, path)
+        assert "missing" in look_at(path)
+        with pytest.raises(StorageFault, match="or it is an older copy"):
+            await SqliteDatabase.open(path, Bus())
+
+
 async def test_D12_when_nobody_writes_for_a_moment_there_is_nothing_to_lose_with_the_log(
     database: SqliteDatabase, tmp_path: Path
 ) -> None:

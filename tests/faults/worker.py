@@ -1,4 +1,4 @@
-"""The process that gets killed: an engine on a database file, told what to do line by line.
+"""The process that gets killed: a runtime on a database file, told what to do line by line.
 
     python -m tests.faults.worker                  one life, orders on stdin, reports on stdout
     python -m tests.faults.worker --nursery FD     forks a new life for each descriptor it is sent
@@ -51,7 +51,7 @@ class Order:
     members: tuple[str, ...]
     failpoints: str = ""
     gate_open: bool = True
-    kill_at_statement: int = 0  #: not an engine but a migration, killed when it comes to this statement
+    kill_at_statement: int = 0  #: not a runtime but a migration, killed when it comes to this statement
 
     def dump(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"

@@ -84,7 +84,7 @@ def test_f1_f2_a_path_that_could_mislead_is_refused_and_nothing_is_touched(tmp_p
         lambda: root.list(relative),
         lambda: root.beneath(relative),
     ):
-        with pytest.raises(BadInput, match="is not a path we open"):
+        with pytest.raises(BadInput, match="cannot be opened as a path"):
             attempt()
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["documents-evil", "x", "x"]
 

@@ -137,7 +137,7 @@ async def test_it_is_resolved_the_moment_the_last_vote_makes_it_certain(team: Te
     assert (await vote(team, "bob", "hash")).state == "open"
     resolved = await vote(team, "carol", "Hash ")
     assert (resolved.state, resolved.outcome) == ("resolved", "hash")
-    assert await decisions(team) == ["[RESOLVED] 1: Which index?\n→ hash (hash 2)."]
+    assert await decisions(team) == ["[RESOLVED] 1: Which index?\n→ hash (hash: 2)."]
 
 
 async def test_a_later_vote_replaces_the_earlier_one(team: Team) -> None:
@@ -155,7 +155,7 @@ async def test_nothing_is_decided_when_no_option_has_what_it_needs(team: Team) -
     over = await vote(team, "bob", "no")
     assert (over.state, over.outcome) == ("resolved", "")
     assert await decisions(team) == [
-        "[RESOLVED] 1: All for it?\nnothing was decided: the votes are not unanimous (yes 1, no 1)."
+        "[RESOLVED] 1: All for it?\nnothing was decided: the votes are not unanimous (yes: 1, no: 1)."
     ]
 
 
@@ -214,7 +214,7 @@ async def test_when_its_time_is_up_it_expires(team: Team) -> None:
     await team.elapse(2)
     assert (await found(team)).state == "expired"
     assert await decisions(team) == [
-        "[EXPIRED] 1: Which index?\nnothing was decided: 1 of 3 voted, 3 are needed (hash 1)."
+        "[EXPIRED] 1: Which index?\nnothing was decided: 1 of 3 voted, 3 are needed (hash: 1)."
     ]
     with pytest.raises(Refused, match="proposal 1 is over"):
         await vote(team, "carol", "hash")
@@ -384,7 +384,7 @@ async def test_a_veto_stops_it(team: Team) -> None:
     vetoed = await team.write(lifecycle.veto, team.workspace.id, 1, reason="not now", now=team.now())
     assert vetoed.state == "vetoed"
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == ""
-    assert await decisions(team) == ["[VETOED] 1: Who leads?\nvetoed: not now (bob 1)."]
+    assert await decisions(team) == ["[VETOED] 1: Who leads?\nvetoed: not now (bob: 1)."]
 
 
 async def test_silence_is_no_veto(team: Team) -> None:
@@ -626,8 +626,8 @@ async def test_M12_one_request_leads_to_so_many_proposals_and_no_more(team: Team
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ({"voters": ["alice"]}, "everybody must vote on a role, bob, carol too"),
-        ({"voters": ["alice", "user"]}, "everybody must vote on a role"),
+        ({"voters": ["alice"]}, "everybody votes on a role: bob, carol must be among the voters"),
+        ({"voters": ["alice", "user"]}, "everybody votes on a role"),
         ({"quorum": 1}, "more than half must vote"),
         ({"voters": ["alice", "bob", "carol", "user"], "quorum": 2}, "more than half must vote"),
         ({"fallback": "alice"}, "by votes alone"),

@@ -23,7 +23,7 @@ BOUND = "workspace: { provider: sqlite, bind: ./data }\n"
 
 
 @dataclass
-class Desk:
+class OpenInbox:
     team: Team
     service: Service
     root: str
@@ -37,18 +37,18 @@ class Desk:
         return item
 
 
-Open = Callable[..., AbstractAsyncContextManager[Desk]]
+Open = Callable[..., AbstractAsyncContextManager[OpenInbox]]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Open:
     @asynccontextmanager
-    async def make(*agents: str, **how: object) -> AsyncIterator[Desk]:
+    async def make(*agents: str, **how: object) -> AsyncIterator[OpenInbox]:
         root = tmp_path / "p"
         async with open_team(root, *agents, clock=TestClock(), database=tmp_path / "state.db", **how) as team:  # type: ignore[arg-type]
             service = Service(team.runtime)
             await service.project(str(root))
-            yield Desk(team, service, str(root))
+            yield OpenInbox(team, service, str(root))
             await service.close()
 
     return make

@@ -28,7 +28,7 @@ def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped
         assert Path(in_home).parent == daemon.home / "backups"
 
         again = terminal.run("backup", str(file))
-        assert (again.returncode, again.stderr) == (2, f"error: {file} exists already\n  try: name another file\n")
+        assert (again.returncode, again.stderr) == (2, f"error: {file} exists already\n  hint: name another file\n")
         early = terminal.run("restore", str(file))
         assert early.returncode == 2
         assert "agent-worker stop --all" in early.stderr
@@ -70,7 +70,7 @@ def test_a_damaged_database_is_refused_with_the_way_out_and_doctor_recovers_it(t
         found = check(terminal, "doctor")
         assert (found["ok"], found["found"][:9]) == (False, "damaged: ")
         fixed = check(terminal, "doctor", "--fix")
-        assert "5 of 5 messages are there" in fixed["found"]
+        assert "5 of 5 messages recovered" in fixed["found"]
         assert "what was still to be done could not be read" in fixed["found"]
         assert not fixed["ok"], "something is lost"
         (kept,) = daemon.home.glob("state.db.damaged-*")
@@ -102,7 +102,7 @@ def test_gc_lists_and_then_removes(tmp_path: Path) -> None:
         assert left.exists()
         assert [each["path"] for each in terminal.json("gc")] == [str(left)]
         assert not left.exists()
-        assert terminal.says("gc") == "nothing\n"
+        assert terminal.says("gc") == "nothing to remove\n"
 
 
 def test_a_disk_without_workspace_is_told_everywhere_and_messages_are_still_accepted(tmp_path: Path) -> None:

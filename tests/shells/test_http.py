@@ -78,7 +78,7 @@ def test_what_is_written_out_is_tried_before_what_is_an_argument(daemon: Served)
         ("POST", "/agents/alice/explode", {}, 422, "bad_input", "action"),
         ("GET", "/agents/carol?project=PROJECT", None, 404, "not_found", "carol"),
         ("GET", "/runs/r_1", None, 404, "not_found", "no run"),
-        ("GET", "/events?after=-1", None, 422, "bad_input", "no id of an event"),
+        ("GET", "/events?after=-1", None, 422, "bad_input", "not the id of an event"),
         ("GET", "/events?after=x", None, 422, "bad_input", "after"),
         ("GET", "/nowhere", None, 404, "not_found", "no GET /nowhere"),
         ("DELETE", "/projects", None, 405, "bad_method", "no DELETE /projects"),

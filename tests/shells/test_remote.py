@@ -156,7 +156,7 @@ def test_a_place_that_is_none_is_refused_with_the_form(terminal: Terminal, sourc
         done = terminal.run(command, source)
         assert done.returncode == 2
         assert words in done.stderr
-        assert "try:" in done.stderr
+        assert "hint:" in done.stderr
         assert "Traceback" not in done.stderr
 
 

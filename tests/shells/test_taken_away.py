@@ -57,7 +57,7 @@ def test_D12_a_log_lost_while_the_daemon_was_dead_is_told_and_what_was_said_come
         code, found = database_check(terminal, "--fix")
         assert code == 1, "something is lost, and that is not ok"
         assert "commits are lost" in found["found"]
-        assert "30 of 30 messages are there, 30 of them from files" in found["found"]
+        assert "30 of 30 messages recovered, 30 of them from files" in found["found"]
         assert database_check(terminal)[1]["ok"]
         said = terminal.run("peek", "@review", "--json", AGENT_WORKER_PORT="0").stdout
         assert [json.loads(line)["text"] for line in said.splitlines()][-1] == "message 29"

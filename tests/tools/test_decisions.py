@@ -90,7 +90,7 @@ async def test_voting_says_what_came_of_it(team: Team) -> None:
     _, voted, late = await results(
         team, made, ("team_vote", {"proposal": 1, "choice": "B"}), ("team_vote", {"proposal": 1, "choice": "a"})
     )
-    assert voted.text == "Your vote counts. It is decided: → b (b 1)."
+    assert voted.text == "Your vote counts. It is decided: → b (b: 1)."
     assert (late.ok, late.text) == (False, "proposal 1 is over: → b")
 
 

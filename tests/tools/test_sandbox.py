@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
 from agent_worker.tools import sandbox as module
 from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
+from tests.faults.test_full_disk import UNSHARE, can_mount
 from tests.needs import needs_sandbox
 
 FOUND = find_sandbox()
@@ -284,6 +287,48 @@ async def test_C15_what_the_definitions_name_as_ours_is_read_only_wherever_it_is
 
 
 @needs_bash
+async def test_C15_a_definition_cannot_appear_where_not_even_its_folder_exists(run: Run, project: Path) -> None:
+    (project / "flat").write_text("a file where a folder belongs")
+    names = ("team/deep/new.yaml", "team/other.yaml", "flat/new.yaml")
+    places = OwnPlaces(files=tuple(project / name for name in names))
+    evil = "; ".join(f"rm -f flat; mkdir -p {name.rpartition('/')[0]}; echo evil > {name}" for name in names)
+    await asyncio.gather(run(f"{evil}; echo one > one", places=places), run(f"{evil}; echo two > two", places=places))
+    assert names_in(project) == {"flat", "one", "two"}
+    assert (project / "flat").is_file()
+
+
+FULL = """
+import sys
+from pathlib import Path
+from agent_worker.core.errors import Refused
+from agent_worker.tools.sandbox import Sandbox
+project = Path(sys.argv[1], "project")
+project.mkdir()
+try:
+    with Sandbox("bwrap", Path(sys.argv[1])).around(["true"], cwd=project):
+        print("runs")
+except Refused as error:
+    print(error, sorted(path.name for path in project.iterdir()))
+"""
+
+
+@pytest.mark.skipif(not can_mount(), reason="no tmpfs in a user namespace on this machine")
+def test_C15_where_there_is_no_room_for_stand_ins_nothing_runs(tmp_path: Path) -> None:
+    script = 'mount -t tmpfs -o nr_inodes=30 none "$1" && exec "$2" -c "$3" "$1"'
+    argv = [*UNSHARE, "sh", "-c", script, "sh", str(tmp_path), sys.executable, FULL]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert "cannot be protected from an agent's commands: No space left on device" in said.stdout, said
+    assert said.stdout.rstrip().endswith("[]")  # and none of them is left
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_C15_where_a_command_could_give_itself_the_right_nothing_runs(sandbox: Sandbox, project: Path) -> None:
+    project.chmod(0o555)
+    with pytest.raises(Refused, match="cannot be protected"), sandbox.around(["true"], cwd=project):
+        pass
+
+
+@needs_bash
 async def test_C15_the_daemon_writes_into_its_folders_while_a_command_runs(run: Run, project: Path) -> None:
     wait = "touch begun; until grep -q said room/w/channel.jsonl; do :; done; echo evil >> room/w/channel.jsonl"
     running = asyncio.create_task(run(f"{wait}; cat room/w/channel.jsonl", places=OwnPlaces((project / "room",))))
@@ -349,6 +394,33 @@ async def test_C15_control_files_deeper_down_are_read_only_and_new_ones_are_noti
     after = nested_control(project)
     new = {str(path.relative_to(project)) for path, sign in after.items() if before.get(path) != sign}
     assert new == {"a/.envrc", "c/.envrc", "c/b/moniro.yaml", "c/.vscode", "d/.GIT", "d/.git", "d/.idea"}
+
+
+@needs_bash
+@pytest.mark.parametrize("place", [".", "sub"])
+@pytest.mark.parametrize("kind", ["objects refs", "commondir"])
+async def test_C14_a_repository_without_git_folder_is_noticed_and_then_read_only(
+    run: Run, project: Path, place: str, kind: str
+) -> None:
+    """Git takes such a folder for a bare repository: `git status` in it runs what its `config` says."""
+    made = (
+        "mkdir -p objects refs hooks"
+        if kind == "objects refs"
+        else "mkdir -p hooks x/refs x/objects; echo x > commondir"
+    )
+    before = nested_control(project)
+    await run(f"mkdir -p {place}; cd {place}; {made}; echo 'ref: refs/heads/main' > HEAD; echo evil > config")
+    new = nested_control(project)
+    named = {"config", "hooks", *(["commondir"] if kind == "commondir" else [])}
+    assert {str(path.relative_to(project / place)) for path in new.keys() - before} == named
+    await run(f"cd {place}; echo worse > config; echo worse > hooks/post-checkout; touch HEAD", nested=new)
+    assert nested_control(project) == new
+
+
+@needs_bash
+async def test_C15_another_spelling_of_a_control_file_is_noticed(run: Run, project: Path) -> None:
+    await run("echo evil > MONIRO.yaml; mkdir .VSCode")
+    assert {path.name for path in nested_control(project)} == {"MONIRO.yaml", ".VSCode"}
 
 
 def test_the_guide_prints_the_list() -> None:

@@ -127,6 +127,16 @@ async def test_F12_control_files_are_not_written_also_when_they_do_not_exist_yet
     assert os.listdir(context.cwd) == []
 
 
+@pytest.mark.parametrize("place", ["", "sub/"])
+async def test_F12_no_repository_comes_about_file_by_file(context: ToolContext, place: str) -> None:
+    for name in ("HEAD", "config", "objects/x"):
+        await use(write_file, context, path=place + name, text="x")
+    with pytest.raises(Refused, match="whose settings Git obeys"):
+        await use(write_file, context, path=f"{place}refs/x", text="x")
+    with pytest.raises(Refused, match="whose settings Git obeys"):
+        await use(write_file, context, path=f"{place}commondir", text="x")
+
+
 async def test_B11_credentials_and_state_cannot_be_read_where_the_cwd_is_the_home_directory(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,7 +130,7 @@ async def test_a_resource_is_read_in_parts(team: Team) -> None:
     text = "0123456789" * 5000
     created = await call(team, "resource_create", text=text)
     id = created.text.split()[3]
-    assert created.text == f"Kept as resource {id} (50000 bytes)."
+    assert created.text == f"Kept as resource {id} (50,000 bytes)."
     first, middle, last, beyond = await results(
         team,
         ("resource_read", {"id": id}),
@@ -138,8 +138,8 @@ async def test_a_resource_is_read_in_parts(team: Team) -> None:
         ("resource_read", {"id": id, "start": 40_000}),
         ("resource_read", {"id": id, "start": 60_000}),
     )
-    assert first.text == text[:20_000] + "\n[30000 more characters: start=20000]"
-    assert middle.text == "5678901234\n[29985 more characters: start=20015]"
+    assert first.text == text[:20_000] + "\n[30,000 more characters: start=20000]"
+    assert middle.text == "5678901234\n[29,985 more characters: start=20015]"
     assert last.text == text[40_000:]
     assert beyond.text == ""
 

@@ -108,7 +108,7 @@ def test_Y19_a_change_too_far_back_to_be_kept_is_still_a_change(root: Path, home
     trust(home, root).approve(powers(root))
     (root / "tools/search.py").write_text(long[:-1] + "!")
     (waiting,) = trust(home, root).unapproved(powers(root))
-    assert waiting.shown() == "(it changed in a part that is too long, secret, or no text)"
+    assert waiting.shown() == "(it changed in a part that is too long, secret, or not text)"
 
 
 def test_plain_words_may_change_without_asking(root: Path, home: Root) -> None:

@@ -34,10 +34,10 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 @pytest.mark.parametrize(
     ("spent", "says", "pauses"),
     [
-        (Spent(runs=50), "one request has led to 50 runs", "place"),
-        (Spent(hops=24), "24 hops away from the request", "place"),
-        (Spent(usd_root=5.0), "one request has cost 5.00 USD", "place"),
-        (Spent(fruitless=5), "5 runs in a row produced nothing new", "place"),
+        (Spent(runs=50), "one request has led to 50 runs", "context"),
+        (Spent(hops=24), "24 hops away from the request", "context"),
+        (Spent(usd_root=5.0), "one request has cost 5.00 USD", "context"),
+        (Spent(fruitless=5), "5 runs in a row produced nothing new", "context"),
         (Spent(usd_agent=20.0), "this agent has spent 20.00 USD today", "agent"),
         (Spent(usd_project=50.0), "this project has spent 50.00 USD today", "agent"),
     ],

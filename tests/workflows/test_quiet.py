@@ -21,7 +21,7 @@ from agent_worker.workspaces import routing, workspace_rows
 
 
 async def again(team: Team) -> Team:
-    """The same workflow once more, on the same stage."""
+    """The same workflow once more, on the same runtime."""
     definition = team.loaded.project.workflows["review"]
     workspace = await workflows.start(team.runtime, team.loaded, workflows.Start(definition))
     return replace(team, workspace=workspace)

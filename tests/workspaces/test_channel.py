@@ -281,7 +281,7 @@ async def test_a_long_message_becomes_a_resource_and_the_message_carries_its_hea
     message = (await team.messages())[0]
     assert message.resource == receipt.resource
     assert message.text.startswith("first line")
-    assert message.text.endswith(f"[… {len(text.encode())} bytes in all: resource_read {receipt.resource}]")
+    assert message.text.endswith(f"[… {len(text.encode()):,} bytes in all: resource_read {receipt.resource}]")
     assert len(message.text) < 1000
 
 

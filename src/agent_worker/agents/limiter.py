@@ -1,4 +1,4 @@
-"""One gate per credential: when a provider says «come back later», all its users wait together.
+"""One gate per credential: when a provider says "come back later", all its users wait together.
 
 After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a
 time, so that the storm does not begin again. Waiting here does not use up anyone's tries. A wait is a little longer

@@ -141,7 +141,7 @@ class Loader:
         return replace(loaded, project=replace(project, agents=in_use, unusable=tuple(wrong)))
 
     def _share_limit(self, project: str, usd_per_day: float | None) -> None:
-        """What a project may spend is written in its own file, and holds for everyone, also where they work now."""
+        """What a project may spend is in its own file, and holds for everyone, even where they are at work now."""
         self._registry.change(
             project, lambda worker: replace(worker, limits=replace(worker.limits, usd_per_project_day=usd_per_day))
         )
@@ -151,7 +151,7 @@ class Loader:
         loaded: LoadedProject,
         workflow: WorkflowDefinition,
         workspace: str,
-        place: str,
+        workspace_name: str,
         notes: Mapping[str, str],
         working_copies: Mapping[str, Path],
     ) -> dict[str, str]:
@@ -168,11 +168,13 @@ class Loader:
                 definition = member.as_agent(name)
                 who, copy = f"{name}@{workflow.name}", working_copies.get(name)
                 worker = await self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
-            self._registry.add(replace(worker, name=name, place=place, note=notes.get(name, "")), workspace=workspace)
+            self._registry.add(
+                replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, "")), workspace=workspace
+            )
             members_in[name] = worker.agent
             if member.schedule:
                 await self._keep_schedule(
-                    worker, member.schedule.model_copy(update={"workspace": place}), instance=workspace
+                    worker, member.schedule.model_copy(update={"workspace": workspace_name}), instance=workspace
                 )
         return members_in
 

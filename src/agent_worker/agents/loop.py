@@ -237,7 +237,7 @@ class Loop:
             settings=worker.definition.settings,
             asked=brief.instruction,
             members=tuple(brief.members),
-            ballots=gathered.ballots,
+            open_votes=gathered.open_votes,
         )
         return turn, gathered.seen, composed.manifest
 

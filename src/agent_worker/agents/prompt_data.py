@@ -28,7 +28,7 @@ DIGEST = 50  # messages of the channel that are looked at; older ones are counte
 class PromptData:
     brief: Brief
     seen: int = 0  #: the last message of the channel that was there to be shown
-    ballots: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
+    open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
 
 
 def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[str, ...]) -> PromptData:
@@ -50,10 +50,10 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
     )
     if job.workspace is None:
         return PromptData(brief)
-    return _in_workspace(tx, brief, job, job.workspace, worker.place)
+    return _in_workspace(tx, brief, job, job.workspace, worker.workspace_name)
 
 
-def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str, place: str) -> PromptData:
+def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str, name: str) -> PromptData:
     others = workspace_rows.others(tx, workspace, job.fence.agent, limit=NAMES)
     place_row = workspace_rows.get(tx, workspace)
     last = place_row["seq"]
@@ -65,7 +65,7 @@ def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str
     return PromptData(
         replace(
             brief,
-            workspace=place,
+            workspace=name,
             members=others.names,
             members_left_out=others.more,
             roles=_services(place_row),
@@ -79,7 +79,7 @@ def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str
             ],
         ),
         seen=last,
-        ballots={
+        open_votes={
             row["proposal"]: store.find(tx, workspace, row["proposal"]).rules.options
             for row in given
             if row["kind"] == "proposal"

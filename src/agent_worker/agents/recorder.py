@@ -23,6 +23,7 @@ from agent_worker.core.errors import AgentWorkerError, BadInput, Fenced, Storage
 from agent_worker.core.events import Bus, Called, Delta, Returned
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.redaction import Passage, Redactor
+from agent_worker.core.wording import plural
 from agent_worker.database.database import Database, Transaction
 from agent_worker.files.disk import disk_explained
 from agent_worker.tools.tool import Call, Question, Result, RunIdentity, Tool, ToolContext, ToolSpec
@@ -279,7 +280,7 @@ def _done(tx: Transaction, place: CallPosition) -> Result | None:
 def _capped(text: str) -> str:
     if len(text) <= RESULT_LIMIT:
         return text
-    return f"{text[:RESULT_LIMIT]}\n[cut: {len(text) - RESULT_LIMIT} more characters]"
+    return f"{text[:RESULT_LIMIT]}\n[cut: {plural(len(text) - RESULT_LIMIT, 'more character')}]"
 
 
 def _as_json(call: Call) -> str:

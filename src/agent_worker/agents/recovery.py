@@ -23,7 +23,7 @@ def recover(tx: Transaction, owner: str, *, now: int) -> int:
         owner=owner,
     )
     for run in lost:
-        _lose(tx, run, "its host died", now=now)
+        _lose(tx, run, "the process it ran in died", now=now)
     agent_rows.free_from_others(tx, owner)
     workspace_rows.leave_all(tx)
     routing.forget_keys(tx, now=now)
@@ -43,7 +43,7 @@ def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
 
 def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
     me = agent_rows.identity(tx, work.agent)
-    reason = f"its worker died {DEATHS} times while working on it"
+    reason = f"the process that worked on it died {DEATHS} times"
     queue.end_one(tx, work.id, "dead", reason=reason, now=now)
     if work.message:
         deliveries.close_one(tx, work.message, work.agent, "dead")

@@ -41,7 +41,7 @@ class AgentRuntime:
     library: Library = field(default_factory=lambda: Library(None, ""))
     learner: Model | None = None  #: draws from a run what is worth remembering
     note: str = ""  #: what the workflow adds to its prompt
-    place: str = ""  #: the workspace's name, for people
+    workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     is_fit: bool = True  #: can it work?
@@ -76,7 +76,7 @@ class Registry:
         return list({id(worker.library): worker.library for worker in gone}.values())
 
     def detach(self, workspace: str) -> None:
-        """Forget what was only true in this workspace."""
+        """Forget what was registered for this workspace alone."""
         for key in [key for key in self._workers if key[1] == workspace]:
             del self._workers[key]
 

@@ -6,6 +6,7 @@ with their words, is cancelled. Files follow in service/memory.py; what an agent
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -71,6 +72,9 @@ def _silence(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
             commands.cancel(tx, id, reason=REASON, now=now)
     for message in [message for message in posted if message["kind"] == "proposal"]:
         posted += _withdraw(tx, run.workspace, message["id"], held, now=now)
+    for number in _cancelled(tx, run):
+        store.hold_back_reason(tx, run.workspace, number)
+        posted += channel.hold_back_outcome(tx, run.workspace, number)
     held.messages.setdefault(run.workspace, set()).update(message["seq"] for message in posted)
     store.hold_back_reasons(tx, run.workspace, run.agent, since=run.started_at)
     workspace_rows.set_status(tx, run.workspace, run.agent, "")
@@ -89,6 +93,16 @@ def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now:
         held.keys.setdefault(workspace, set()).add(minutes.key_of(proposal))
     store.hold_back(tx, proposal.id)
     return channel.hold_back_proposal(tx, workspace, proposal.number)
+
+
+def _cancelled(tx: Transaction, run: Descent) -> list[int]:
+    """Proposals that the run itself ended: everybody was told its reason."""
+    rows = tx.all(
+        "select arguments from call where work = :work and run = :run and tool = 'team_proposal_cancel' and ok = 1",
+        work=run.work,
+        run=run.run,
+    )
+    return [int(json.loads(row["arguments"])["proposal"]) for row in rows]
 
 
 def _resources(tx: Transaction, run: Descent) -> Iterator[str]:

@@ -176,7 +176,7 @@ def _done_before(tx: Transaction, first: Row) -> int:
 
 
 def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: int) -> None:
-    """A limit was met before the work began: it ends incomplete, its place pauses, the person is told once."""
+    """A limit was met before the work began: it ends incomplete, its context pauses, the person is told once."""
     work = Instruction.of(first)
     queue.end_one(tx, work.id, "incomplete", reason=stop.reason, now=now)
     pause_at(tx, me, work, stop, now=now)
@@ -194,7 +194,7 @@ def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: in
 
 
 def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now: int) -> None:
-    if stop.pauses == "place" and work.workspace:
+    if stop.pauses == "context" and work.workspace:
         fresh = workspace_rows.pause(tx, work.workspace, stop.reason)
     else:
         fresh = not me["paused"]

@@ -107,7 +107,7 @@ class Turn:
     asked: str = ""  #: the instruction that is in the prompt
     members: tuple[str, ...] = ()  #: names of the others in its workspace
     settings: Mapping[str, Any] = field(default_factory=dict)  #: fields of the request, as the definition names them
-    ballots: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
+    open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
 
 
 class StepSink(Protocol):

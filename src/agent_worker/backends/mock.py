@@ -127,7 +127,7 @@ def _votes(turn: Turn) -> tuple[Call, ...]:
     """Calls that vote for the first option of every proposal this agent was called on for."""
     return tuple(
         Call(f"v{number}", "team_vote", {"proposal": number, "choice": options[0]})
-        for number, options in turn.ballots.items()
+        for number, options in turn.open_votes.items()
     )
 
 

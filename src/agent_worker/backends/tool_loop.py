@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_worker.backends.backend import Finished, Model, Outcome, PastStep, Reply, StepSink, Turn, Unfinished
 from agent_worker.core.errors import Exhausted
+from agent_worker.core.wording import plural
 from agent_worker.tools.tool import Result
 
 
@@ -38,7 +39,7 @@ class ToolLoop:
             steps.append(_past(reply, results))
             yield Unfinished(number)
         raise Exhausted(
-            f"stopped after {turn.max_steps} steps (max_steps)",
+            f"stopped after {plural(turn.max_steps, 'step')} (max_steps)",
             hint="say 'continue' to go on, or raise max_steps",
         )
 

@@ -87,7 +87,7 @@ def edit(name: str, settings: tuple[str, ...]) -> None:
 
     \b
     agent-worker agent edit alice model=anthropic/claude-sonnet-5-5 max_steps=30
-    agent-worker agent edit alice limits='{usd_per_day: 5}' schedule=     (an empty value takes the key out)
+    agent-worker agent edit alice limits='{usd_per_day: 5}' schedule=     (an empty value removes the key)
     """
     if settings:
         changes = dict(_setting(each) for each in settings)
@@ -167,7 +167,7 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
     """Take back what NAME was told, said and learned.
 
     Since a day, or in one run, with all that came of it: later runs, of any agent, that were shown its words, go too.
-    What was replaced is there again.
+    What it had replaced is restored.
     """
     where = f"/agents/{part(name)}/memory/revert"
     taken = call("POST", where, since=since, source=source, show=show, project=here())

@@ -62,7 +62,7 @@ def offer_limits(workflow: str) -> None:
 @click.option("--yes", is_flag=True, help="Approve it without asking.")
 @as_json_option
 def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
-    """Show what this project, or WORKFLOW, wants to do that you have not approved; it is approved if you say yes."""
+    """Show what this project, or WORKFLOW, wants to do that you have not approved, and approve it if you say yes."""
     which = named(workflow) if workflow else None
     pending_approvals = call("GET", "/trust", project=here(), workflow=which)
     if pending_approvals and not yes and not as_json:

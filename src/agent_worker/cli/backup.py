@@ -83,14 +83,18 @@ def gc(dry_run: bool, as_json: bool) -> None:
     \b
     - temporary folders of runs that were killed
     - folders of coding programs for agents that are gone, and their sessions older than 30 days
-    - backups older than 30 days, but for the newest 3; databases set aside that long ago; old logs
+    - backups older than 30 days, except the newest 3; databases set aside that long ago; old logs
     """
     from agent_worker.cli.call import call
 
     found = call("GET" if dry_run else "DELETE", "/leftovers")
     if as_json:
         return tell_json(found)
-    tell_table(("what", "size", "where"), [(e["what"], amount(e["bytes"]), e["path"]) for e in found])
+    tell_table(
+        ("what", "size", "where"),
+        [(e["what"], amount(e["bytes"]), e["path"]) for e in found],
+        empty="nothing to remove",
+    )
     if found:
         total = amount(sum(each["bytes"] for each in found))
         click.echo(f"\n{total} {'can go: agent-worker gc' if dry_run else 'freed'}")

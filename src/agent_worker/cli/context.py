@@ -54,7 +54,7 @@ def send(text: str) -> None:
 
 @context.command()
 def read() -> None:
-    """Read what you have not seen of the channel."""
+    """Read what is new to you in the channel."""
     _call("channel_read")
 
 

@@ -26,7 +26,7 @@ def run() -> None:
 @daemon.command()
 @as_json_option
 def status(as_json: bool) -> None:
-    """Show whether it runs, and where."""
+    """Show whether the daemon is running, and where."""
     from agent_worker.client.connection import find
 
     client = find()
@@ -44,7 +44,7 @@ def status(as_json: bool) -> None:
 @daemon.command()
 @click.option("-n", "--count", default=40, show_default=True, help="How many lines to show.")
 def logs(count: int) -> None:
-    """Show the end of its log."""
+    """Show the end of the daemon's log."""
     from agent_worker.client.discovery import LOG_FILE, home_directory
 
     file = home_directory() / LOG_FILE

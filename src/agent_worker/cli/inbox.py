@@ -37,7 +37,7 @@ def _answer(item: str, action: str, text: str = "") -> None:
 @inbox.command()
 @click.argument("item")
 def approve(item: str) -> None:
-    """Allow a tool call, or let an outcome stand that you may veto."""
+    """Allow a tool call, or let an outcome that you may veto stand."""
     _answer(item, "approve")
 
 

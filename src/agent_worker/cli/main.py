@@ -32,7 +32,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "trace": (_C + "status", "trace", "Show where a message went."),
     "stats": (_C + "status", "stats", "Show what was done and spent."),
     "audit": (_C + "status", "audit", "Show what was done to the memory of agents, and by whom."),
-    "agent": (_C + "agent", "agent", "Create, show, edit and delete agents, their memory and todos."),
+    "agent": (_C + "agent", "agent", "Create, show, edit and delete agents; see to their memory and todos."),
     "new": (_C + "agent", "new", "Make a quick agent that lives only in the daemon."),
     "doc": (_C + "doc", "doc", "List, read and write the documents of a workspace."),
     "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and cast your own."),
@@ -40,9 +40,9 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "trust": (_C + "approval", "trust", "Show what this project wants to do, and approve it."),
     "skill": (_C + "skill", "skill", "Import a skill from a repository, after you have read it."),
     "remote": (_C + "remote", "remote", "List and update workflows that were fetched from elsewhere."),
-    "export": (_C + "export", "export", "Write a workspace or a conversation to one file."),
+    "export": (_C + "export", "export", "Print a workspace or a conversation as one text."),
     "backup": (_C + "backup", "backup", "Copy everything the daemon keeps to one file, while it works."),
-    "restore": (_C + "backup", "restore", "Replace what the daemon keeps with a backup."),
+    "restore": (_C + "backup", "restore", "Put a backup in place of what the daemon keeps."),
     "gc": (_C + "backup", "gc", "Remove from the disk what nobody needs any more."),
     "providers": (_C + "status", "providers", "Show which model providers can be used."),
     "backends": (_C + "status", "backends", "Show which backends can be used, and test them."),
@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
         if name and not name.startswith("-") and name not in COMMANDS:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, COMMANDS, n=1)
+            near = get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
             meant = f"Did you mean: agent-worker {near[0]}" if near else "See: agent-worker --help"
             raise click.UsageError(f"there is no command {name!r}. {meant}")
         return super().resolve_command(ctx, args)

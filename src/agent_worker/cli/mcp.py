@@ -68,7 +68,7 @@ def _answer(client: Any, message: Any) -> Any:
 
 
 def _failure(message: Any, error: AgentWorkerError) -> Any:
-    """None for what wants no answer."""
+    """The error that answers a message; None for one that wants no answer."""
     id = message.get("id") if isinstance(message, dict) else None
     return None if id is None else {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": error.message}}
 

@@ -38,8 +38,8 @@ def paint_state(state: str) -> str:
 
 def complain(error: AgentWorkerError) -> None:
     click.echo(clean(f"error: {error.message}"), err=True)
-    if error.hint:
-        click.echo(clean(f"  try: {error.hint}"), err=True)
+    if error.hint and error.hint not in error.message:
+        click.echo(clean(f"  hint: {error.hint}"), err=True)
 
 
 def as_json_option(command: F) -> F:

@@ -13,11 +13,11 @@ from agent_worker.core.errors import BadInput
 _TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool}
 
 
-def read_params(workflow: str, given: list[str]) -> dict[str, str]:
-    """Parse them as an option parser of the workflow's own would."""
-    command = click.Command(workflow, params=[_option(param) for param in _declared(workflow)])
+def read_params(workflow: str, given: list[str], command: str = "run") -> dict[str, str]:
+    """Parse the parameters of a workflow, given to `run` or another command, as options of its own."""
+    parser = click.Command(workflow, params=[_option(param) for param in _declared(workflow)])
     try:
-        with command.make_context(f"agent-worker run {workflow} --", given) as ctx:
+        with parser.make_context(f"agent-worker {command} {workflow} --", given) as ctx:
             values = ctx.params
     except click.exceptions.Exit as exit:  # --help was shown
         sys.exit(exit.exit_code)

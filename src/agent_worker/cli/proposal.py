@@ -88,7 +88,7 @@ def vote(workflow: str, number: int, choice: str, reason: str, as_json: bool) ->
 @click.argument("number", type=int)
 @as_json_option
 def approve(workflow: str, number: int, as_json: bool) -> None:
-    """Let an outcome stand that you may veto."""
+    """Let an outcome that you may veto stand."""
     _tell(call("POST", f"/proposals/{number}/approval", at=workflow, project=here()), workflow, as_json)
 
 

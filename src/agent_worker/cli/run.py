@@ -198,7 +198,9 @@ def _which(workflow: str | None, rest: tuple[str, ...]) -> tuple[str, tuple[str,
         return workflow, rest
     known = [found["name"] for found in call("GET", "/workflows", project=here())]
     if len(known) != 1:
-        raise BadInput("say which workflow", hint=f"workflows here: {', '.join(known) or 'none: agent-worker init'}")
+        if not known:
+            raise BadInput("there is no workflow in this project yet", hint="agent-worker init")
+        raise BadInput("say which workflow", hint=f"workflows: {', '.join(known)}")
     return known[0], rest if workflow is None else (workflow, *rest)
 
 
@@ -211,6 +213,6 @@ def _split(rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
 
 def _wanted(workflow: str, message: str | None, given: list[str], *, tag: str, trust: bool) -> dict[str, Any]:
     name = named(workflow)
-    params = read_params(name, given) if given else {}
+    params = read_params(name, given, click.get_current_context().info_name or "run") if given else {}
     wanted: dict[str, Any] = {"workflow": name, "tag": tag, "params": params, "message": message, "project": here()}
     return wanted | ({"trust": True} if trust else {})

@@ -32,7 +32,7 @@ def schedule() -> None:
 @schedule.command("list")
 @as_json_option
 def list_(as_json: bool) -> None:
-    """List all schedules: when each is due next, and last was."""
+    """List all schedules: when each is next due, and when it last was."""
     _tell(call("GET", "/schedules", project=here()), as_json)
 
 

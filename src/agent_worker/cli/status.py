@@ -162,7 +162,7 @@ def explain(run: str, as_json: bool) -> None:
     click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
-    tell_table(("section", "tokens", "from", "left out"), rows, empty="its prompt was not made by us")
+    tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
     for step in found["steps"]:
         click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'])}")
         if step["text"]:
@@ -215,7 +215,7 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
         tell_json(found)
     else:
         rows = [(ago(e["at"]), e["agent"], e["who"], e["deed"], e["about"], e["run"]) for e in found["entries"]]
-        tell_table(("when", "memory of", "who", "did", "what", "run"), rows, empty="nothing was done yet")
+        tell_table(("when", "memory of", "who", "did", "what", "run"), rows, empty="nothing has been recorded yet")
     if found["flaw"]:
         click.echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
         sys.exit(1)

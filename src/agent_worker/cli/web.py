@@ -32,7 +32,7 @@ def web(no_open: bool, as_json: bool) -> None:
 
 
 def _opened(address: str) -> bool:
-    """A browser on a machine without a screen would be one in this terminal: then the address is printed."""
+    """Whether a browser was opened. Without a screen it would open in this terminal: there the address is printed."""
     if os.name == "posix" and os.uname().sysname == "Linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         return False
     import webbrowser

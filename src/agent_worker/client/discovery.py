@@ -147,7 +147,7 @@ def read_daemon(home: Path) -> DaemonFile | None:
 
 
 def write_daemon(home: Path, found: DaemonFile) -> None:
-    """Whole or not at all; whatever stood there, be it a link, is replaced and not followed."""
+    """Write `daemon.json`, whole or not at all; whatever stood there, even a link, is replaced and not followed."""
     temporary = home / f".{DAEMON_FILE}.{os.urandom(8).hex()}"
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _UNFOLLOWED, 0o600)
     try:

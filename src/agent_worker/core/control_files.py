@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 #: Ours: definitions, limits, and what only the daemon writes.
 OURS = ("moniro.yaml", ".agents.yaml", ".agents", ".workflows", ".workspace")
+_LEFTHOOK = ("lefthook", ".lefthook", "lefthook-local", ".lefthook-local")
 #: By group, as the guide prints them. A name covers all beneath it.
 GROUPS = {
     "agent-worker": OURS,
     "version control and its hooks": (
         *(".git", ".hg", ".jj", ".sl", ".husky", ".githooks"),
-        *(".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", ".lefthook"),
+        *(".pre-commit-config.yaml", "prek.toml", ".overcommit.yml", ".lefthook"),
+        *(f"{name}.{ending}" for name in _LEFTHOOK for ending in ("yml", "yaml", "toml", "json", "jsonc")),
     ),
     "changing into a folder": (
         *(".envrc", ".direnv", "mise.toml", "mise.local.toml", ".mise.toml", ".mise.local.toml", ".mise"),
@@ -29,9 +32,9 @@ GROUPS = {
     ),
     "coding programs": (
         *(".claude", ".mcp.json", ".cursor", ".codex", ".opencode", "opencode.json", "opencode.jsonc", ".gemini"),
-        *(".aider.conf.yml", ".amazonq", ".amp", ".augment", ".cline", ".clinerules", ".continue", ".copilot"),
-        *(".crush", ".crush.json", "crush.json", ".factory", ".goose", ".junie", ".kilocode", ".kiro", ".qwen"),
-        *(".roo", ".roomodes", ".trae", ".windsurf"),
+        *(".aider.conf.yml", ".amazonq", ".amp", ".augment", ".cline", ".clinerules", ".codebuddy", ".continue"),
+        *(".copilot", ".crush", ".crush.json", "crush.json", ".factory", ".goose", ".iflow", ".junie", ".kilocode"),
+        *(".kiro", ".openhands", ".pi", ".qwen", ".roo", ".roomodes", ".trae", ".vibe", ".windsurf"),
     ),
 }
 CONTROL_NAMES = tuple(name for group in GROUPS.values() for name in group)
@@ -56,13 +59,28 @@ OBEYED_TEXTS = (
         "AGENT.md",
         "GEMINI.md",
         "QWEN.md",
+        "CRUSH.md",
+        "WARP.md",
         "SKILL.md",
     ),
     *("package.json", "deno.json", "composer.json", "tsconfig.json", "jsconfig.json", "mcp.json", "hooks.json"),
     *("settings.json", "settings.local.json", "tasks.json", "launch.json", "devcontainer.json", "plugin.json"),
-    *("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml", "Taskfile.yaml", "Taskfile.yml"),
+    *("gemini-extension.json", "angular.json", "devbox.json", "lerna.json", "nx.json", "project.json", "turbo.json"),
+    *("compose.yaml", "compose.yml", "compose.override.yaml", "compose.override.yml"),
+    *("docker-compose.yaml", "docker-compose.yml", "docker-compose.override.yaml", "docker-compose.override.yml"),
+    *("process-compose.yaml", "process-compose.yml", "serverless.yml", "skaffold.yaml", "mkdocs.yml", "_config.yml"),
+    *("Taskfile.yaml", "Taskfile.yml", "Taskfile.dist.yaml", "Taskfile.dist.yml", "package.yaml"),
     *("pnpm-workspace.yaml", "action.yaml", "action.yml", "CMakeLists.txt", "requirements.txt"),
 )
+
+
+#: In a repository, what can name a program.
+GIT_SETTINGS = ("hooks", "modules", "worktrees", "config", "config.worktree", "commondir")
+
+
+def is_repository(names: Collection[str]) -> bool:
+    """Whether Git takes a folder with these names in it for a repository without `.git`, and obeys its settings."""
+    return "HEAD" in names and ("commondir" in names or ("objects" in names and "refs" in names))
 
 
 def is_stand_in(path: Path) -> bool:

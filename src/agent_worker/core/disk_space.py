@@ -33,7 +33,7 @@ class FreeSpace:
         """A sentence for the person; empty when there is enough."""
         if self.state == "enough" or self.free is None:
             return ""
-        left = f"only {amount(self.free)} are free on the disk"
+        left = f"only {amount(self.free)} is free on the disk"
         if self.state == "stopped":
             return f"{left}: no new run begins below {amount(self.stop)}. What can go: agent-worker gc --dry-run"
         return f"{left}; below {amount(self.stop)} no new run begins. What can go: agent-worker gc --dry-run"

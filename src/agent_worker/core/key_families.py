@@ -42,13 +42,31 @@ def _family(kind: str, hints: str, pattern: str, sign: str = "") -> Family:
 BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 ENDED = re.compile(END)
-GIVEN = r"\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"  # between a name and its value: in a header, YAML, JSON, JSON in JSON
-HEADERS = r"authorization|x-(?:[a-z]{1,20}-)?(?:api-key|(?:auth|access|server)-token)"
+# Between a name and its value: in a header, YAML, JSON, JSON in JSON, and that in JSON once more.
+GIVEN = r"\\{0,7}[\"']?\s{0,3}[:=]\s{0,3}\\{0,7}[\"']?"
+HEADERS = r"authorization|(?:x-(?:[a-z]{1,20}-)?)?(?:api-key|(?:auth|access|server|private|job)-token)"
+SCHEMES = r"bearer|basic|token|apikey|key|bot|ssws|geniekey"
+#: What stands before keys that have no shape of their own.
+NAMES = r"secret[_-]?access[_-]?key|session[_-]?token|(?:private|preshared)key"
 # `task-…` is no key; but in JSON a key at the beginning of a line comes after the letter of `\n`.
 _WORD_START = r"(?:(?<![A-Za-z0-9]sk-)|(?<=\\[nrt]sk-))"
 # A short prefix counts at the beginning of a word only, and not inside the letters of a picture.
 _START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
 _STOP = r"(?![A-Za-z0-9+/_=-])"
+
+
+def _however(words: str) -> str:
+    """Hints for words that are written in any of these ways: token, Token, TOKEN."""
+    return " ".join(each for word in words.split() for each in (word, word.title(), word.upper()))
+
+
+def _parameter(names: str, value: str) -> str:
+    """The pattern of a value in the query of an address, or in a connection string."""
+    return rf"(?<=[?&;])\s?(?i:{names})=({value})"
+
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_VALUE = r"[^\s&;#\"'<>\\]"
 
 
 def _at(prefix: str) -> str:
@@ -62,23 +80,48 @@ FAMILIES = (
         "private-key",
         "-----BEGIN",
         # Without its end, only what can be nothing but a key: a text may speak of such a line.
-        rf"({BEGIN}(?:(?:[^-]|-(?!----))*+{END}|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{{32,}}+)++))",
+        rf"({BEGIN}(?:(?:[^-]|-(?!----))*+{END}|(?:(?:\s|\\{{1,7}}[nr])*+(?:Proc-Type|DEK-Info): [\w,-]++)*+"
+        r"(?:(?:\s|\\{1,7}[nr])*+[A-Za-z0-9+/=]{32,}+)++))",
     ),
-    _family("password", "://", r"://[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,512})@"),
+    _family(
+        "password",
+        "://",
+        r"://(?:[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,512})@|((?=[A-Za-z_-]{0,40}[0-9])[\w-]{20,256})@)",
+    ),
+    _family("password", _however("password= passwd= pwd="), _parameter("password|passwd|pwd", _VALUE + "{4,}")),
+    _family(
+        "token",
+        _however("token= secret= key= sig= signature="),
+        _parameter(
+            r"(?:[a-z]{1,10}[_-]){0,2}(?:token|secret|apikey|key|sig|signature)",
+            rf"(?=[^\s&0-9]{{0,40}}[0-9]){_VALUE}{{16,}}",
+        ),
+    ),
     _family(
         "authorization",
-        "uthorization UTHORIZATION pi-key pi-Key PI-KEY h-token h-Token s-token s-Token r-token r-Token",
-        rf"(?i:{HEADERS}){GIVEN}(?:(?i:bearer|basic|token|apikey)\s{{1,3}}([\w.~+/=-]{{8,}})|([\w.~+/=-]{{16,}}))",
+        "uthorization UTHORIZATION " + _however("-key -token"),
+        rf"(?i:{HEADERS}){GIVEN}(?:(?i:{SCHEMES})\s{{1,3}}([\w.~+/=-]{{8,}})"
+        r"|((?=[A-Za-z_.~+/=-]{0,64}[0-9])[\w.~+/=-]{16,}))",
     ),
+    _family("npm", ":_auth :_password", r":_(?:authToken|auth|password)\s?=\s?\"?([^\s\"']{8,})"),
+    _family("wireguard", "PrivateKey PresharedKey", rf"(?:Private|Preshared)Key{GIVEN}([A-Za-z0-9+/]{{43}}=)"),
     # Before jwt: these hold one.
     _family("sentry", "sntrys_ sntryu_", r"(sntrys_[A-Za-z0-9+/=_-]{60,}|sntryu_[0-9a-f]{60,})", SEPARATED),
     _family("1password", "ops_eyJ", r"(ops_eyJ[A-Za-z0-9+/=_-]{100,})", SEPARATED),
-    _family("jwt", "eyJ", r"(eyJ[\w-]{10,}+\.[\w-]{5,}+\.[\w-]++)|eyJ[\w-]*+"),
+    _family("grafana", "eyJrIjoi", rf"({_START}eyJrIjoi[A-Za-z0-9+/=_-]{{60,}})"),
+    # Two parts after the first; one that is encrypted has four, and the first of these may be empty.
+    _family(
+        "jwt",
+        "eyJ",
+        r"((?:sk\.)?+eyJ[\w-]{10,}+\.(?:[\w-]{5,}+\.[\w-]++|\.[\w-]{5,}+)(?:\.[\w-]++){0,2})|(sk\.eyJ[\w-]{20,}+\.[\w-]{20,}+)|eyJ[\w-]*+",
+    ),
     _family(
         "aws",
-        "AKIA ASIA ABSK ccess_key ccessKey CCESS_KEY",
-        rf"((?:AKIA|ASIA)[0-9A-Z]{{16}})|(?i:secret_?access_?key){GIVEN}([A-Za-z0-9/+=]{{40,}})"
-        rf"|({_START}ABSK[A-Za-z0-9+/]{{100,}}=*)",
+        "AKIA ASIA ABSK bedrock-api-key- IQoJb3JpZ2lu FwoGZXIvYXdz ccessKey essionToken "
+        + _however("access_key access-key accesskey session_token session-token"),
+        rf"((?:AKIA|ASIA)[0-9A-Z]{{16}})|(?i:secret[_-]?access[_-]?key){GIVEN}([A-Za-z0-9/+=]{{40,}})"
+        rf"|(?i:session[_-]?token){GIVEN}([A-Za-z0-9/+=]{{100,}})"
+        rf"|({_START}(?:ABSK|bedrock-api-key-|IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9+/_-]{{100,}}=*)",
     ),
     _family(
         "github",
@@ -87,21 +130,26 @@ FAMILIES = (
     ),
     _family(
         "gitlab",
-        "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glsoat- glagent-",
-        r"(gl(?:pat|dt|rt|cbt|ptt|ft|imt|soat|agent)-[\w-]{20,}(?:\.\w+){0,3})",
+        "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glsoat- glagent- gloas- glffct- glwt- GR1348941",
+        r"(gl(?:pat|dt|rt|cbt|ptt|ft|imt|soat|agent|oas|ffct|wt)-[\w-]{20,}(?:\.\w+){0,3}|GR1348941[\w-]{20,})",
     ),
     _family(
         "slack",
-        "xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xapp- hooks.slack.com",
-        r"(xox[abeprs]-[\w.-]{10,}|xapp-[\w-]{10,}|hooks\.slack\.com/services/[\w/-]{20,})",
+        "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- hooks.slack.com",
+        r"(xox[abcdeoprs]-[\w.%-]{10,}|xapp-[\w-]{10,}|hooks\.slack\.com/[a-z]{1,20}/[\w/-]{20,})",
     ),
     _family(
         "webhook",
-        "/api/webhooks/ /webhookb2/",
-        r"(?:/api/webhooks/\d{5,25}/([\w-]{40,})|/webhookb2/([\w@/-]{60,}))",
+        "/api/webhooks/ /webhookb2/ /bot/v2/hook/ /hooks/catch/",
+        r"(?:/api/webhooks/\d{5,25}/([\w-]{40,})|/webhookb2/([\w@/-]{60,})|/bot/v2/hook/([\w-]{20,})"
+        r"|/hooks/catch/(\d{1,20}/\w{5,}))",
     ),
-    _family("google", "AIza ya29. GOCSPX-", r"(AIza[\w-]{35,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})"),
-    _family("stripe", "k_live_ k_test_ whsec_", r"([rs]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,})"),
+    _family("google", "AIza ya29. GOCSPX- AQ.Ab8", r"(AIza[\w-]{35,}|(?:ya29\.|GOCSPX-|AQ\.Ab8)[\w-]{20,})"),
+    _family(
+        "stripe",
+        "k_live_ k_test_ k_org_ whsec_",
+        r"([rs]k_(?:org_)?(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,})",
+    ),
     _family("npm", "npm_", r"(npm_[A-Za-z0-9]{36,})"),
     _family("pypi", "pypi-Ag", r"(pypi-Ag[\w-]{50,})", SEPARATED),
     _family("rubygems", "rubygems_", r"(rubygems_[0-9a-f]{48})", SEPARATED),
@@ -119,7 +167,7 @@ FAMILIES = (
     _family("mailgun", "key-", rf"({_START}key-[0-9a-f]{{32}}{_STOP})", SEPARATED),
     _family("mailchimp", "-us", rf"({_START}[0-9a-f]{{32}}-us[0-9]{{1,2}}{_STOP})", SOLID),
     _family("digitalocean", "_v1_", rf"({_START}do[opr]_v1_[0-9a-f]{{64}})", SEPARATED),
-    _family("linear", "lin_", rf"({_START}lin_(?:api|oauth)_[A-Za-z0-9]{{32,}})", SEPARATED),
+    _family("linear", "lin_", rf"({_START}lin_(?:api|oauth|wh)_[A-Za-z0-9]{{32,}})", SEPARATED),
     _family(
         "notion", "ntn_ secret_", rf"({_START}(?:ntn_[A-Za-z0-9]{{40,}}|secret_[A-Za-z0-9]{{43}}{_STOP}))", SEPARATED
     ),
@@ -155,6 +203,68 @@ FAMILIES = (
         "azure",
         "AccountKey= AccessKey= 8Q~",
         r"(?:AccessKey|AccountKey)=([A-Za-z0-9+/=]{40,})|(\w{3}8Q~[\w.~-]{31,34})",
+    ),
+    _family("azure", "AZDO", rf"({_START}[A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}{_STOP})", SOLID),
+    _family("azure", "JQQJ99", r"([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{20,30})"),
+    _family("hubspot", "pat-na pat-eu pat-ap", rf"({_START}pat-(?:na|eu|ap)[0-9]-{_UUID})"),
+    _family("brevo", "xkeysib- xsmtpsib-", r"(x(?:key|smtp)sib-[0-9a-f]{64}-[A-Za-z0-9]{16})"),
+    _family("resend", "re_", rf"({_START}re_[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{20,}}{_STOP})", SEPARATED),
+    _family("mailersend", "mlsn.", rf"({_START}mlsn\.[0-9a-f]{{64}})", SEPARATED),
+    _family("elevenlabs", "sk_", rf"({_START}sk_[0-9a-f]{{48}}{_STOP})", SEPARATED),
+    _family("pinecone", "pcsk_", rf"({_START}pcsk_[A-Za-z0-9]{{4,8}}_[A-Za-z0-9]{{50,}})", SEPARATED),
+    _family("cerebras", "csk-", rf"({_START}csk-[a-z0-9]{{40,}})", SEPARATED),
+    _family("together", "tgp_v1_", r"(tgp_v1_[\w-]{40,})", SEPARATED),
+    _family("jina", "jina_", rf"({_START}jina_[0-9a-f]{{32}}[\w-]{{20,}})", SEPARATED),
+    _family("firecrawl", "fc-", rf"({_START}fc-[0-9a-f]{{32}}{_STOP})", SEPARATED),
+    _family("e2b", "e2b_ dtn_", rf"({_START}(?:e2b_[0-9a-f]{{40}}|dtn_[0-9a-f]{{64}}))", SEPARATED),
+    _family("voyage", "pa-", rf"({_START}pa-(?=[A-Za-z_-]{{0,40}}[0-9])[\w-]{{43}}{_STOP})", SEPARATED),
+    _family("cursor", "key_ crsr_", rf"({_START}(?:key|crsr)_[0-9a-f]{{64}}{_STOP})", SEPARATED),
+    _family("wandb", "wandb_v1_", r"(wandb_v1_[\w-]{60,})", SEPARATED),
+    _family("posthog", "phx_", rf"({_START}phx_[A-Za-z0-9]{{40,}})", SEPARATED),
+    _family("neon", "napi_", rf"({_START}napi_[a-z0-9]{{60,}})", SEPARATED),
+    _family("render", "rnd_", rf"({_START}rnd_(?=[A-Za-z]{{0,27}}[0-9])[A-Za-z0-9]{{28,}}{_STOP})", SEPARATED),
+    _family("sourcegraph", "sgp_", rf"({_START}sgp_(?:[0-9a-f]{{16}}_|local_)?[0-9a-f]{{40,}})", SEPARATED),
+    _family("polar", "polar_", rf"({_START}polar_[a-z]{{2,4}}_[\w-]{{30,}})", SEPARATED),
+    _family("aiven", "AVNS_", rf"({_START}AVNS_[\w-]{{18,}})", SEPARATED),
+    _family("flutterwave", "FLWSECK", r"(FLWSECK(?:_TEST)?-[0-9a-zA-Z]{32}(?:-X)?)", SEPARATED),
+    _family("shippo", "shippo_", r"(shippo_(?:live|test)_[0-9a-f]{40})", SEPARATED),
+    _family("prefect", "pnu_ pnb_", rf"({_START}pn[ub]_[A-Za-z0-9]{{36}}{_STOP})", SEPARATED),
+    _family("typeform", "tfp_", rf"({_START}tfp_[\w-]{{40,}})", SEPARATED),
+    _family("readme", "rdme_", rf"({_START}rdme_[a-z0-9]{{60,}})", SEPARATED),
+    _family("clojars", "CLOJARS_", r"(CLOJARS_[a-z0-9]{60})", SEPARATED),
+    _family("duffel", "duffel_", r"(duffel_(?:live|test)_[\w-]{40,})", SEPARATED),
+    _family("frameio", "fio-u-", rf"({_START}fio-u-[\w-]{{60,}})", SEPARATED),
+    _family("infracost", "ico-", rf"({_START}ico-(?=[A-Za-z]{{0,31}}[0-9])[A-Za-z0-9]{{32}}{_STOP})", SEPARATED),
+    _family("adafruit", "aio_", rf"({_START}aio_(?=[A-Za-z]{{0,27}}[0-9])[A-Za-z0-9]{{28}}{_STOP})", SEPARATED),
+    _family("openshift", "sha256~", r"(sha256~[\w-]{43})"),
+    _family("harness", "pat. sat.", rf"({_START}[ps]at\.[\w-]{{22}}\.[0-9a-f]{{24}}\.[\w-]{{20}})", SEPARATED),
+    _family("octopus", "API-", rf"({_START}API-(?=[A-Z]{{0,25}}[0-9])[A-Z0-9]{{26,32}}{_STOP})", SEPARATED),
+    _family("stytch", "secret-", rf"({_START}secret-(?:live|test)-[\w=-]{{35,}})", SEPARATED),
+    _family("scalingo", "tk-us-", rf"({_START}tk-us-[\w-]{{48}})", SEPARATED),
+    _family("plaid", "access-", rf"({_START}access-(?:sandbox|development|production)-{_UUID})", SEPARATED),
+    _family("dropbox", "sl.", rf"({_START}sl\.(?:u\.)?[\w-]{{120,}})", SEPARATED),
+    _family("discord", "mfa.", rf"({_START}mfa\.[\w-]{{80,}})", SEPARATED),
+    _family("launchdarkly", "sdk-", rf"({_START}sdk-{_UUID}{_STOP})", SEPARATED),
+    _family("yandex", "y0_", rf"({_START}y0_[\w-]{{50,}})", SEPARATED),
+    _family("clickup", "pk_", rf"({_START}pk_\d{{5,10}}_[A-Z0-9]{{32}}{_STOP})", SEPARATED),
+    _family("wakatime", "waka_", rf"({_START}waka_{_UUID})", SEPARATED),
+    _family("snyk", "snyk_", rf"({_START}snyk_[us]at\.[\w.-]{{60,}})", SEPARATED),
+    _family("infisical", "st.", rf"({_START}st\.[0-9a-f-]{{24,36}}\.[0-9a-f]{{32}}\.[0-9a-f]{{32}})", SEPARATED),
+    _family("zuplo", "zpka_", rf"({_START}zpka_[A-Za-z0-9]{{32}}_[A-Za-z0-9]{{8}})", SEPARATED),
+    _family("cloudflare", "cfut_ cfat_ cfk_", rf"({_START}cf(?:ut|at|k)_[A-Za-z0-9]{{40,}})", SEPARATED),
+    _family("braintree", "access_token$", r"(access_token\$[a-z]{4,12}\$[a-z0-9]{16}\$[0-9a-f]{32})"),
+    _family("convex", "prod: dev:", rf"{_START}(?:prod|dev):[a-z0-9-]{{1,60}}\|([A-Za-z0-9+/=_-]{{40,}})"),
+    _family("easypost", "EZ", rf"((?:{_at('EZAK')}|{_at('EZTK')})[A-Za-z0-9]{{54}}{_STOP})", SOLID),
+    _family("nuget", "oy2", rf"({_at('oy2')}(?=[a-z]{{0,42}}[0-9])[a-z0-9]{{43}}{_STOP})", SOLID),
+    _family("bitbucket", "ATBB", rf"({_at('ATBB')}[A-Za-z0-9_=]{{32,36}}{_STOP})", SOLID),
+    _family("google", "1//0", rf"({_at('1//0')}[\w-]{{40,}}{_STOP})", SOLID),
+    _family("yandex", "AQVN", rf"({_at('AQVN')}[\w-]{{36}}{_STOP})", SOLID),
+    _family("artifactory", "AKCp", rf"({_at('AKCp')}[A-Za-z0-9]{{69,}}{_STOP})", SOLID),
+    _family("artifactory", "cmVmdGtuOj", rf"({_at('cmVmdGtuOj')}[A-Za-z0-9]{{40,}}={{0,2}})", SOLID),
+    _family("confluent", "cflt", rf"({_at('cflt')}[A-Za-z0-9+/]{{60}}{_STOP})", SOLID),
+    _family("facebook", "EAA", rf"({_at('EAA')}[A-Za-z0-9]{{90,}}{_STOP})", SOLID),
+    _family(
+        "twitter", "AAAAAAAAAAAAAAAAAAAAA", rf"({_START}A{{20,24}}(?=[A-Za-z0-9]*+%)[A-Za-z0-9%]{{60,}}{_STOP})", SOLID
     ),
     _family("sonar", "sqp_ squ_ sqa_", rf"({_START}sq[pua]_[0-9a-f]{{40}})", SEPARATED),
     _family("buildkite", "bkua_ bkat_ bkct_", rf"({_START}bk(?:ua|at|ct)_[0-9a-f]{{40}})", SEPARATED),

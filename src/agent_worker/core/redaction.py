@@ -12,14 +12,17 @@ from __future__ import annotations
 import json
 import os
 import re
+from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from agent_worker.core.key_families import ENDED, FAMILIES, GIVEN, HEADERS, SEPARATED, SOLID
+from agent_worker.core.key_families import ENDED, FAMILIES, GIVEN, HEADERS, NAMES, SCHEMES, SEPARATED, SOLID
 
 SHORTEST = 8  #: characters; a shorter value would be found in honest words
+LINE = 24  #: characters of a line in a value that has several; a shorter one may be anybody's
 LONGEST_HELD = 16 * 1024  #: characters of a text in pieces that may wait for what comes next
 
 _SECRET_NAME = re.compile(
@@ -32,18 +35,20 @@ _ABOUT_A_SECRET = re.compile(r"_(?:ID|NAME|TYPE|FILE|PATH|DIR|SOCK|HOST|PORT|URL
 
 #: At the end of a text, what stands before a secret and belongs to it.
 _BEFORE_ONE = re.compile(
-    rf"(?i:{HEADERS}|secret_?access_?key){GIVEN.replace(':=]', ':=]?')}"
-    r"(?:(?i:bearer|basic|token|apikey)\s{0,3})?\Z",
+    rf"(?i:{HEADERS}|{NAMES}){GIVEN.replace(':=]', ':=]?')}(?:(?i:{SCHEMES})\s{{0,3}})?\Z",
     re.ASCII,
 )
 _IN_AN_ADDRESS = re.compile(r"://\S*\Z")
 _OF_A_WORD = "".join(map(chr, range(ord("!"), ord("~") + 1)))
+_FOR_ADDRESSES = str.maketrans("+/", "-_")
+_FOR_SCRIPTS = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&"})  # as in a page, and by Go
 _is_word = re.compile(r"[!-~]+").fullmatch
 
 _HINTS = tuple(hint for family in FAMILIES if not family.sign for hint in family.hints)
-#: Looked for only where the character is: most of what people write has neither.
-_HINTS_BY_CHARACTER = tuple((c, tuple(hint for hint in _HINTS if c in hint)) for c in "_-")
-_OTHER_HINTS = tuple(hint for hint in _HINTS if "_" not in hint and "-" not in hint)
+#: Looked for only where the character is: most of what people write has none of them.
+_RARE = "_-=/:"
+_HINTS_BY_CHARACTER = tuple((c, tuple(hint for hint in _HINTS if c in hint)) for c in _RARE)
+_OTHER_HINTS = tuple(hint for hint in _HINTS if not any(c in hint for c in _RARE))
 #: Hints that stand in honest words too, or are many. They count only beside what could be the rest of a key.
 _SEPARATED_HINTS = tuple(hint for family in FAMILIES if family.sign == SEPARATED for hint in family.hints)
 _SOLID = tuple((family.hints[0], family.pattern.search) for family in FAMILIES if family.sign == SOLID)
@@ -61,7 +66,7 @@ class Redactor:
         self.register(values)
 
     def register(self, values: Iterable[str]) -> None:
-        """Hide these values from now on, in each way they are written in JSON and in URLs."""
+        """Hide these values from now on, in each way they are written in JSON, URLs, HTML and base64."""
         known = {spelling for value in values for spelling in _spellings(value.strip())}
         # The longest first: one secret may be a part of another.
         self._values = tuple(sorted(known.union(self._values), key=lambda value: (-len(value), value)))
@@ -136,7 +141,7 @@ class Passage:
 
 
 def _begun(text: str) -> int:
-    """Where one that anybody would recognise may have begun: in the last word, a header, an address, a block."""
+    """Where a secret with a shape of its own may have begun: in the last word, a header, an address, a block."""
     start = len(text.rstrip(_OF_A_WORD))
     if before := _BEFORE_ONE.search(text, max(0, start - 80), start):
         start = before.start()
@@ -170,12 +175,42 @@ def _looks_secret(name: str) -> bool:
 
 
 def _spellings(value: str) -> Iterator[str]:
+    """Each way in which a value is written by programs that pass it on; of one in lines, each long line too."""
     if len(value) < SHORTEST:
         return
-    yield value
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield quote(value, safe="", errors="replace")
+    lines = value.splitlines()
+    for each in {value, "\n".join(lines), "\r\n".join(lines)}:
+        yield each
+        for ascii in (True, False):
+            once = _in_json(each, ascii=ascii)
+            yield from (once, _in_json(once, ascii=ascii), once.replace("/", "\\/"), once.translate(_FOR_SCRIPTS))
+        yield from _in_addresses(each)
+        yield escape(each)
+        yield from _in_base64(each.encode(errors="replace"))
+    if len(lines) > 1:
+        yield from (line.strip() for line in lines if len(line.strip()) >= LINE)
+
+
+def _in_json(value: str, *, ascii: bool) -> str:
+    return json.dumps(value, ensure_ascii=ascii)[1:-1]
+
+
+def _in_addresses(value: str) -> Iterator[str]:
+    for written in (quote(value, safe="", errors="replace"), quote(value, errors="replace")):
+        for each in (written, written.replace("%20", "+")):
+            yield each
+            yield re.sub("%..", lambda found: found[0].lower(), each)
+
+
+def _in_base64(value: bytes) -> Iterator[str]:
+    """The characters that are the same wherever it begins: by itself, or after what else is encoded with it."""
+    for before in range(3):
+        whole = b64encode(bytes(before) + value).decode()
+        changed_by_what_follows = 0 if (before + len(value)) % 3 == 0 else 4
+        inner = whole[(0, 2, 3)[before] : len(whole) - changed_by_what_follows]
+        if len(inner) >= SHORTEST:
+            yield inner
+            yield inner.translate(_FOR_ADDRESSES)
 
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 
 from agent_worker.core.errors import StorageFault
+from agent_worker.core.wording import plural
 
 SUFFIX = ".mark"
 FIX = "agent-worker doctor --fix"
@@ -64,8 +65,9 @@ class CommitMarker:
             told = f"{counted(lost)} missing: the database ends at commit {commits:,}, but commit {self.commits:,}"
             raise StorageFault(f"{told} had been stored; its log was lost or cut, or it is an older copy", hint=FIX)
 
-    def open(self) -> None:
-        """Begin to write the marker. Which log there will be is not known yet."""
+    def open(self, commits: int) -> None:
+        """Begin to write the marker of a database that has so many. Which log there will be is not known yet."""
+        self.commits = commits  # the note may be gone, or one behind: what it lags would not be missed
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._salt = None
         self._write()
@@ -85,7 +87,7 @@ class CommitMarker:
         self._write()
 
     def spoil(self) -> None:
-        """Its files were taken away, or written over: whatever stands there at the next start is not to be trusted."""
+        """Note that the files were taken or written over: whatever is there at the next start cannot be trusted."""
         self.is_bad = True
         self._write()
 
@@ -106,7 +108,7 @@ class CommitMarker:
 
 
 def counted(commits: int) -> str:
-    return "1 commit is" if commits == 1 else f"{commits:,} commits are"
+    return f"{plural(commits, 'commit')} {'is' if commits == 1 else 'are'}"
 
 
 def commits_in(connection: apsw.Connection) -> int:
@@ -119,6 +121,11 @@ def commits_in(connection: apsw.Connection) -> int:
 def count_commit(connection: apsw.Connection) -> None:
     """Count a commit, as part of it."""
     connection.execute("update progress set commits = commits + 1")
+
+
+def never_before(connection: apsw.Connection, commits: int) -> None:
+    """Let a database that takes another's place count on from there: so that an older copy of either is noticed."""
+    connection.execute("update progress set commits = max(commits, ?)", (commits,))
 
 
 def _read(path: Path) -> tuple[int, int | None, bool]:

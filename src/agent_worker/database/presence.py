@@ -23,7 +23,7 @@ class Presence:
         self.wrote_log()
 
     def wrote_file(self) -> None:
-        """We wrote the file ourselves: as it is now it is right."""
+        """Note that we wrote the file ourselves: as it is now, it is right."""
         self._file = _content(_status(self._paths[0]))
 
     def wrote_log(self) -> None:

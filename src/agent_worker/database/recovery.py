@@ -22,6 +22,7 @@ import apsw
 
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import AgentWorkerError, StorageFault
+from agent_worker.core.wording import plural
 from agent_worker.database import raw_pages
 from agent_worker.database.commit_marker import CommitMarker, commits_in, counted
 from agent_worker.database.migrations import migrate
@@ -62,7 +63,7 @@ class Report:
     def told(self) -> str:
         more = {"its loose pages": self.from_pages, "the newest backup": self.from_backup, "files": self.from_files}
         parts = [f"{count:,} of them from {source}" for source, count in more.items() if count]
-        said = f"{self.messages:,} of {self.expected:,} messages are there" + (f", {', '.join(parts)}" if parts else "")
+        said = ", ".join([f"{self.messages:,} of {plural(self.expected, 'message')} recovered", *parts])
         work = "; what was still to be done could not be read: ask for it again" if self.lost_work else ""
         if self.lost_commits:
             said = f"{counted(self.lost_commits)} lost, with votes, costs and work of that time; {said}"

@@ -18,7 +18,7 @@ import apsw
 from agent_worker.core.errors import BadInput, NotFound, Refused, StorageFault
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.backup import FILES, NEW_FILE, put
-from agent_worker.database.commit_marker import FIX, SUFFIX, CommitMarker, commits_in
+from agent_worker.database.commit_marker import FIX, SUFFIX, CommitMarker, commits_in, never_before
 from agent_worker.database.migrations import schema_of, shape, versions
 from agent_worker.files.folder import Folder
 
@@ -110,6 +110,8 @@ def put_back(source: Path, database: Path, *, stamp: str) -> tuple[BackupContent
 
 def put_in_place(arriving: Path, database: Path, *, aside: str) -> Path | None:
     """Exchange the database for this file; the old one is kept as `<name>.<aside>`."""
+    with closing(apsw.Connection(str(arriving))) as connection:
+        never_before(connection, CommitMarker(database).commits)
     kept = _set_aside(database, aside) if database.exists() else None
     failpoint("restore.rename")
     for suffix in (*BESIDE, SUFFIX):  # the old one's: they would be taken for the new one's

@@ -162,7 +162,7 @@ def _locked(descriptor: int, path: Path) -> bool:
 
 
 def _identity(path: Path) -> Identity | None:
-    """None when there is no such directory: then there is nothing to keep either."""
+    """Which directory it is, by device and number; None when there is none: then there is nothing to keep either."""
     try:
         status = os.stat(path)
     except OSError:

@@ -189,7 +189,7 @@ class SqliteDatabase:
             raise self._judge(error) from error
 
     def _check_presence(self) -> None:
-        """Before it is opened once more: what stands there now may be another, or nothing."""
+        """Look, before it is opened once more, whether the file is still ours: it may be another by now, or gone."""
         if self._presence and (gone := self._presence.gone()):
             raise self._fault or StorageFault(_taken_away(gone), hint=f"agent-worker stop --all, then {FIX}")
 
@@ -286,8 +286,8 @@ class SqliteDatabase:
         migrate(connection, None if self._path == ":memory:" else Path(self._path))
         self._events = connection.execute("select coalesce(max(id), 0) from event").get
         if self._mark:
-            self._mark.check_end(commits_in(connection))
-            self._mark.open()
+            self._mark.check_end(commits := commits_in(connection))
+            self._mark.open(commits)
             connection.set_wal_hook(self._hear_log)  # instead of checkpoints that SQLite makes by itself
         self._forget_events(connection)
         self._fold_in(connection)

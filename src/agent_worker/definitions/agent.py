@@ -193,7 +193,7 @@ class AgentSettings(Block):
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         backend = str(written.get("backend", "sdk"))  # if there is no such backend, that is enough to know
         if backend == "sdk" and written.get("model") is None:
-            yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-4-5")
+            yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-5-5")
         if backend == "acp" and written.get("command") is None:
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:

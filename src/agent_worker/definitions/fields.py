@@ -48,7 +48,7 @@ def _name(text: str) -> str:
 
 def _model(text: str) -> str:
     if not _MODEL.fullmatch(text):
-        raise wrong("is not the name of a model", "one word, such as anthropic/claude-sonnet-4-5")
+        raise wrong("is not the name of a model", "one word, such as anthropic/claude-sonnet-5-5")
     return text
 
 

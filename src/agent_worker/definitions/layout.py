@@ -5,6 +5,8 @@ Agents may read them, and change them only through their tools (memory, document
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
 class OwnPlaces:
     folders: tuple[Path, ...] = ()  #: of workspaces and agents: the daemon writes there while agents work
     homes: tuple[Path, ...] = ()  #: those of the folders that each belong to one agent
-    files: tuple[Path, ...] = ()  #: definitions, and the prompts and skills they name
+    files: tuple[Path, ...] = ()  #: definitions, and the prompts and skills they name; some may be missing
 
 
 def own_places(project: ProjectFiles) -> OwnPlaces:
@@ -49,8 +51,8 @@ def _workspaces(root: Path, workflow: WorkflowDefinition) -> Iterator[str]:
 
 
 def _definitions(project: ProjectFiles) -> Iterator[Path]:
-    files = (*project.agent_files.values(), *project.workflow_files.values())
-    yield from (file for file in files if file.is_relative_to(project.root))
+    for file in (*project.agent_files.values(), *project.workflow_files.values(), *project.elsewhere):
+        yield from _spellings(project.root, file)
     for name, agent in project.agents.items():
         yield from _named_by(agent, project.agent_files[name], project.root)
     for name, workflow in project.workflows.items():
@@ -60,10 +62,29 @@ def _definitions(project: ProjectFiles) -> Iterator[Path]:
 
 
 def _named_by(agent: AgentSettings, file: Path, root: Path) -> Iterator[Path]:
-    yield from _real(root, agent.skills)
+    for name in agent.skills:
+        yield from _spellings(root, root / name)
     if agent.prompt and agent.prompt.system_file:
+        yield from _spellings(root, file.parent / agent.prompt.system_file)
+
+
+def _spellings(root: Path, path: Path) -> Iterator[Path]:
+    """As it is written, and where it leads: of a link both could be changed. Nothing if there can be no such file."""
+    written = Path(os.path.normpath(path))
+    if written.is_relative_to(root) and _is_possible(written):
+        yield written
         with suppress(Outside):
-            yield beneath(root, agent.prompt.system_file, start=file.parent)
+            yield beneath(root, str(written.relative_to(root)))
+
+
+def _is_possible(path: Path) -> bool:
+    try:
+        os.lstat(path)
+    except ValueError:  # a NUL in it
+        return False
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
 
 
 def _real(root: Path, names: list[str] | tuple[str, ...]) -> Iterator[Path]:

@@ -103,7 +103,8 @@ class ProjectFiles:
     def wrong_with(self, agent: str) -> list[Problem]:
         """Problems in the file that this agent is written in."""
         file = self.broken.get(agent) or self.agent_files.get(agent)
-        return [one for one in self.wrong if file and one.file == shown(file, self.root)]
+        name = shown(file, self.root) if file else None  # once: it is asked of every agent, and there may be many
+        return [one for one in self.wrong if one.file == name]
 
     def no_workflow(self, name: str) -> BadInput:
         """The error for whoever asks for a workflow that is not there, or cannot be used."""

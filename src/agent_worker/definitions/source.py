@@ -222,7 +222,7 @@ class _Builder:
         if event.anchor not in self._anchors:
             raise self._stop(event, f"*{event.anchor} has no anchor &{event.anchor} above it")
         if (known := self._anchors[event.anchor]) is None:
-            raise self._stop(event, f"*{event.anchor} stands inside of what it repeats")
+            raise self._stop(event, f"*{event.anchor} stands inside what it repeats")
         return known
 
     def _anchor(self, name: str | None, value: Any, place: Position, size: int) -> None:

@@ -25,7 +25,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def alone_with(descriptor: int) -> threading.RLock:
-    """Held while something is added to a file, by our threads. Take it before a folder's, never after."""
+    """The lock that our threads hold while they add to a file. Take it before a folder's, never after."""
     return _locks[os.fstat(descriptor).st_ino % len(_locks)]
 
 
@@ -42,7 +42,7 @@ def taken_back(descriptor: int) -> Iterator[None]:
 
 
 def sync(descriptor: int) -> None:
-    """To the disk itself. A sync that failed is never tried again: the second one would lie."""
+    """Write a file through to the disk itself. A sync that failed is never tried again: the second one would lie."""
     if sys.platform == "darwin":  # fsync there only reaches the disk's own cache
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)

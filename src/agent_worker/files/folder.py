@@ -221,7 +221,7 @@ def make_directories(path: Path) -> None:
 
 @contextmanager
 def walked(folder: Folder, names: Sequence[str], step: Callable[[Folder, str], Folder]) -> Iterator[Folder]:
-    """From an open folder down to another, one step per name; never more than two descriptors."""
+    """Walk from an open folder down to another, one step per name; never more than two descriptors."""
     try:
         for name in names:
             inner = step(folder, name)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.wording import plural
 from agent_worker.files.disk import sync, taken_back, write_all
 from agent_worker.files.paths import beside
 from agent_worker.files.root import Root
@@ -111,7 +112,7 @@ def _line(record: Mapping[str, object]) -> bytes:
         raise BadInput(f"this record cannot be written as JSON: {error}") from None
     line = text.encode(errors="backslashreplace") + b"\n"  # half a surrogate pair becomes \ud83d, which is JSON
     if len(line) > LINE_LIMIT:
-        raise BadInput(f"a record of {len(line):,} bytes is too long, the limit is {LINE_LIMIT:,}")
+        raise BadInput(f"a record of {plural(len(line), 'byte')} is too long, the limit is {LINE_LIMIT:,}")
     return line
 
 

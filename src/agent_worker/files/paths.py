@@ -40,7 +40,9 @@ def names_in(relative: str) -> tuple[str, ...]:
         return ()
     for reading in _readings(relative):
         if problem := _problem_of_path(reading, relative.count("/")):
-            raise BadInput(f"{shown(relative)} is not a path we open: {problem}", hint="a name such as plans/notes.md")
+            raise BadInput(
+                f"{shown(relative)} cannot be opened as a path: {problem}", hint="a name such as plans/notes.md"
+            )
     return tuple(relative.split("/"))
 
 
@@ -119,7 +121,7 @@ def _problem_of_name(name: str) -> str | None:
     if name.split(".", 1)[0].rstrip().casefold() in _DEVICES:
         return f"{name!r} is a device on some systems"
     if name.startswith((TEMPORARY, SWAPPING)):
-        return f"names that begin with {TEMPORARY!r} or {SWAPPING!r} are ours"
+        return f"names that begin with {TEMPORARY!r} or {SWAPPING!r} are reserved"
     return None
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.wording import plural
 from agent_worker.files.disk import alone_with, sync, taken_back, write_all
 from agent_worker.files.folder import Folder, new_temporary, walked
 from agent_worker.files.paths import LEVELS, acceptable, names_in, shown
@@ -27,7 +28,7 @@ READ_LIMIT = 16 * 1024 * 1024
 _TRIES = 10
 _SENTENCES = {
     errno.ELOOP: "is a link, and links are not followed",
-    errno.ENAMETOOLONG: "has a longer name than this disk takes",
+    errno.ENAMETOOLONG: "has a name that is too long for this disk",
     errno.EBUSY: "is a mounted disk",
     errno.EXDEV: "lies on another disk",
     errno.ENXIO: "is not a regular file",
@@ -85,7 +86,7 @@ class Root:
         with os.fdopen(self.open(relative, os.O_RDONLY), "rb") as file:
             content = file.read(limit + 1)
         if len(content) > limit:
-            raise Refused(f"{shown(relative)} is larger than {limit:,} bytes")
+            raise Refused(f"{shown(relative)} is larger than {plural(limit, 'byte')}")
         return content
 
     def read_text(self, relative: str, *, limit: int = READ_LIMIT) -> str:

@@ -27,7 +27,7 @@ def scratch(kind: str) -> Iterator[Path]:
 
 
 def abandoned() -> list[Path]:
-    """Those of ours whose maker is dead. Made in another container, we cannot tell: then it is left alone."""
+    """Our folders whose maker is dead. Of one made in another container we cannot tell: it is left alone."""
     found = []
     with suppress(OSError):
         for entry in os.scandir(tempfile.gettempdir()):

@@ -114,5 +114,5 @@ def git() -> Check:
         told = "not installed: no workflow or skill can be fetched, and no agent can have a working copy"
         return Check("git", True, told)
     version = tuple(int(part) for part in words[2].split(".")[:3] if part.isdigit()) if len(words) > 2 else ()
-    old = f", older than {'.'.join(map(str, SAFE_GIT))}: update it" if version < SAFE_GIT else ""
+    old = f" (an update is advised: {'.'.join(map(str, SAFE_GIT))} or newer)" if version < SAFE_GIT else ""
     return Check("git", True, f"{'.'.join(map(str, version))}{old}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from agent_worker.database.database import Row, Transaction
 
 LONG_ENOUGH = 16  # characters; a shorter line stands in many texts that have nothing to do with each other
+TELLING = 8  # characters of a shorter line that holds a digit: a code, a date, a version
 LONGEST = 200  # characters of a line that are looked for
 
 
@@ -112,4 +113,9 @@ def _strings(arguments: str) -> Iterable[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    return (line.strip()[:LONGEST] for line in text.splitlines() if len(line.strip()) >= LONG_ENOUGH)
+    return (line[:LONGEST] for line in map(str.strip, text.splitlines()) if _is_telling(line))
+
+
+def _is_telling(line: str) -> bool:
+    """Whether one who shows this line has it from there."""
+    return len(line) >= LONG_ENOUGH or (len(line) >= TELLING and any(map(str.isdigit, line)))

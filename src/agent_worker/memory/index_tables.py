@@ -48,7 +48,7 @@ PROBE = "select 1 from source, shelf, entry, words limit 0"
 ADD_ENTRY = "insert into entry values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_WORDS = "insert into words (rowid, body, around, date) values (?, ?, ?, ?)"
 
-# Age only settles ties: a half-life that counts in full halves what is found (STACK §8).
+# Age only settles ties: with a half-life that counts in full, only half as much is found.
 RANK = f"""
 select row, -bm25(words, 1.0, 0.3, 0.5)
             * (0.8 + 0.2 * pow(0.5, max(:now - coalesce(at, :now), 0) / {HALF_LIFE}))

@@ -34,7 +34,7 @@ def open_items(root: Root) -> list[Todo]:
 
 def add(root: Root, text: str) -> bool:
     """Add a todo; False when it is on the list already."""
-    text = " ".join(text.split())
+    text = in_one_line(text)
     if not text or len(text) > LONGEST:
         raise BadInput(f"a todo is one line of at most {LONGEST} characters")
 
@@ -45,6 +45,11 @@ def add(root: Root, text: str) -> bool:
         return f"{before}{gap}- [ ] {text}\n"
 
     return rewrite(root, PATH, changed)
+
+
+def in_one_line(text: str) -> str:
+    """A todo as it stands on the list."""
+    return " ".join(text.split())
 
 
 def finish(root: Root, number: int) -> Todo:
@@ -66,8 +71,9 @@ def finish(root: Root, number: int) -> Todo:
 
 
 def hold_back(root: Root, texts: Collection[str]) -> list[str]:
-    """Into a file that only a person looks into, done or not. What was held back."""
-    held = [todo for todo in load(root) if todo.text in texts]
+    """Move todos, done or not, into a file that only a person looks into; returns what was moved."""
+    texts = set(map(in_one_line, texts))
+    held = [todo for todo in load(root) if in_one_line(todo.text) in texts]
     if not held:
         return []
     lines = "".join(f"- [{'x' if todo.done else ' '}] {todo.text}\n" for todo in held)
@@ -75,7 +81,7 @@ def hold_back(root: Root, texts: Collection[str]) -> list[str]:
 
     def is_held(line: str) -> bool:
         item = _ITEM.match(line.rstrip("\n"))
-        return item is not None and item["text"].strip() in texts
+        return item is not None and in_one_line(item["text"]) in texts
 
     def changed(before: str) -> str:
         return "".join(line for line in before.splitlines(keepends=True) if not is_held(line))

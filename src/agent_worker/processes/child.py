@@ -140,9 +140,17 @@ class Child:
             for _ in range(_KILL_ROUNDS):
                 self._gone = self._gone or await self._end(signal.SIGKILL, _KILL_PATIENCE)
         except BaseException:  # cancelled while we were polite
-            self._signal_group(signal.SIGKILL)
+            self._kill_at_once()
             raise
         return self._gone
+
+    def _kill_at_once(self) -> None:
+        """Without waiting for anything: also what has left the group, and what forks while we look."""
+        self._signal_group(signal.SIGKILL)
+        for _ in range(_KILL_ROUNDS):
+            if not (members := descendants.family(self.pid, self._mark)):
+                return
+            descendants.tell(members, signal.SIGKILL)
 
     async def _end(self, number: int, patience: float) -> bool:
         members = await asyncio.to_thread(descendants.family, self.pid, self._mark)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from agent_worker.core.control_files import OURS
 
 #: What every child knows.
 BASE = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
@@ -20,3 +23,13 @@ def safe_environment(extra: Iterable[str] = (), source: Mapping[str, str] = os.e
 def search_path(source: Mapping[str, str] = os.environ) -> list[str]:
     """Where programs are looked for. An empty or relative entry would run what lies in the working directory."""
     return [folder for folder in source.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
+
+
+def path_of_ours(source: Mapping[str, str] = os.environ) -> str:
+    """PATH for what we start by ourselves (git): without folders of a project (`.venv/bin`), in which agents write."""
+    return os.pathsep.join(folder for folder in search_path(source) if not _is_in_a_project(folder))
+
+
+def _is_in_a_project(folder: str) -> bool:
+    real = Path(os.path.realpath(folder))
+    return any(os.path.lexists(above / name) for above in (real, *real.parents) for name in OURS)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agent_worker.core.errors import Refused
 from agent_worker.processes.child import start
-from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.environment import path_of_ours, safe_environment
 from agent_worker.processes.streams import Ends
 
 TIME = 120.0  #: seconds for one call
@@ -91,7 +91,7 @@ class Repository:
     def make(
         cls, folder: Path, *, hash: str = "sha1", borrow: Sequence[Path] = (), check_fetched: bool = False
     ) -> Repository:
-        """`borrow` are other object stores whose objects can be read as if they were here."""
+        """Make an empty repository of ours. `borrow` are stores whose objects can be read as if they were here."""
         folder.mkdir(mode=0o700)  # it is there already: then it is not ours, and this raises
         for name in ("refs", "info", "objects", "objects/info"):
             (folder / name).mkdir()
@@ -113,7 +113,7 @@ class Repository:
         more: Mapping[str, str] | None = None,
         limits: GitLimits | None = None,
     ) -> GitResult:
-        """One call. `files` is a work tree of ours, `objects` a store to write to; `more` are further variables."""
+        """Call git once. `files` is a work tree of ours, `objects` a store to write to, `more` further variables."""
         if command not in COMMANDS:
             raise ValueError(f"nobody has tried what a hostile repository makes of git {command}")
         limits = limits or GitLimits()
@@ -143,6 +143,7 @@ class Repository:
 def environment(folder: Path, *, protocol: str = "file", source: Mapping[str, str] = os.environ) -> dict[str, str]:
     """All that git may know: no configuration of the user or of the system, and nobody to ask."""
     return safe_environment((), source=source) | {
+        "PATH": path_of_ours(source),
         "GIT_DIR": str(folder),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -163,7 +164,7 @@ def environment(folder: Path, *, protocol: str = "file", source: Mapping[str, st
 
 def version() -> str:
     """What `git --version` says, without looking at any repository; empty when there is no git."""
-    env = safe_environment() | {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    env = safe_environment() | {"PATH": path_of_ours(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     try:
         return subprocess.run(["git", "--version"], cwd="/", env=env, capture_output=True, text=True).stdout.strip()
     except OSError:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.wording import plural
 
 OUTPUT_CAP = 1024 * 1024
 CHUNK = 64 * 1024
@@ -37,7 +38,7 @@ class Ends:
         return max(self._seen - len(self._head) - self._half, 0)
 
     def text(self) -> str:
-        marker = f"\n[… {self.cut:,} bytes left out …]\n".encode() if self.cut else b""
+        marker = f"\n[… {plural(self.cut, 'byte')} left out …]\n".encode() if self.cut else b""
         return (self._head + marker + self._tail[-self._half :]).decode(errors="replace")
 
 
@@ -65,4 +66,4 @@ async def lines(
 
 
 def _whole(line: bytearray, missing: int) -> bytes:
-    return bytes(line) + (f"[… {missing:,} bytes left out …]".encode() if missing else b"")
+    return bytes(line) + (f"[… {plural(missing, 'byte')} left out …]".encode() if missing else b"")

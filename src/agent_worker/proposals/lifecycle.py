@@ -102,19 +102,19 @@ def cast(
 
 
 def consent(tx: Transaction, workspace: str, number: int, *, now: int) -> Proposal:
-    """The person, who may veto it, lets it stand."""
+    """The person, who may veto the outcome of a proposal, lets it stand."""
     proposal = store.consent(tx, _with_veto(tx, workspace, number, now=now).id)
     inbox.close_about(tx, "veto", proposal.id)
     return end_if_certain(tx, proposal, by=PERSON, now=now)
 
 
 def veto(tx: Transaction, workspace: str, number: int, *, reason: str = "", now: int) -> Proposal:
-    """The person stops it: nothing comes of it."""
+    """The person stops a proposal: nothing comes of it."""
     return end(tx, _with_veto(tx, workspace, number, now=now), "vetoed", "", reason, by=PERSON, now=now)
 
 
 def cancel(tx: Transaction, workspace: str, number: int, *, by: Voter, reason: str = "", now: int) -> Proposal:
-    """Its creator, or the person, takes it back."""
+    """Its creator, or the person, takes a proposal back."""
     proposal = _still_open(tx, workspace, number, now=now)
     if by != PERSON and proposal.creator != by.name:
         raise Refused(f"only {proposal.creator} or the user can cancel proposal {number}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.wording import plural
 from agent_worker.database.database import Row
 from agent_worker.proposals.store import USER, Effect, NewProposal, ProposalKind, Role
 from agent_worker.proposals.voting import Resolution, TieBreak
@@ -92,7 +93,9 @@ def checked(
     limits = _limits(request)
     quorum = len(electorate) if request.quorum is None else request.quorum
     if not 1 <= quorum <= len(electorate):
-        raise BadInput(f"the quorum of {len(electorate)} voters is between 1 and {len(electorate)}, not {quorum}")
+        raise BadInput(
+            f"the quorum of {plural(len(electorate), 'voter')} is between 1 and {len(electorate)}, not {quorum}"
+        )
     if not (math.isfinite(request.minutes) and 0 < request.minutes <= LONGEST):
         raise BadInput(f"a proposal is open for more than 0 and at most {LONGEST:.0f} minutes (7 days)")
     if request.role and request.binding and by.agent:
@@ -172,7 +175,9 @@ def _electorate(request: ProposalRequest, members: Mapping[str, str], *, by: Vot
     if not electorate:
         raise BadInput("a proposal needs voters")
     if _limits(request) and by != PERSON and USER not in electorate:
-        raise BadInput("only the user can raise a limit: without their vote it stays", hint="add user to voters")
+        raise BadInput(
+            "only the user can raise a limit: without their vote it stays as it is", hint="add user to voters"
+        )
     return electorate
 
 
@@ -189,9 +194,11 @@ def _check_power(
     if set(electorate) == {USER}:
         return
     if left_out := [name for name in members if name not in electorate]:
-        raise BadInput(f"everybody must vote on a role, {', '.join(left_out)} too", hint="leave voters out")
+        raise BadInput(
+            f"everybody votes on a role: {', '.join(left_out)} must be among the voters", hint="leave voters out"
+        )
     if 2 * quorum <= len(electorate):
-        raise BadInput(f"on a role more than half must vote: the quorum is at least {len(electorate) // 2 + 1}")
+        raise BadInput(f"for a role, more than half must vote: the quorum is at least {len(electorate) // 2 + 1}")
 
 
 def _limits(request: ProposalRequest) -> dict[str, float]:

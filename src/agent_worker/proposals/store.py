@@ -328,6 +328,16 @@ def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int
     )
 
 
+def hold_back_reason(tx: Transaction, workspace: str, number: int) -> None:
+    """Why its creator cancelled it; that it was cancelled stays."""
+    tx.run(
+        "update proposal set reason = :words where workspace = :workspace and n = :number",
+        words=TAKEN_BACK,
+        workspace=workspace,
+        number=number,
+    )
+
+
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     tx.run(
         "delete from vote where proposal in (select id from proposal where workspace = :workspace)",

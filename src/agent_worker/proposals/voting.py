@@ -19,7 +19,7 @@ Votes = Mapping[str, str]  # voter → option
 
 @dataclass(frozen=True, slots=True)
 class VotingRules:
-    """Fixed when the proposal is made."""
+    """How a proposal is voted on: fixed when it is made."""
 
     options: tuple[str, ...]
     voters: tuple[str, ...]
@@ -37,7 +37,7 @@ class Won:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No option has what it needs."""
+    """The outcome when no option has the votes it needs."""
 
     reason: str = ""
 
@@ -46,7 +46,7 @@ Outcome = Won | Nothing
 
 
 def tally(rules: VotingRules, votes: Votes) -> dict[str, int]:
-    """Votes by option, in the order of the options. Who is no voter does not count."""
+    """Votes by option, in the order of the options. Whoever is not a voter does not count."""
     cast = _cast(rules, votes)
     return {option: sum(choice == option for choice in cast.values()) for option in rules.options}
 

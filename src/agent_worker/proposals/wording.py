@@ -32,10 +32,10 @@ def meaning(proposal: Proposal) -> str:
     if not proposal.binding:
         return "advisory"
     if effect.role:
-        return f"binding: who wins {ROLES[effect.role]}"
+        return f"binding: whoever wins {ROLES[effect.role]}"
     if effect.limits:
         return f"binding: if approved, the limits are {shown_limits(effect.limits)}"
-    return "binding: who wins gets the task" if proposal.kind == "assignment" else "binding"
+    return "binding: whoever wins gets the task" if proposal.kind == "assignment" else "binding"
 
 
 def described(tx: Transaction, proposal: Proposal) -> str:
@@ -56,7 +56,7 @@ def described(tx: Transaction, proposal: Proposal) -> str:
 def result(tx: Transaction, proposal: Proposal) -> str:
     """How it ended and with how many votes, in one sentence."""
     counts = tally(proposal.rules, store.choices(tx, proposal.id))
-    votes = ", ".join(f"{option} {count}" for option, count in counts.items() if count) or "no votes"
+    votes = ", ".join(f"{option}: {count}" for option, count in counts.items() if count) or "no votes"
     return f"{ending(proposal)} ({votes})."
 
 

@@ -65,7 +65,7 @@ def next_due(schedule: Timing, *, now: datetime, active: datetime | None) -> dat
 
 
 def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
-    """Store it. One that was there before with the same words keeps its due time, even one that was missed."""
+    """Store a schedule. One that was there before with the same words keeps its due time, even one that was missed."""
     spec = tx.redact_json(timer.schedule.model_dump_json(exclude_defaults=True))  # as it is stored: it is compared
     known = tx.one("select spec, set_by from schedule where id = :id", id=timer.id)
     if known and (known["spec"], known["set_by"]) == (spec, timer.set_by):
@@ -128,7 +128,7 @@ def clear_agent(tx: Transaction, agent: str) -> None:
 
 
 def clear_workspace(tx: Transaction, instance: str) -> None:
-    """The workspace has ended, and what its workflow gave to its members with it."""
+    """Remove the schedules that a workflow gave to its members, because its workspace has ended."""
     tx.run("delete from schedule where instance = :instance", instance=instance)
 
 
@@ -146,7 +146,7 @@ def begun(tx: Transaction, row: Row) -> None:
 
 
 def again(tx: Transaction, id: str, *, now: int) -> bool:
-    """Try to start it once more: a person says so."""
+    """Let what a schedule could not start be tried once more, because a person says so."""
     return bool(tx.run("update schedule set slot = :now where id = :id and workflow <> ''", id=id, now=now))
 
 
@@ -236,7 +236,7 @@ def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
 
 
 def _active(tx: Transaction, agent: str | None, now: datetime) -> datetime | None:
-    """When it last did something. A time that is yet to come is from before the clock was set back."""
+    """When the agent last did something. A time that is yet to come is from before the clock was set back."""
     row = tx.one("select state, active_at from agent where id = :agent", agent=agent)
     if row and row["state"] == "running":
         return now

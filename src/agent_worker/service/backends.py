@@ -14,7 +14,7 @@ from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.files.root import Root
 from agent_worker.files.scratch import scratch
-from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.environment import path_of_ours
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 
@@ -92,7 +92,7 @@ async def _status(name: str, tested: Tested | None) -> BackendStatus:
 
 
 def _place(name: str) -> str:
-    return found(name, safe_environment()["PATH"])
+    return found(name, path_of_ours())
 
 
 def _results(service: Service) -> dict[str, Tested]:

@@ -77,7 +77,9 @@ async def events(
 def _number(after: str) -> int:
     number = number_at(after)
     if number is None:
-        raise BadInput(f"after: {after!r} is no id of an event", hint=f"give the id of the last one, or {BEGINNING}")
+        raise BadInput(
+            f"after: {after!r} is not the id of an event", hint=f"give the id of the last one, or {BEGINNING}"
+        )
     return number
 
 

@@ -17,7 +17,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import threads
 from agent_worker.workflows.runtime import Runtime
-from agent_worker.workspaces import channel, deliveries, routing, workspace_rows
+from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 from agent_worker.workspaces.channel import Message
 from agent_worker.workspaces.routing import OutgoingMessage, Receipt
 
@@ -44,11 +44,12 @@ class MessageView:
     kind: str = "message"
     id: str = ""
     mentions: tuple[str, ...] = ()
-    resource: str | None = None
+    resource: str | None = None  #: where the whole text is, when it was long
     run: str | None = None  #: that said it
     reply_to: int | None = None
     held: bool = False  #: taken back: no agent reads it any more
     proposal: int | None = None  #: the number of the one it announces, or whose end it tells
+    full_size: int | None = None  #: of the whole text, in bytes, where `text` is only its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +231,13 @@ def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> l
         )
     else:
         found = channel.read(tx, workspace, since=pick.since, limit=pick.limit, with_held=pick.held)
-    return [_line(message) for message in found]
+    return [_line(tx, message) for message in found]
 
 
-def _line(m: Message) -> MessageView:
+def _line(tx: Transaction, m: Message) -> MessageView:
+    size = resources.size(tx, m.workspace, m.resource) if m.resource else None
     return MessageView(
-        m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held, m.proposal
+        m.seq, m.sender, m.text, m.at, m.kind, m.id, m.mentions, m.resource, m.run, m.reply_to, m.held, m.proposal, size
     )
 
 

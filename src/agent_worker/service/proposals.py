@@ -90,7 +90,7 @@ async def proposal_vote(
 
 @operation("POST", "/proposals/{number}/approval")
 async def proposal_approve(service: Service, at: str, number: int, project: str | None = None) -> ProposalView:
-    """Let the outcome of a proposal stand that you may veto."""
+    """Let the outcome of a proposal that you may veto stand."""
     return await _change(
         service, at, project, lambda tx, workspace: lifecycle.consent(tx, workspace, number, now=service.now())
     )

@@ -91,7 +91,7 @@ def _name(loaded: LoadedProject, agent: str) -> str:
 async def _unlearn(
     service: Service, loaded: LoadedProject, agent: str, runs: Sequence[Descent], taken: TakenBack, *, since: str | None
 ) -> None:
-    """What one agent learned in these runs, or since a day, and its index of what was said."""
+    """Take back what one agent learned in these runs, or since a day, and its index of what was said."""
     with suppress(NotFound):  # one that lives in a workflow has nothing of its own
         worker = service.runtime.registry.worker(agent)
         await asyncio.to_thread(worker.library.begin_anew)

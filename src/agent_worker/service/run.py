@@ -328,7 +328,7 @@ def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, n
     me = agent_rows.identity(tx, row["agent"])
     if me["paused"] or me["state"] in ("stopped", "error"):
         why = me["paused"] or me["reason"] or me["state"]
-        raise Refused(f"{me['name']} does not work now: {why}", hint=f"agent-worker resume {me['name']}")
+        raise Refused(f"{me['name']} is not working at the moment: {why}", hint=f"agent-worker resume {me['name']}")
     return row
 
 

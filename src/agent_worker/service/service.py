@@ -181,7 +181,7 @@ class Service:
                 log.exception("project %s could not be opened again", row["root"])
 
     async def _take_up_later(self, root: str) -> None:
-        """As soon as the other runtime lets go of it: nobody tells us when."""
+        """Take a project up as soon as the other runtime lets go of it: nobody tells us when."""
         while True:
             await self.runtime.clock.sleep(TAKE_UP)
             try:

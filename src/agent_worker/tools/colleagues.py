@@ -39,7 +39,7 @@ async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
 def _note(
     tx: Transaction, context: ToolContext, name: str, id: str, question: str, found: tuple[sharing.MemoryEntry, ...]
 ) -> None:
-    """On both sides."""
+    """Note in the audit of both agents: who asked, and what was told."""
     now = context.clock.micros()
     audit.note(tx, _done(context, context.identity.agent, "asked", f"{name}: {question}"), now=now)
     audit.note(tx, _done(context, id, "told", ", ".join(entry.key for entry in found)), now=now)

@@ -41,6 +41,7 @@ from pydantic import ValidationError
 
 from agent_worker.core.errors import AgentWorkerError, Refused, Transient
 from agent_worker.core.outbound import IPAddress, checked_addresses, proxy_for
+from agent_worker.core.wording import plural
 from agent_worker.processes.child import Child, start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
@@ -312,7 +313,7 @@ def _shown(result: CallToolResult) -> str:
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
     if len(text) > SHOWN:
-        return f"{text[:SHOWN]}\n[… {len(text) - SHOWN:,} characters left out …]"
+        return f"{text[:SHOWN]}\n[… {plural(len(text) - SHOWN, 'character')} left out …]"
     return text or "(no output)"
 
 

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, get_type_hints
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused, Untrusted
+from agent_worker.core.wording import plural
 from agent_worker.files.root import Root
 from agent_worker.files.swap import content_hash
 from agent_worker.tools.tool import Tool, ToolContext, tool
@@ -174,7 +175,7 @@ def _carried(raised: BaseException) -> Exception:
 def _answer(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
     if len(text) > SHOWN:
-        return f"{text[:SHOWN]}\n[… {len(text) - SHOWN:,} characters left out …]"
+        return f"{text[:SHOWN]}\n[… {plural(len(text) - SHOWN, 'character')} left out …]"
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_worker.core.errors import NotFound
+from agent_worker.core.wording import plural
 from agent_worker.database.database import Transaction
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import queue
@@ -17,7 +18,7 @@ def resource_create(tx: Transaction, context: ToolContext, text: str) -> str:
     assert context.identity.workspace
     kept = resources.store(tx, context.identity.workspace, text)
     queue.note_produced(tx, context.identity.run)
-    return f"Kept as resource {kept.id} ({kept.size} bytes)."
+    return f"Kept as resource {kept.id} ({plural(kept.size, 'byte')})."
 
 
 @tool
@@ -29,5 +30,5 @@ def resource_read(tx: Transaction, context: ToolContext, id: str, start: int = 0
         raise NotFound(f"resource {id[:12]}… was taken back by a person")
     start, length = max(0, start), max(1, min(length, PAGE))
     rest = len(kept.text) - start - length
-    tail = f"\n[{rest} more characters: start={start + length}]" if rest > 0 else ""
+    tail = f"\n[{plural(rest, 'more character')}: start={start + length}]" if rest > 0 else ""
     return kept.text[start : start + length] + tail

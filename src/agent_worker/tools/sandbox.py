@@ -8,6 +8,7 @@ and whoever runs the command is told which have appeared or changed (`nested_con
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -21,7 +22,13 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from agent_worker.core.control_files import CONTROL_NAMES, SHELL_PROFILES, is_stand_in
+from agent_worker.core.control_files import (
+    CONTROL_NAMES,
+    GIT_SETTINGS,
+    SHELL_PROFILES,
+    is_repository,
+    is_stand_in,
+)
 from agent_worker.core.errors import Refused
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.folder import make_directories
@@ -58,15 +65,8 @@ _TOOLCHAINS = (
     *(".pyenv", ".rbenv", ".nodenv", ".nvm", ".volta", ".bun/bin", ".deno/bin", ".asdf", ".sdkman"),
     *(".cargo/bin", ".rustup", "go/bin", ".nix-profile", "miniconda3", "anaconda3"),
 )
-#: In `.git`, what can name a program; the text is a stand-in that git takes for nothing, None an empty directory.
-_GIT_CONTROL: dict[str, str | None] = {
-    "hooks": None,
-    "modules": None,
-    "worktrees": None,
-    "config": "",
-    "config.worktree": "",
-    "commondir": ".\n",
-}
+#: In `.git`: the text is a stand-in that git takes for nothing, None an empty directory.
+_GIT_STAND_INS: dict[str, str | None] = {"config": "", "config.worktree": "", "commondir": ".\n"}
 # Outside, before it becomes bubblewrap: first in line when memory runs out, no core files, in its groups.
 _LIMITED = """\
 echo 1000 > /proc/self/oom_score_adj
@@ -262,19 +262,25 @@ def _parted(paths: Iterable[Path], cwd: Path) -> tuple[list[Path], list[Path]]:
 def nested_control(cwd: Path) -> dict[Path, Sign]:
     """Control files in the folders beneath this one, each with what tells it from another one in its place.
 
-    Looks at a bounded number of names, nearest first, and not into installed packages.
+    Also other spellings of control files in this folder itself, and what a repository without `.git` obeys, here or
+    beneath. Looks at a bounded number of names, nearest first, and not into installed packages.
     """
     found: dict[Path, Sign] = {}
     left, waiting = LOOKED_AT, [cwd.resolve()]
     for folder in waiting:
+        control, names = [], set()
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in islice(entries, left):
                 left -= 1
+                names.add(entry.name)
                 if same_document(entry.name) in _CONTROL_FOLDED:
-                    if folder != waiting[0] and not is_stand_in(Path(entry.path)):
-                        found[Path(entry.path)] = _sign(Path(entry.path))
+                    # In the working directory the names themselves are held, but not their other spellings.
+                    control += [entry.name] if folder != waiting[0] or entry.name not in CONTROL_NAMES else []
                 elif entry.name not in _PACKAGES and entry.is_dir(follow_symlinks=False):
                     waiting.append(Path(entry.path))
+        if is_repository(names):
+            control += [name for name in GIT_SETTINGS if name in names]
+        found |= {path: _sign(path) for name in control if not is_stand_in(path := folder / name)}
     return found
 
 
@@ -305,15 +311,21 @@ def _make_own(folders: Iterable[Path], cwd: Path) -> None:
 def _control_files(cwd: Path, *, home: Path, places: OwnPlaces, own_copy: bool) -> dict[Path, str | None]:
     """What to protect, and the text of its stand-in if it is missing; None is a directory."""
     names = CONTROL_NAMES + SHELL_PROFILES if cwd == home else CONTROL_NAMES
-    found: dict[Path, str | None] = {cwd / name: None for name in names}
+    found: dict[Path, str | None] = {_to_hold(cwd, cwd / name): None for name in names}
     git = cwd / ".git"
     if own_copy and git.is_dir() and not is_stand_in(git):
         del found[git]
-        found |= {git / name: text for name, text in _GIT_CONTROL.items()}
+        found |= {git / name: _GIT_STAND_INS.get(name) for name in GIT_SETTINGS}
     for path in (*places.folders, *places.files):
         if path.is_relative_to(cwd) and path != cwd and not _is_within(path, found):
-            found[path] = None
+            found[_to_hold(cwd, path)] = None
     return found
+
+
+def _to_hold(cwd: Path, path: Path) -> Path:
+    """What to hold so that nothing appears at this path: itself, or the first folder on the way that is missing."""
+    missing = (folder for folder in _between(cwd, path) if not folder.is_dir() or is_stand_in(folder))
+    return next(missing, path)
 
 
 def _is_within(path: Path, others: Container[Path]) -> bool:
@@ -337,13 +349,12 @@ class StandIns:
             if any(each.is_symlink() for each in (path, *_between(cwd, path))):
                 raise Refused(
                     f"{path} is a link, and a link cannot be protected from an agent's commands",
-                    hint="replace it by what it points to, or give the agent another cwd",
+                    hint="replace it with what it points to, or give the agent another cwd",
                 )
         self._commands[cwd] += 1
         try:
             for path, text in wanted.items():
-                with suppress(OSError):  # also when we may not write there: then the command may not either
-                    _put_stand_in(path, text)
+                _hold_place(path, text)
             yield list(_protections(cwd, control))
         finally:
             self._commands[cwd] -= 1
@@ -354,14 +365,40 @@ class StandIns:
                         _remove_stand_in(path, text)
 
 
+def _hold_place(path: Path, text: str | None) -> None:
+    """Put a stand-in where nothing is. Nothing runs if we cannot, and the command perhaps could."""
+    try:
+        _put_stand_in(path, text)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno != errno.EROFS and not (isinstance(error, PermissionError) and _is_of_others(path.parent)):
+            raise Refused(
+                f"{path} cannot be protected from an agent's commands: {error.strerror}",
+                hint="make it possible to create files there, or give the agent another cwd",
+            ) from None
+
+
+def _is_of_others(folder: Path) -> bool:
+    """Its rights are not ours to change, so they are not the command's either."""
+    status = _stat(folder)
+    return status is not None and status.st_uid != os.geteuid()
+
+
 def _put_stand_in(path: Path, text: str | None) -> None:
     if text is None:
         path.mkdir()
         path.chmod(0o555)
         return
-    with path.open("x") as file:
-        file.write(text)
-        os.fchmod(file.fileno(), 0o444)
+    try:
+        with path.open("x") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), 0o444)
+    except FileExistsError:
+        raise
+    except OSError:  # no room for it: half of one would be read
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _remove_stand_in(path: Path, text: str | None) -> None:

@@ -20,7 +20,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from agent_worker.core.control_files import is_repository
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
+from agent_worker.core.wording import plural
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.paths import is_control, names_in, same_document
 from agent_worker.files.root import Root
@@ -45,8 +47,8 @@ _SHARED = "skills"  # in .agents; every other folder there is one agent's own
 
 _UNSAFE = "There is NO sandbox: you act with all the rights of the user. Be careful."
 _SANDBOXED = (
-    "You can write in the working directory and in /tmp (empty at every call); all else is read-only. Empty folders"
-    " such as .vscode or moniro.yaml stand for files that no agent may make."
+    "You can write in the working directory and in /tmp (empty at every call); all else is read-only. Empty"
+    " stand-ins such as .vscode or moniro.yaml hold the place of files that no agent may make."
 )
 _ONLINE = "The network can be reached."
 _OFFLINE = "There is no network."
@@ -154,7 +156,7 @@ def _spot(context: ToolContext, path: str) -> _Spot:
     given = PurePosixPath(path)
     if given.is_absolute():
         if not given.is_relative_to(cwd):
-            raise Refused(f"{path} is outside of your working directory {cwd}")
+            raise Refused(f"{path} is outside your working directory {cwd}")
         given = given.relative_to(cwd)
     relative = "" if given == PurePosixPath(".") else str(given)
     names_in(relative)
@@ -171,11 +173,24 @@ def _spot_to_change(context: ToolContext, path: str) -> _Spot:
     hint = "tell the user what you would change, and why"
     if is_control(names_in(spot.relative)):
         raise Refused(f"{path} controls what other programs run, so no agent may change it", hint=hint)
+    if _is_in_repository(spot):
+        raise Refused(f"{path} would be part of a repository whose settings Git obeys", hint=hint)
     place = _comparable(spot.root.path / spot.relative)
     ours = context.places()
     if not context.own_copy and place.startswith(tuple(map(_comparable, (*ours.folders, *ours.files)))):
         raise Refused(f"{path} is part of this project's team: its definitions, workspaces and memories", hint=hint)
     return spot
+
+
+def _is_in_repository(spot: _Spot) -> bool:
+    """Whether a folder on the way is a repository without `.git`, or would be one with this file in it."""
+    folder = spot.root.path
+    for name in names_in(spot.relative):
+        with suppress(OSError):
+            if is_repository({*os.listdir(folder), name}):
+                return True
+        folder /= name
+    return False
 
 
 async def _run(argv: list[str], context: ToolContext, seconds: int) -> Completed:
@@ -248,7 +263,7 @@ def _text(spot: _Spot) -> str:
             return content.decode()
     except UnicodeDecodeError:
         pass
-    raise Refused(f"{spot.relative} is not a text file ({len(content):,} bytes)")
+    raise Refused(f"{spot.relative} is not a text file ({plural(len(content), 'byte')})")
 
 
 def _read(spot: _Spot, start: int, count: int) -> str:
@@ -258,13 +273,15 @@ def _read(spot: _Spot, start: int, count: int) -> str:
     if not all_lines:
         return "(the file is empty)"
     if start > len(all_lines):
-        raise BadInput(f"{spot.relative} has only {len(all_lines):,} lines")
+        raise BadInput(f"{spot.relative} has only {plural(len(all_lines), 'line')}")
     chosen: list[str] = []
     left = SHOWN
     for line in all_lines[start - 1 : start - 1 + count]:
         if chosen and left < len(line):
             break
-        chosen.append(line if len(line) <= left else f"{line[:left]}[… {len(line) - left:,} characters left out …]")
+        chosen.append(
+            line if len(line) <= left else f"{line[:left]}[… {plural(len(line) - left, 'character')} left out …]"
+        )
         left -= len(line) + 1
     last = start - 1 + len(chosen)
     if start > 1 or last < len(all_lines):
@@ -276,7 +293,7 @@ def _write(spot: _Spot, text: str) -> str:
     mode = _mode(spot)
     spot.root.replace(spot.relative, text)
     _set_mode(spot, mode)
-    return f"{'wrote' if mode is None else 'replaced'} {spot.relative} ({text.count(chr(10)):,} lines)"
+    return f"{'wrote' if mode is None else 'replaced'} {spot.relative} ({plural(text.count(chr(10)), 'line')})"
 
 
 def _edit(spot: _Spot, old: str, new: str) -> str:
@@ -307,7 +324,7 @@ def _line_of_only(text: str, piece: str, file: str) -> int:
             lines = ", ".join(map(str, _lines_of(text, piece)))
             raise BadInput(
                 f"{file} contains that text {times} times, on lines {lines}",
-                hint="take in lines around it until it is there once",
+                hint="include more of the lines around it, until it is there only once",
             )
 
 

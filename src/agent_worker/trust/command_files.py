@@ -12,10 +12,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from agent_worker.processes.environment import search_path
 from agent_worker.trust.programs import BUILD, SCRIPTS
 from agent_worker.trust.shell import Word
 
 MATCHES = 200  #: of one pattern
+#: Sets of characters that a shell reads otherwise than we do (`[^a]`, `[[:alpha:]]`), and how they may go on.
+_OF_THE_SHELL = re.compile(r"\[(?=\^|[^]/]*\[[:.=])(?:\^?\]?(?:[^][/]|\[[:.=][^]/]*[:.=]\])*\]|[^/]*)")
 #: Options behind which a file stands that is obeyed.
 _TOLD = frozenset(
     """
@@ -30,17 +33,24 @@ class Places:
         """`strangers`: every file that is named counts, also one that is only read."""
         self.root = os.path.realpath(root)
         self.directories = dict.fromkeys(os.path.realpath(each) for each in directories)
+        self.too_many = False  # a pattern fits more files than are looked at
         self._strangers = strangers
 
     def candidates(self, word: Word) -> Iterator[str]:
         """All that the word may lead to, seen from every directory that was entered."""
         for text in word.texts:
-            if not text or text.startswith("~") or "\0" in text or len(text) > 4096:
+            if not text or "\0" in text or len(text) > 4096:
                 continue
+            text = os.path.expanduser(text)
             text = text.lstrip("/") if word.unknown and not text.startswith(self.root) else text
             for directory in tuple(self.directories):
                 path = os.path.join(directory, text)
-                yield from _matching(path) if word.glob else (path,)
+                yield from self._matching(path) if word.glob else (path,)
+
+    def in_path(self, name: str) -> dict[str, None]:
+        """Where PATH leads into the project (`.venv/bin`), a plain name may be one of its files."""
+        folders = [folder for folder in search_path() if self._lies_in(os.path.realpath(folder))]
+        return self.files(Word(tuple(os.path.join(folder, name) for folder in folders)))
 
     def files(self, word: Word, *, missing: bool = False) -> dict[str, None]:
         """Those candidates that are files of the project."""
@@ -78,7 +88,7 @@ class Places:
 
     def configured(self, name: str, place: str) -> Iterator[str]:
         for pattern in BUILD.get(re.sub(r"(?<=[a-z])[0-9.]+$", "", name), ()):
-            for path in _matching(os.path.join(place, pattern)):
+            for path in self._matching(os.path.join(place, pattern)):
                 if os.path.isfile(path) and self._is_ours(path):
                     yield os.path.normpath(path)
 
@@ -97,6 +107,13 @@ class Places:
         for folder in self.folders(words):
             for name in ("__main__.py", "index.js", "index.mjs", "index.ts", "package.json", "main.lua", "init.lua"):
                 yield from self.files(Word((os.path.join(folder, name),)))
+
+    def _matching(self, pattern: str) -> list[str]:
+        if not glob.has_magic(pattern):
+            return [pattern]
+        found = sorted(glob.glob(_OF_THE_SHELL.sub("*", pattern), recursive=False, include_hidden=True))
+        self.too_many |= len(found) > MATCHES
+        return found[:MATCHES]
 
     def installed(self, words: Sequence[Word]) -> Iterator[str]:
         """Where a runner of packages would find this one in the project itself."""
@@ -125,9 +142,3 @@ def _parts(word: Word) -> Iterator[Word]:
 
 def _looks_run(path: str) -> bool:
     return os.path.splitext(path)[1] in SCRIPTS or os.access(path, os.X_OK)
-
-
-def _matching(pattern: str) -> list[str]:
-    if not glob.has_magic(pattern):
-        return [pattern]
-    return sorted(glob.glob(pattern, recursive=False, include_hidden=True))[:MATCHES]

@@ -19,7 +19,10 @@ from agent_worker.trust.shell import Word
 
 FILES = 200  #: of one command
 TEXT = 256 * 1024  #: bytes of a script that is read
-_SHEBANG = re.compile(rb"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+(?:-S[ \t]+)?)?([\w.+-]+)(?=[ \t\r\n]|$)")
+_SHEBANG = re.compile(
+    rb"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+(?:-S[ \t]+)?)?([\w.+-]+)[ \t]*"
+    rb"(?:-[abefhmnptuvxBCEHPT]+[ \t]*)?\r?(?:\n|\Z)"  # more than flags could be another script
+)
 _RECIPE = re.compile(r"^\t[@+-]*(.+(?:\\\n.+)*)", re.MULTILINE)
 _LIFECYCLE = ("preinstall", "install", "postinstall", "prepare", "prepublish", "pretest", "test", "posttest", "start")
 FOLLOWED = frozenset({"package.json", "Makefile", "makefile", "GNUmakefile"})
@@ -80,6 +83,18 @@ def operands(words: Sequence[Word]) -> list[Word]:
 
 def has_option(words: Sequence[Word], beginnings: tuple[str, ...]) -> bool:
     return bool(beginnings) and any(text.startswith(beginnings) for word in words for text in word.texts)
+
+
+def may_be_option(word: Word) -> bool:
+    """What it stands for is not known, or the name of a file takes its place, which may begin with a dash."""
+    return word.unknown or (word.glob and any(text[:1] in ("*", "?", "[") for text in word.texts))
+
+
+def is_known_option(text: str, with_value: frozenset[str], flags: frozenset[str]) -> bool:
+    """Is this one of these options: `-n 5`, `-n5`, `--adjustment=5`, several flags in one, or a number?"""
+    if text.partition("=")[0] in with_value | flags or re.fullmatch(r"-\d+", text):
+        return True
+    return not text.startswith("--") and (text[:2] in with_value or all(f"-{sign}" in flags for sign in text[1:]))
 
 
 def is_plain_setting(word: Word) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.wording import plural
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.files.folder import Folder, walked
 
@@ -130,7 +131,7 @@ def _read(folder: Folder, name: str, *, shown: str) -> Content:
                 raise Refused(f"{shown} is larger than {BYTES:,} bytes: too much to be approved")
     text = _text(beginning) if size <= TEXT else None
     if text is None:
-        text = f"({size:,} bytes, SHA-256 {whole.hexdigest()})"
+        text = f"({plural(size, 'byte')}, SHA-256 {whole.hexdigest()})"
     return Content(text, whole.hexdigest())
 
 

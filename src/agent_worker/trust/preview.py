@@ -12,6 +12,7 @@ from itertools import takewhile
 
 from agent_worker.core.redaction import Redactor
 from agent_worker.core.text_safety import written_out
+from agent_worker.core.wording import plural
 
 LINE = 500  #: characters of a line; the whole is in the content
 masked = Redactor()  #: a key that somebody wrote into a file is neither shown nor kept with what was approved
@@ -36,7 +37,7 @@ def in_ascii(text: str) -> str:
 def one_line(text: str) -> str:
     """The text revealed but for keys, its line breaks marked; says so when it is cut."""
     line = " ⏎ ".join(revealed(masked(text)).strip("\n").split("\n"))
-    return line if len(line) <= LINE else f"{line[:LINE]} … ({len(line) - LINE:,} more characters)"
+    return line if len(line) <= LINE else f"{line[:LINE]} … ({plural(len(line) - LINE, 'more character')})"
 
 
 def difference(before: str, after: str) -> str:

@@ -32,41 +32,49 @@ WRITERS = _names(
 
 #: Beginnings of arguments with which one of them runs another program.
 RUNS_WITH = {"sort": ("--co",)}
-#: Beginnings of arguments with which one of them writes a file.
+#: Arguments with which one of them writes a file: its letters, also among others (`-so`), and beginnings of long ones.
 WRITES_WITH = {
-    "sort": ("-o", "--o"),
-    "shuf": ("-o", "--o"),
-    "tree": ("-o",),
-    "curl": ("-o", "-O", "--o", "--remote", "-J", "-K", "--config"),
+    "sort": re.compile(r"-[^-]*o|--o"),
+    "shuf": re.compile(r"-[^-]*o|--o"),
+    "tree": re.compile(r"-[^-]*o"),
+    "curl": re.compile(
+        r"-[^-]*[oOJKDc]|--(?:o|remote|config|cookie-jar|dump|trace|etag-s|hsts|alt-svc|stderr|libcurl)"
+    ),
 }
 
-#: Commands that run the command behind them: their options that take a value, and how many words stand before it.
-PREFIXES: dict[str, tuple[frozenset[str], int]] = {
-    name: (frozenset(options.split()), before)
-    for name, options, before in (
-        ("env", "-u --unset -C --chdir", 0),
-        ("nice", "-n --adjustment", 0),
-        ("ionice", "-c -n --class --classdata", 0),
-        ("timeout", "-k -s --kill-after --signal", 1),
-        ("time", "-f -o --format --output", 0),
-        ("nohup", "", 0),
-        ("setsid", "", 0),
-        ("stdbuf", "-i -o -e", 0),
-        ("sudo", "-u -g -C -D -h -p -U --user --group --chdir", 0),
-        ("doas", "-u -C", 0),
-        ("command", "", 0),
-        ("builtin", "", 0),
-        ("exec", "-a", 0),
-        ("flock", "-w -E --timeout", 1),
-        ("chronic", "", 0),
-        ("unbuffer", "", 0),
-        ("caffeinate", "-t -w", 0),
-        ("xargs", "-I -n -P -L -d -a -E -s --max-args --max-procs --delimiter --arg-file", 0),
-        ("parallel", "-j --jobs", 0),
-        ("watch", "-n --interval", 0),
-        ("strace", "-o -e -p", 0),
-        ("ltrace", "-o -e", 0),
-        ("busybox", "", 0),
+#: Commands that run the command behind them: their options that take a value, those that take none, and how many words
+#: stand before it.
+PREFIXES: dict[str, tuple[frozenset[str], frozenset[str], int]] = {
+    name: (_names(options), _names(flags), before)
+    for name, options, flags, before in (
+        ("env", "-u --unset -C --chdir -S --split-string", "- -i --ignore-environment -0 --null -v --debug", 0),
+        ("nice", "-n --adjustment", "", 0),
+        ("ionice", "-c -n --class --classdata", "-t --ignore", 0),
+        ("timeout", "-k -s --kill-after --signal", "--foreground --preserve-status -v --verbose", 1),
+        ("time", "-f -o --format --output", "-p --portability -v --verbose -a --append -q --quiet", 0),
+        ("nohup", "", "", 0),
+        ("setsid", "", "-c --ctty -f --fork -w --wait", 0),
+        ("stdbuf", "-i -o -e --input --output --error", "", 0),
+        ("sudo", "-u -g -C -D -h -p -U --user --group --chdir", "-E -H -n -S -b -k --preserve-env", 0),
+        ("doas", "-u -C", "-n", 0),
+        ("command", "", "-p -v -V", 0),
+        ("builtin", "", "", 0),
+        ("exec", "-a", "-c -l", 0),
+        ("flock", "-w -E --timeout", "-n -x -e -s -u -o -F --nonblock --exclusive --shared --unlock --close -c", 1),
+        ("chronic", "", "-v -e", 0),
+        ("unbuffer", "", "-p", 0),
+        ("caffeinate", "-t -w", "-d -i -m -s -u", 0),
+        (
+            "xargs",
+            "-I -n -P -L -d -a -E -s --max-args --max-procs --max-lines --max-chars --delimiter --arg-file --replace",
+            "-0 --null -r --no-run-if-empty -t --verbose -x --exit -i -o",
+            0,
+        ),
+        ("parallel", "-j --jobs", "-k --keep-order --bar -0 --null", 0),
+        ("watch", "-n --interval", "-d -t -b -e -g -c -x", 0),
+        ("strace", "-o -e -p", "-f -ff -q -qq -c -v -y -T -t -tt", 0),
+        ("ltrace", "-o -e", "-f -c", 0),
+        ("busybox", "", "", 0),
     )
 }
 #: These run the command behind them in surroundings that the project's files describe.
@@ -181,6 +189,17 @@ GIT_READS = _names(
     """
 )
 GIT_LOOKS = frozenset({"diff", "status", "diff-index", "diff-files"})  #: harmless while they leave submodules alone
+#: Beginnings of options with which Git looks into submodules all the same, or runs a program on what it shows.
+GIT_ENTERS = (
+    "--dirty",
+    "--broken",
+    "--submodule",
+    "--ignore-submodules=n",
+    "--ignore-submodules=u",
+    "--filters",
+    "--textconv",
+    "--ext-diff",
+)
 GIT_PLAIN_VALUE = re.compile(r"(?:true|false|no|yes|off|on|auto|never|always|all|none|cat|/dev/null|\d*)")
 
 #: Endings of files that are run, not only read.

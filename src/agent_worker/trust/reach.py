@@ -11,7 +11,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice, product, takewhile
+from math import prod
 from pathlib import Path
 
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, variable_of
@@ -22,15 +23,18 @@ from agent_worker.trust.command_words import (
     command_behind,
     has_option,
     holds,
+    is_known_option,
     is_of_the_project,
     is_plain_setting,
     lines_of,
+    may_be_option,
     operands,
     program_of,
     read_script,
     shown_words,
 )
 from agent_worker.trust.programs import (
+    GIT_ENTERS,
     GIT_LOOKS,
     GIT_READS,
     HARMLESS,
@@ -47,9 +51,14 @@ from agent_worker.trust.shell import UNKNOWN, Assigned, Command, Input, Scope, U
 
 LEVELS = 4  #: of scripts that run scripts
 DIRECTORIES = 64
-ROUNDS = 4  #: until nothing new is found: a loop may go where a later line leads
+_ARGUMENTS = ("@", "*", *map(str, range(1, 10)))
+ROUNDS = 16  #: of one text, until nothing new is found: a loop may go where a later line leads
+ALL_ROUNDS = 400  #: of all texts together
+VARIANTS = 256  #: of one command, whose words may be this or that
+_ANY = ""  # stands for a file or folder whose name is not known yet
 CAUSE = 80  #: characters
 
+_LEADS_BACK = re.compile(r"/proc/|/dev/|~[-+]")  # absolute, and yet to where we are
 _LEADS = re.compile(r"PATH|PRELOAD|OPTIONS|RC$")  # variables that lead a program to more of its own
 _PATHS = re.compile(r"[\w./+@-]{2,200}")  # in a text of another language
 _INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+([^#\n]+)", re.MULTILINE)
@@ -90,23 +99,26 @@ class _Search:
         self._files: dict[str, None] = {}
         self._anything: dict[str, None] = {}
         self._written: set[str] = set()
+        self._awaited: set[str] = set()  # what would be run or entered if it were there
         self._writes_somewhere = False
         self._path_is_set = False
         self._scope = Scope({"PWD": Word((".",))})
         self._level = 0
+        self._rounds = 0
         self._inside: list[str] = []
         self._followed: set[object] = set()  # scripts, with all that was known when they were read
 
     def reach(self) -> Reach:
-        changed = self._writes_somewhere or any(
-            os.path.join(self._places.root, file) in self._written for file in self._files
-        )
-        if self._files and changed:
+        runs = self._awaited | {os.path.realpath(os.path.join(self._places.root, file)) for file in self._files}
+        if (self._writes_somewhere and runs) or runs & self._written or (_ANY in runs and self._written):
             self._can_run_anything("it changes files and then runs some")
+        if self._places.too_many:
+            self._can_run_anything("a pattern that fits too many files")
         return Reach(tuple(sorted(self._files)), tuple(self._anything))
 
     def text(self, text: str) -> None:
-        for _ in range(ROUNDS):
+        for _ in range(min(ROUNDS, ALL_ROUNDS - self._rounds)):
+            self._rounds += 1
             before = self._known()
             try:
                 for statement in statements(text, self._scope):
@@ -115,6 +127,7 @@ class _Search:
                 return self._can_run_anything("not understood: too many things inside each other")
             if self._known() == before:
                 return
+        self._can_run_anything("not understood: it goes round too often")
 
     def program(self, words: Sequence[Word]) -> None:
         self._take(self._places.named(words))
@@ -168,6 +181,17 @@ class _Search:
     # --- one command ----------------------------------------------------------------------------------
 
     def _run(self, words: Sequence[Word], stdin: Input | None) -> None:
+        """In all its variants: what an option means, and which word is the program, depends on all of the others."""
+        choices = [
+            [word] if word.unknown or not word.texts else [Word((text,), glob=word.glob) for text in word.texts]
+            for word in words
+        ]
+        if prod(map(len, choices)) > VARIANTS:
+            self._can_run_anything(shown_words(words))
+        for variant in islice(product(*choices), VARIANTS):
+            self._run_variant(variant, stdin)
+
+    def _run_variant(self, words: Sequence[Word], stdin: Input | None) -> None:
         if not words:
             return
         first, rest = words[0], words[1:]
@@ -176,19 +200,30 @@ class _Search:
             self._take(self._places.files(first))
             self._take(self._places.named(rest, scripts=True))
             return
-        for text in first.texts:
-            found = self._places.files(Word((text,), glob=first.glob)) if "/" in text or first.glob else {}
-            for path in found:
-                self._file(path, rest)
-            if re.search(r"\s", text):  # for a program that hands it to a shell
-                self._nested(text)
-            elif not found and ("/" not in text or self._is_outside(text)):
-                self._named_program(os.path.basename(text), rest, stdin)
+        text = first.texts[0]
+        found = self._places.files(first) if "/" in text or first.glob else self._places.in_path(text)
+        for path in found:
+            self._file(path, rest)
+        if re.search(r"\s", text):  # for a program that hands it to a shell
+            self._nested(text)
+        elif "/" not in text or (not found and self._is_outside(text)):
+            self._named_program(os.path.basename(text), rest, stdin)
+        else:
+            self._await(first)
+        if _LEADS_BACK.match(text):
+            self._can_run_anything(shown_words(words))
 
     def _is_outside(self, text: str) -> bool:
         return os.path.isabs(text) or text.startswith("~")
 
+    def _await(self, word: Word) -> None:
+        """Note what is run as soon as it is there: an earlier part of the command may make it."""
+        self._awaited |= {os.path.realpath(path) for path in self._places.candidates(word)}
+        self._awaited |= {_ANY} if word.glob or word.unknown else set()
+
     def _named_program(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
+        if name in self._scope.functions:
+            self._with_arguments((), rest)
         if name in (".", "source"):
             self._sourced(rest)
         elif name in ("cd", "pushd", "chdir"):
@@ -213,16 +248,19 @@ class _Search:
             self._opaque(name, rest, stdin)
 
     def _harmless(self, name: str, rest: Sequence[Word]) -> None:
-        is_unknown = any(word.unknown for word in rest)
+        is_unknown = any(map(may_be_option, rest))
         if name in RUNS_WITH and is_unknown:
             self._can_run_anything(shown_words((Word((name,)), *rest)))
-        if name in WRITES_WITH and (is_unknown or has_option(rest, WRITES_WITH[name])):
+        if name in WRITES_WITH and (
+            is_unknown or any(WRITES_WITH[name].match(text) for word in rest for text in word.texts)
+        ):
             self._writes_somewhere = True
-        if name == "read" or (name == "printf" and has_option(rest[:1], ("-v",))):
-            for variable in (text for word in rest for text in word.texts):
-                self._scope.assign(variable, UNKNOWN)
-        elif name == "set":
-            for number in ("@", "*", *map(str, range(1, 10))):
+        if name in ("read", "getopts") or (name == "printf" and has_option(rest[:1], ("-v",))):
+            self._sets(name, rest if name != "printf" else rest[:2])
+        elif name in ("test", "[") and has_option(rest, ("-v",)):
+            self._sets(name, rest)
+        elif name in ("set", "shift"):
+            for number in _ARGUMENTS:
                 self._scope.assign(number, UNKNOWN)
         elif name == "tee":
             for word in rest:
@@ -230,15 +268,27 @@ class _Search:
         elif name in WRITERS and (name not in ("uniq", "xxd") or len(operands(rest)) > 1):
             self._writes_somewhere = True
 
+    def _sets(self, name: str, rest: Sequence[Word]) -> None:
+        """Variables that get a value from elsewhere; a name with an index is an expression, which bash evaluates."""
+        names = [text for word in rest for text in word.texts]
+        if any(word.unknown for word in rest) or any("[" in text for text in names if text != "["):
+            self._can_run_anything(shown_words((Word((name,)), *rest)))
+        for variable in (*names, "REPLY", "OPTARG") if name not in ("test", "[") else ():
+            self._scope.assign(variable, UNKNOWN)
+            self._assigned(variable, UNKNOWN)
+
     def _enter(self, rest: Sequence[Word]) -> None:
         """Every directory that it was in stays possible: `cd` may fail, a subshell ends."""
         targets = [word for word in rest if word.texts != ("-",) and not (word.texts and word.texts[0][:1] == "-")]
         if any(word.unknown for word in targets):
             self._can_run_anything(f"cd {shown_words(targets)}")
-        for word in targets:
-            for path in self._places.candidates(word):
-                if os.path.isdir(path) and len(self._places.directories) < DIRECTORIES:
-                    self._places.directories |= dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
+        for path in (path for word in targets for path in self._places.candidates(word)):
+            if not os.path.isdir(path):
+                self._awaited.add(_ANY)
+            elif len(self._places.directories) < DIRECTORIES:
+                self._places.directories |= dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
+            elif os.path.normpath(path) not in self._places.directories:
+                self._can_run_anything(f"more than {DIRECTORIES} directories")
 
     def _sourced(self, rest: Sequence[Word]) -> None:
         if rest:
@@ -249,6 +299,7 @@ class _Search:
         found = self._places.files(word)
         if word.unknown or (not found and any("/" not in text or self._is_outside(text) for text in word.texts)):
             self._can_run_anything(f"{name} {shown_words([word])}")
+        self._await(word)
         for path in found:
             self._script(path, arguments)
 
@@ -257,6 +308,7 @@ class _Search:
         if name == "eval" or any(word.unknown for word in rest):
             self._can_run_anything(f"{name} {shown_words(rest)}")
         self._take(path for word in rest if word.unknown for path in self._places.files(word))
+        rest = rest[1:] if rest and rest[0].texts == ("--",) else rest
         for text in rest[0].texts if name == "trap" and rest else [shown_words(rest)]:
             self._nested(text)
 
@@ -268,19 +320,13 @@ class _Search:
         self._level -= 1
 
     def _shell(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
-        words = list(rest)
-        is_text = False
-        while words and words[0].texts[:1] and words[0].texts[0][:1] in ("-", "+") and not words[0].unknown:
-            option = words.pop(0).texts[0]
-            if option == "--":
-                break
-            is_text = is_text or (option[:2] != "--" and "c" in option[1:] and option[0] == "-")
-            if option in SHELL_OPTIONS and words:
-                self._take(self._places.files(words.pop(0)))
-            if option == "-s":
-                words = []
-        if not words:
+        letters, words = self._shell_options(rest)
+        is_text = "c" in letters
+        if not words or ("s" in letters and not is_text):
+            self._with_arguments([Word((name,))], words)
             return self._from_input(name, stdin)
+        if words[0].glob and may_be_option(words[0]):
+            self._can_run_anything(shown_words((Word((name,)), *rest)))
         if not is_text:
             return self._script_named(name, words[0], words[1:])
         if words[0].unknown:
@@ -290,11 +336,25 @@ class _Search:
         for text in words[0].texts:
             self._nested(text)
 
+    def _shell_options(self, rest: Sequence[Word]) -> tuple[str, list[Word]]:
+        """The letters among the options, and what is left of the words: `-euo pipefail` takes one of them."""
+        letters, words = "", list(rest)
+        while words and not words[0].unknown and words[0].texts and words[0].texts[0][:1] in ("-", "+"):
+            option = words.pop(0).texts[0]
+            if option in ("-", "--"):
+                break
+            given = "" if option.startswith("--") else option[1:]
+            letters += given if option[0] == "-" else ""
+            if (option in SHELL_OPTIONS or set(given) & set("oO")) and words:
+                self._take(self._places.files(words.pop(0)))
+        return letters, words
+
     def _from_input(self, name: str, stdin: Input | None) -> None:
         match stdin:
             case Input(file=Word() as file):
                 if file.unknown:
                     self._can_run_anything(f"{name} < {shown_words([file])}")
+                self._await(file)
                 for path in self._places.files(file):
                     self._script(path, ())
             case Input(text=str(text)):
@@ -307,12 +367,12 @@ class _Search:
                 self._can_run_anything(f"{name} reads what it is given")
 
     def _prefixed(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
-        options, before = PREFIXES[name]
+        options, flags, before = PREFIXES[name]
         words = list(rest)
         placed = {"{}"}
         while words and (words[0].texts or before):
             text = words[0].texts[0] if words[0].texts else ""
-            if words[0].unknown:
+            if may_be_option(words[0]):
                 self._can_run_anything(shown_words((Word((name,)), *rest)))
                 self._take(self._places.files(words[0]))
                 if not before:
@@ -322,11 +382,15 @@ class _Search:
             elif name in ("env", "sudo", "doas") and re.match(r"\w+=", text):
                 self._assigned(text.partition("=")[0], Word((text.partition("=")[2],)))
                 words.pop(0)
-            elif text.startswith("-") and len(text) > 1:
+            elif text == "--":
                 words.pop(0)
+            elif text.startswith("-"):
+                words.pop(0)
+                if not is_known_option(text, options, flags):  # the next word may be its value, or the program
+                    self._can_run_anything(shown_words((Word((name,)), *rest)))
                 value = words.pop(0) if text in options and words else Word((text.partition("=")[2] or text[2:],))
                 self._option_of_prefix(name, text, value)
-                placed |= set(value.texts) if name == "xargs" and text.startswith("-I") else set()
+                placed |= set(value.texts) if name == "xargs" and text.startswith(("-I", "-i", "--replace")) else set()
                 if name == "command" and text in ("-v", "-V"):
                     return
             elif before:
@@ -358,20 +422,21 @@ class _Search:
                 end = next((n for n, word in enumerate(words) if word.texts in ((";",), ("+",))), len(words))
                 self._run([UNKNOWN if "{}" in "".join(word.texts) else word for word in words[:end]], None)
                 words = words[end + 1 :]
-        if any(word.unknown for word in rest):
+        if any(map(may_be_option, rest)):
             self._can_run_anything(shown_words((Word((name,)), *rest)))
 
     def _sed(self, name: str, rest: Sequence[Word]) -> None:
         """Harmless with one script of the plainest kind, and none of the options that bring others."""
         given = [word for word in rest if not (word.texts and re.fullmatch(r"-[nErs]+", word.texts[0]))]
         script = given[0] if given else UNKNOWN
-        others = has_option(given, ("-",)) or script.unknown
+        others = has_option(given, ("-",)) or any(map(may_be_option, (*given, script)))
         if others or not all(_PLAIN_SED.fullmatch(text) for text in script.texts):
             self._opaque(name, rest, None)
 
     def _awk(self, name: str, rest: Sequence[Word]) -> None:
         options = [text for word in rest for text in word.texts if text.startswith("-")]
         others = any(not option.startswith(("-F", "-v")) for option in options)
+        others = others or any(word.glob for word in operands(rest)[:1])
         if others or any(word.unknown for word in rest) or _AWK_RUNS.search(shown_words(rest)):
             self._opaque(name, rest, None)
         self._writes_somewhere |= ">" in shown_words(rest)
@@ -390,12 +455,14 @@ class _Search:
             else:
                 harmless = harmless and option in ("--no-pager", "-P", "--no-optional-locks", "--version")
         command = words[0].texts[0] if words and words[0].texts and not words[0].unknown else ""
-        said = [text for word in words[1:] for text in word.texts]
+        said = list(takewhile(lambda text: text != "--", (text for word in words[1:] for text in word.texts)))
         looks = command in GIT_LOOKS and (
             any(text in ("--ignore-submodules", "--ignore-submodules=all", "--cached", "--staged") for text in said)
             or any((".." in text and not text.startswith((".", "/", "-"))) or text.startswith("...") for text in said)
         )
-        if not (harmless and (command in GIT_READS or looks)):
+        enters = has_option(words, GIT_ENTERS) or any(word.glob and may_be_option(word) for word in words)
+        self._writes_somewhere |= has_option(words, ("--output",))
+        if enters or not (harmless and (command in GIT_READS or looks)):
             self._can_run_anything(shown_words((Word((name,)), *rest)))
 
     def _opaque(self, name: str, rest: Sequence[Word], stdin: Input | None) -> None:
@@ -470,15 +537,17 @@ class _Search:
         self._inside.pop()
 
     def _with_arguments(self, name: Sequence[Word], arguments: Sequence[Word]) -> None:
-        for number, word in enumerate((*(name or (UNKNOWN,)), *arguments)):
+        """Of a script, or of a function (which has no name here): then `$1` may be either's."""
+        for number, word in enumerate(arguments, 1):
             self._scope.assign(str(number), word)
-        everything = [word for word in arguments if not word.unknown]
-        for text in (text for word in everything for text in word.texts):
-            self._scope.assign("@", Word((text,)))
-        if len(everything) < len(arguments):
-            self._scope.assign("@", UNKNOWN)
-        if name and not name[0].unknown:
-            self._scope.assign("BASH_SOURCE", name[0])
+        if any(word.unknown or word.glob for word in arguments):
+            for each in _ARGUMENTS:
+                self._scope.assign(each, UNKNOWN)
+        texts = tuple(text for word in arguments for text in word.texts)
+        for all_of_them in ("@", "*") if arguments else ():
+            self._scope.assign(all_of_them, Word(texts, unknown=len(arguments) > 1))
+        for variable in ("0", "BASH_SOURCE") if name else ():
+            self._scope.assign(variable, name[0])
 
     def _take(self, paths: object) -> None:
         for path in paths:  # type: ignore[attr-defined]

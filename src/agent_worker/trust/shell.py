@@ -8,7 +8,7 @@ of an `if`, every round of a loop): who asks wants to know what could happen. Ab
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -22,6 +22,14 @@ ALTERNATIVES = 64  #: values of one word
 _GLOB = re.compile(r"(?<!\\)[*?[]")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _PLAIN_VARIABLE = re.compile(r"\$\{(\w+)(?:\[0\])?\}")
+_SETTING = re.compile(r"(\w+)=(.*)", re.DOTALL)
+_SET_IF_EMPTY = re.compile(r"\$\{(\w+):?=")
+_PART_OF = re.compile(r"\$\{(?:\w+|[@*])(?:\[[@*]\])?:([^-=+?].*)\}", re.DOTALL)
+_INDIRECT = re.compile(r"\$\{!(?!\w+(?:\[[@*]\]|[@*])\}).*|.*@P\}", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?\d*")
+_COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
+_COUNTED_BY_THE_SHELL = frozenset({"RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS"})
+_CUT_WORD = re.compile(rb"\S\\\n\S")  # a word that goes on in the next line: the grammar makes two of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class Scope:
     functions: set[str] = field(default_factory=set)
 
     def assign(self, name: str, value: Word) -> None:
-        """A value it had before stays possible: which came last depends on what happens."""
+        """Give a variable one more value. One it had before stays possible: which came last depends on what happens."""
         old = self.variables.get(name, Word())
         texts = tuple(dict.fromkeys((*old.texts, *value.texts)))
         too_many = len(texts) > ALTERNATIVES
@@ -104,12 +112,15 @@ def statements(text: str, scope: Scope) -> Iterator[Statement]:
     reader = _Reader(scope)
     if tree.root_node.has_error:
         yield Unclear(text)
+    if _CUT_WORD.search(source):
+        yield Unclear("(a word in two lines)")
     yield from reader.read(tree.root_node, None)
+    yield from reader.evaluated(tree.root_node)
 
 
 @cache
 def _parser() -> Parser:
-    """Of bash, whose grammar holds that of sh. Imported when it is first needed: most projects have no command."""
+    """The parser of bash, whose grammar holds that of sh. Imported when first needed: most projects have no command."""
     import tree_sitter
     import tree_sitter_bash
 
@@ -127,6 +138,10 @@ class _Reader:
                 yield from self._command(node, stdin)
             case "variable_assignment":
                 yield from self._assignment(node)
+            case "declaration_command":
+                yield from self._declared(node)
+            case "unset_command":
+                yield from self._unset(node)
             case "for_statement":
                 yield from self._loop(node, stdin)
             case "function_definition":
@@ -148,10 +163,11 @@ class _Reader:
         for child in node.named_children:
             yield from self.read(child, stdin)
 
-    def _command(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
+    def _command(self, node: Node, stdin: Input | None, more: Iterable[Node] = ()) -> Iterator[Statement]:
+        """`more` are words of it that stand behind a redirection."""
         words: list[Word] = []
         assigned: list[tuple[str, Word]] = []
-        for child in node.named_children:
+        for child in (*node.named_children, *_behind(node.named_children), *more):
             if child.type == "variable_assignment":
                 assigned.append((_name_of(child), self._value_of(child)))
             elif child.type.endswith("_redirect"):
@@ -177,6 +193,73 @@ class _Reader:
         self._scope.assign(name, value)
         yield Assigned(name, value)
 
+    def _declared(self, node: Node) -> Iterator[Statement]:
+        """`export A=1`, and `export "A=1"`, whose words are put together first."""
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                yield from self._assignment(child)
+            elif child.type != "variable_name":
+                yield from self._within(child)
+                word = self.word(child)
+                if word.unknown or any(re.match(r"[-+]\w*n", text) for text in word.texts):  # -n: by another name
+                    yield Unclear(_text(node))
+                for name, value in (found.groups() for found in map(_SETTING.fullmatch, word.texts) if found):
+                    self._scope.assign(name, Word((value,)))
+                    yield Assigned(name, Word((value,)))
+
+    def _unset(self, node: Node) -> Iterator[Statement]:
+        """Without PATH a shell looks in the directory it is in."""
+        yield from self._children(node, None)
+        names = [self.word(child) for child in node.named_children if child.type != "variable_name"]
+        if any(word.unknown or any("[" in text for text in word.texts) for word in names):
+            yield Unclear(_text(node))
+        if "PATH" in (_text(child) for child in node.named_children) or any("PATH" in word.texts for word in names):
+            yield Assigned("PATH", Word((".",)))
+
+    # --- what the shell evaluates once more
+
+    def evaluated(self, root: Node) -> Iterator[Statement]:
+        """Where a value is read as an expression: bash runs the `$(…)` of a number that says `a[$(…)]`."""
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            waiting += node.named_children
+            if node.type == "expansion":
+                yield from self._of_expansion(node)
+            elif node.type == "command_substitution" and _text(node)[:1] == "`" and "\\" in _text(node):
+                yield Unclear(_text(node))  # what is escaped in there is read only when the rest is
+            elif not all(map(self._is_number, _numbers_in(node))):
+                yield Unclear(_text(node))
+
+    def _of_expansion(self, node: Node) -> Iterator[Statement]:
+        text = _text(node)
+        if found := _SET_IF_EMPTY.match(text):
+            self._scope.assign(found[1], UNKNOWN)
+            yield Assigned(found[1], UNKNOWN)
+        part = _PART_OF.fullmatch(text)
+        counted = re.findall(r"[A-Za-z_]\w*|\$", part[1]) if part else ()
+        if _INDIRECT.fullmatch(text) or not all(map(self._is_counted, counted)):
+            yield Unclear(text)
+
+    def _is_number(self, node: Node) -> bool:
+        match node.type:
+            case "variable_name":
+                return self._is_counted(_text(node))
+            case "word":
+                return _NUMBER.fullmatch(_text(node)) is not None or self._is_counted(_text(node))
+            case "expansion" if _text(node).startswith("${#"):
+                return True
+            case "simple_expansion" if _text(node)[1:] in _COUNTED_BY_THE_SHELL - self._scope.variables.keys():
+                return True
+        found = self.word(node)
+        return not found.unknown and all(map(_NUMBER.fullmatch, found.texts))
+
+    def _is_counted(self, name: str) -> bool:
+        if name in _COUNTED_BY_THE_SHELL - self._scope.variables.keys():
+            return True
+        value = self._variable(name)
+        return not value.unknown and all(map(_NUMBER.fullmatch, value.texts))
+
     def _value_of(self, assignment: Node) -> Word:
         value = assignment.child_by_field_name("value")
         if value is None:
@@ -190,9 +273,9 @@ class _Reader:
         values = node.children_by_field_name("value")
         for value in values:
             yield from self._within(value)
-            self._scope.assign(name, self.word(value))
-        if not values:
-            self._scope.assign(name, UNKNOWN)  # of the arguments
+        for word in [self.word(value) for value in values] or [UNKNOWN]:  # none: it goes through the arguments
+            self._scope.assign(name, word)
+            yield Assigned(name, word)
         body = node.child_by_field_name("body")
         if body is not None:
             yield from self.read(body, stdin)
@@ -201,11 +284,17 @@ class _Reader:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.named_children if child != body]
         for redirect in redirects:
-            stdin = self._input(redirect) or stdin
+            for each in (redirect, *redirect.children_by_field_name("redirect")):  # `<<E <x`: the last one counts
+                stdin = self._input(each) or stdin
             if body is not None and body.named_children and body.named_children[-1].end_byte == redirect.start_byte:
                 self._descriptors.add(body.named_children[-1].start_byte)
-        if body is not None:
+        more = _behind(redirects)
+        if body is not None and body.type == "command":
+            yield from self._command(body, stdin, more)
+        elif body is not None:
             yield from self.read(body, stdin)
+        if more and (body is None or body.type != "command"):
+            yield Unclear(_text(node))
         for redirect in redirects:
             yield from self._redirect(redirect)
 
@@ -220,12 +309,13 @@ class _Reader:
         match redirect.type:
             case "heredoc_redirect":
                 body = next((child for child in redirect.named_children if child.type == "heredoc_body"), None)
-                return Input(text=_text(body))
+                return Input(text=_text(body) if _is_quoted(redirect) else re.sub(r"\\([$`\\])", r"\1", _text(body)))
             case "herestring_redirect":
                 word = self.word(redirect.named_children[-1])
                 return Input() if word.unknown or len(word.texts) != 1 else Input(text=word.texts[0])
             case "file_redirect" if _operator(redirect) in ("<", "<>"):
-                return Input(file=self.word(redirect.named_children[-1]))
+                destination = redirect.child_by_field_name("destination")
+                return Input(file=self.word(destination) if destination is not None else UNKNOWN)
         return None
 
     def _redirect(self, node: Node) -> Iterator[Statement]:
@@ -233,6 +323,8 @@ class _Reader:
         is_file = destination is not None and destination.type != "number"  # which is another descriptor
         if node.type == "file_redirect" and destination is not None and is_file and ">" in _operator(node):
             yield Written(self.word(destination))
+        if node.type == "heredoc_redirect" and not _is_quoted(node) and "`" in _text(node):
+            yield Unclear(_text(node))  # the grammar does not look into it
         for child in node.named_children:
             # A here-document may be followed by the rest of its line: `cat <<E | sh`, `cat <<E && ./x`.
             follows = node.type == "heredoc_redirect" and not child.type.startswith("heredoc")
@@ -251,8 +343,12 @@ class _Reader:
                 return UNKNOWN if "\\" in text else Word((text,))
             case "string" | "translated_string":
                 return self._string(node)
-            case "concatenation" | "array":
+            case "concatenation":
                 return self._joined([self.word(child) for child in node.named_children], _text(node))
+            case "array":
+                each = [self.word(child) for child in node.named_children]
+                texts = tuple(text for word in each for text in word.texts)
+                return Word(texts[:ALTERNATIVES], len(each) != 1 or each[0].unknown, any(word.glob for word in each))
             case "simple_expansion" | "expansion":
                 return _split(self._expanded(node))
             case "command_substitution":
@@ -338,6 +434,50 @@ def _commands_of(node: Node) -> Iterator[Node]:
             yield child
         elif child.type in ("list", "redirected_statement", "pipeline"):
             yield from _commands_of(child)
+
+
+def _behind(nodes: Iterable[Node]) -> list[Node]:
+    """The words behind redirections, which the grammar takes for more targets: `env > log ./x`."""
+    found: list[Node] = []
+    for node in nodes:
+        if node.type == "file_redirect":
+            found += node.children_by_field_name("destination")[1:]
+        elif node.type == "heredoc_redirect":
+            found += [*node.children_by_field_name("argument"), *_behind(node.named_children)]
+    return found
+
+
+def _numbers_in(node: Node) -> list[Node]:
+    """The parts of a node that are read as numbers, if it is one of those that have such parts."""
+    text = _text(node)
+    match node.type:
+        case "arithmetic_expansion":
+            return _leaves(node)
+        case "compound_statement" if text.startswith("(("):
+            return _leaves(node)
+        case "c_style_for_statement":
+            body = node.child_by_field_name("body")
+            return [leaf for child in node.named_children if child != body for leaf in _leaves(child)]
+        case "subscript":
+            index = node.child_by_field_name("index")
+            return _leaves(index) if index is not None and _text(index) not in ("@", "*") else []
+        case "binary_expression" | "unary_expression":
+            operators = {_text(child) for child in node.named_children if child.type == "test_operator"}
+            others = [child for child in node.named_children if child.type != "test_operator"]
+            is_name = operators == {"-v"} and re.fullmatch(r"\w+", _text(others[-1]) if others else "")
+            return others if operators & _COMPARES_NUMBERS and not is_name else []
+    return []
+
+
+def _leaves(node: Node) -> list[Node]:
+    """The variables, words and substitutions of an expression."""
+    if node.type in ("variable_name", "simple_expansion", "expansion", "command_substitution", "word", "string"):
+        return [node]
+    return [leaf for child in node.named_children for leaf in _leaves(child)]
+
+
+def _is_quoted(heredoc: Node) -> bool:
+    return any(sign in _text(heredoc.named_children[0]) for sign in "'\"\\")
 
 
 def _is_word(node: Node) -> bool:

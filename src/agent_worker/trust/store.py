@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import NotFound, Refused, Untrusted
+from agent_worker.core.wording import plural
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash
 from agent_worker.trust.allowances import Allowance, settled
@@ -55,7 +56,7 @@ class Unapproved:
         """What a person is shown: the difference to what was approved, or all of it."""
         if self.before is None or self.worked:
             return revealed(_text(self.power))
-        unseen = "(it changed in a part that is too long, secret, or no text)"
+        unseen = "(it changed in a part that is too long, secret, or not text)"
         return difference(self.before, _kept(self.power)) or unseen
 
 
@@ -299,4 +300,4 @@ def _text(power: Power) -> str:
 
 def _kept(power: Power) -> str:
     text = _text(power)
-    return text if len(text) <= KEPT else f"{text[:KEPT]}\n({len(text) - KEPT:,} more characters)"
+    return text if len(text) <= KEPT else f"{text[:KEPT]}\n({plural(len(text) - KEPT, 'more character')})"

@@ -141,7 +141,7 @@ def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
 
 
 def forget(tx: Transaction, agent: str) -> list[str]:
-    """Forget what an agent asked that is gone; the ids of that."""
+    """Forget what an agent that is gone had asked; returns the ids of those items."""
     rows = tx.all("select id, workspace from inbox_item where agent = :agent and state = 'open'", agent=agent)
     _tell_settled(tx, rows)
     gone = tx.all("delete from inbox_item where agent = :agent returning id", agent=agent)

@@ -55,15 +55,15 @@ class Reached:
     """A limit that was met, and what pauses because of it."""
 
     reason: str
-    pauses: Literal["place", "agent"]  #: the workspace (the agent, in a DM), or the agent everywhere
+    pauses: Literal["context", "agent"]  #: the workspace (in direct messages, the agent), or the agent everywhere
 
 
 def reached(limits: WorkLimits, spent: Spent) -> Reached | None:
     for limit, value, reason, pauses in (
-        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "place"),
-        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "place"),
-        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD", "place"),
-        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "place"),
+        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "context"),
+        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "context"),
+        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD", "context"),
+        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "context"),
         (limits.usd_per_agent_day, spent.usd_agent, "this agent has spent {:.2f} USD today", "agent"),
         (
             limits.usd_per_project_day,
@@ -142,7 +142,7 @@ class Charge:
 
 
 def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
-    """Write it into the ledger and the tallies. Millionths of a dollar, estimated when the price is unknown."""
+    """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when the price is unknown."""
     tokens = item.input + item.output
     usd = item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6
     micros = round(usd * 1e6)

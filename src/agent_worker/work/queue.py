@@ -138,9 +138,9 @@ def head(tx: Transaction, agent: str, *, now: int, ageing: Ageing) -> Row | None
 
 
 def companions(tx: Transaction, first: Row) -> list[Row]:
-    """Queued mentions of the same agent in the same place are taken together, as many as one prompt can show.
+    """Queued mentions of the same agent in the same workspace are taken together, as many as one prompt can show.
 
-    Not with one whose worker died: it is tried by itself, so that it dies of its own fault or not at all.
+    Not with one whose process died: it is tried by itself, so that it dies of its own fault or not at all.
     """
     if first["source"] != "channel" or (first["attempts"] and lost_runs(tx, first["id"])):
         return []
@@ -390,7 +390,7 @@ def held(tx: Transaction, workspace: str) -> list[Row]:
 
 
 def forget(tx: Transaction, agent: str) -> None:
-    """The agent is gone. That it ran, and when, stays for whoever counts costs; what it read and wrote does not."""
+    """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
     tx.run("delete from instruction where agent = :agent", agent=agent)
     tx.run("update run set text = '', reason = '', manifest = '' where agent = :agent", agent=agent)
 

@@ -71,7 +71,7 @@ def shell_command(text: str, values: Mapping[str, str]) -> tuple[str, dict[str, 
 
 
 def _with_variables(text: str) -> str:
-    """Follows the shell's quoting, to refuse a value inside of quotes: there it is not one word, or `sh -c` runs it."""
+    """Follows the shell's quoting, to refuse a value inside quotes: there it is not one word, or `sh -c` runs it."""
     if found := _EVALUATING_COMMAND.search(text):
         raise _unsafe(found[1])
     parts: list[str] = []
@@ -100,7 +100,7 @@ def _variable_at(text: str, start: int, inside: str) -> tuple[str, int]:
     placeholder = PLACEHOLDER.match(text, start)
     if placeholder is None or inside != ")" or text.endswith("[", 0, start):
         raise BadInput(
-            "a value must not stand inside of quotes, braces or brackets in a shell command",
+            "a value must not stand inside quotes, braces or brackets in a shell command",
             hint="it is quoted already: close the quotes before ${{",
         )
     return variable_of(placeholder["name"]), placeholder.end()

@@ -62,7 +62,7 @@ class Remotes:
         self._busy = asyncio.Lock()
 
     async def get(self, remote: Remote, *, now: datetime, folder: str | None = None) -> Fetched:
-        """As it is locked; what is new is fetched and locked. `folder` is the one its file lies in."""
+        """A remote at the commit it is locked at; a new one is fetched and locked. `folder` is where its file lies."""
         async with self._busy:
             locks = await asyncio.to_thread(self._locks)
             known = locks.get(str(remote))

@@ -31,7 +31,7 @@ _POINTER = 4096  # bytes of a file that holds one path or one ref
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A repository of somebody's, on this disk."""
+    """Somebody's repository on this disk."""
 
     head: Path  #: the file that says which commit this checkout is at
     common: Path  #: the folder of its objects and refs

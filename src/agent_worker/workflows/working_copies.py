@@ -39,10 +39,10 @@ class WorkingCopies:
         self._unlisten: Callable[[], None] = lambda: None
         self._workspace = self._name = ""
 
-    async def open(self, workspace: str, place: str, copies: Mapping[str, WorkingCopy], *, began: int) -> None:
-        """Make copies, which are given by agent id; `place` is the workspace's name."""
+    async def open(self, workspace: str, name: str, copies: Mapping[str, WorkingCopy], *, began: int) -> None:
+        """Make copies, which are given by agent id; `name` is the workspace's."""
         stamp = from_micros(began).astimezone(UTC)
-        self._workspace, self._name = workspace, f"{place.replace(':', '/')}/{stamp:%Y%m%dT%H%M%S}"
+        self._workspace, self._name = workspace, f"{name.replace(':', '/')}/{stamp:%Y%m%dT%H%M%S}"
         self._copies = dict(copies)
         for copy in copies.values():
             await copy.prepare()
@@ -55,7 +55,7 @@ class WorkingCopies:
             await asyncio.wait(set(self._offering))
 
     def leave(self) -> None:
-        """Offer nothing more; the copies stay."""
+        """Stop offering changes; the copies stay."""
         self._unlisten()
         for task in self._offering:
             task.cancel()

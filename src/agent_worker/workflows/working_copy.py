@@ -189,7 +189,7 @@ class WorkingCopy:
         await asyncio.to_thread(self._root.replace, f"{self._record}/commit", head)  # last: then it is whole
 
     async def _take_files(self, place: Path) -> None:
-        """There is no commit to begin at: one is made of the files, in a store of ours."""
+        """Copy a project that has no commit to begin at: one is made of its files, in a store of ours."""
         size = await asyncio.to_thread(_size, self.project, self.place)
         if size > LARGEST_PROJECT:
             raise Refused(

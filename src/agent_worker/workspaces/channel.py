@@ -73,7 +73,7 @@ class Message:
 
 @dataclass(slots=True)
 class Draft:
-    """A message before it has its place. Not frozen either, for the same reason."""
+    """A message before it has its `seq`. Not frozen, like `Message`."""
 
     workspace: str
     sender: str
@@ -164,7 +164,7 @@ def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
 def last(
     tx: Transaction, workspace: str, count: int, *, after: int = 0, before: int = 2**62, with_held: bool = False
 ) -> list[Message]:
-    """The newest ones between two seqs, oldest of them first. What was taken back is only for people."""
+    """The newest messages between two seqs, the oldest of them first. What was taken back is only for people."""
     rows = tx.all(
         """select * from message where workspace = :workspace and seq > :after and seq < :before and held <= :held
             order by seq desc limit :count""",
@@ -191,6 +191,16 @@ def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row
     return tx.all(
         """update message set held = 1 where workspace = :workspace and held = 0 and proposal = :number
            returning *""",
+        workspace=workspace,
+        number=number,
+    )
+
+
+def hold_back_outcome(tx: Transaction, workspace: str, number: int) -> list[Row]:
+    """How a proposal ended; what it asked stays. The messages."""
+    return tx.all(
+        """update message set held = 1 where workspace = :workspace and held = 0 and proposal = :number
+              and kind = 'decision' returning *""",
         workspace=workspace,
         number=number,
     )

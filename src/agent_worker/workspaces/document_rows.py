@@ -153,7 +153,7 @@ def _insert(
 
 
 def filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> int:
-    """Note where it is, unless another runtime has: then that stands. What is noted now."""
+    """Note where the file of a revision is, unless another runtime has noted it; returns what is noted now."""
     if (state := state_of(tx, row)) != UNFILED:
         return state
     tx.run(
@@ -217,14 +217,18 @@ def unfiled(tx: Transaction, workspace: str) -> list[Row]:
 
 
 def latest(tx: Transaction, workspace: str) -> list[Row]:
-    """From one name to the next: with `distinct`, every revision would be looked at."""
+    """The name of every document, with its newest revision. From one name to the next: with `distinct`, every
+    revision would be looked at.
+    """
     return tx.all(
         """with recursive known(name) as (
              select min(name) from document where workspace = :workspace
              union all
              select (select min(d.name) from document d where d.workspace = :workspace and d.name > known.name)
                from known where known.name is not null)
-           select name from known where name is not null order by name""",
+           select name, (select d.revision from document d where d.workspace = :workspace and d.name = known.name
+                          order by d.n desc limit 1) as revision
+             from known where name is not null order by name""",
         workspace=workspace,
     )
 

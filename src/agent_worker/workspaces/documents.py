@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 LIMIT = 4 * 1024 * 1024
 TRIES = 20  #: to append while others do
+EMPTY = content_hash("")
 DEFAULT = "notes.md"
 FOLDER = "documents"
 
@@ -73,10 +74,11 @@ class Documents:
         return found
 
     async def names(self) -> list[str]:
+        """Those that say something: of one that was taken back not even the name is left."""
         if self._root is not None:
             return await asyncio.to_thread(_names_beneath, self._root)
         rows = await self._database.read(document_rows.latest, self._workspace["id"])
-        return [row["name"] for row in rows]
+        return [row["name"] for row in rows if row["revision"] != EMPTY]
 
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
         """Replace the text that had the revision `base`, or one that begins so; None is for one that is not there."""
@@ -119,7 +121,7 @@ class Documents:
         return undone
 
     async def _undo(self, name: str, keys: Collection[str]) -> bool | None:
-        """Undo what these calls wrote; None when there is nothing any more, False when it stands."""
+        """Undo what these calls wrote; None if the document is gone, False if what they wrote cannot be taken out."""
         for _ in range(TRIES):
             now = await self._current(name, Author("user"))
             if now.document is None:
@@ -199,8 +201,11 @@ class Documents:
         return new
 
     def _without_secrets(self, text: str, now: Document | None) -> str:
-        """As a whole, so that one in two halves is seen. But what a person wrote into the file stays theirs: there a
-        secret is left standing, and only what the database keeps of it is without."""
+        """Take the secrets out of a text as a whole, so that one in two halves is seen.
+
+        But what a person wrote into the file stays theirs: there a secret is left standing, and only what the
+        database keeps of it is without.
+        """
         redact = self._database.redact
         if self._root is None or now is None or redact(now.text) == now.text or not text.startswith(now.text):
             return redact(text)
@@ -265,6 +270,6 @@ def _names_beneath(root: Root, folder: str = "") -> list[str]:
         path = f"{folder}/{entry.name}" if folder else entry.name
         if entry.is_directory and not entry.name.startswith("."):
             found += _names_beneath(root, path)
-        elif is_text(path):
+        elif entry.size and is_text(path):
             found.append(path)
     return found

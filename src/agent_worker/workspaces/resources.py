@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 from agent_worker.core.events import ResourceKept
+from agent_worker.core.wording import plural
 from agent_worker.database.database import Transaction
 
 LIMIT = 16 * 1024 * 1024
@@ -32,7 +33,7 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
     text = tx.redact(text)
     data = text.encode("utf-8", "surrogatepass")
     if len(data) > LIMIT:
-        raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {len(data)} bytes")
+        raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {plural(len(data), 'byte')}")
     resource = Resource(hashlib.sha256(data).hexdigest(), len(data), text)
     new = tx.run(
         """insert into resource(workspace, id, size, text) values (:workspace, :id, :size, :body)
@@ -45,6 +46,12 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
     if new:
         tx.tell(ResourceKept(workspace=workspace, id=resource.id, size=resource.size))
     return resource
+
+
+def size(tx: Transaction, workspace: str, id: str) -> int | None:
+    """How many bytes a resource holds; None if there is none of that id."""
+    row = tx.one("select size from resource where workspace = :workspace and id = :id", workspace=workspace, id=id)
+    return row["size"] if row else None
 
 
 def load(tx: Transaction, workspace: str, id: str) -> Resource:

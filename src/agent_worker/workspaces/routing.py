@@ -14,6 +14,7 @@ from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
 from agent_worker.core.mentions import Mentions, find_mentions
+from agent_worker.core.wording import plural
 from agent_worker.database.database import Transaction
 from agent_worker.work import inbox, queue, threads
 from agent_worker.work.queue import Lane, Order
@@ -126,7 +127,7 @@ def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, 
     if len(text.encode("utf-8", "surrogatepass")) > LONG_MESSAGE:
         kept = resources.store(tx, speech.workspace, text)
         resource = kept.id
-        text = f"{text[:HEAD].rstrip()}\n[… {kept.size} bytes in all: resource_read {kept.id}]"
+        text = f"{text[:HEAD].rstrip()}\n[… {plural(kept.size, 'byte')} in all: resource_read {kept.id}]"
     draft = Draft(
         workspace=speech.workspace,
         sender=speech.sender,
@@ -144,7 +145,7 @@ def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, 
 
 
 def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) -> str | None:
-    """«continue» goes on with what the agent last left incomplete in this place: that instruction's id."""
+    """`continue` goes on with what the agent last left incomplete in this context: the id of that instruction."""
     words = [word.strip(".!,") for word in text.lower().split() if not word.startswith("@")]
     if words not in (["continue"], ["please", "continue"]):
         return None

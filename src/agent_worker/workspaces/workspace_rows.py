@@ -76,7 +76,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str:
-    """Create it, open a bound one again with its history, or go on with one whose host died. Its id.
+    """Create a workspace, open a bound one again with its history, or go on with one whose host died; returns its id.
 
     Nobody works in it before `let_in`: until then it is one that a host has left.
     """

@@ -44,7 +44,7 @@ class OpenDoor:
 
 @dataclass
 class Record:
-    """Hands that remember."""
+    """A sink that remembers."""
 
     said: list[str] = field(default_factory=list)
     spoken: asyncio.Event = field(default_factory=asyncio.Event)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from tests.backends.programs.world import (
     KEY,
-    NoHands,
+    NoSink,
     World,
     call,
     has_result,
@@ -269,5 +269,5 @@ async def test_a_program_that_cannot_have_our_tools_fails_and_says_so(
         Acp(OpenCode() if program == "opencode" else Gemini()), shut_out(there, program, tmp_path / "state")
     )
     with pytest.raises(Permanent, match="worked without our tools") as failed:
-        [_ async for _ in backend.work(Turn(run="r_1", system="", prompt="go"), NoHands())]
+        [_ async for _ in backend.work(Turn(run="r_1", system="", prompt="go"), NoSink())]
     assert "a-token-that-nobody-issued" not in failed.value.message

@@ -64,7 +64,7 @@ SAY = "def say(name, *values): print(json.dumps({name: values}), flush=True)"
 
 
 class Hall:
-    """A door that opens at once, and hands that remember."""
+    """An endpoint that opens at once, and a sink that remembers."""
 
     def __init__(self, *, lists: bool = True) -> None:
         self.entry = ToolEndpoint("http://127.0.0.1:1/mcp", "the-token")

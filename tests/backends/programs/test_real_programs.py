@@ -16,7 +16,7 @@ import psutil
 import pytest
 from tests.backends.programs.world import (
     KEY,
-    NoHands,
+    NoSink,
     World,
     call,
     has_result,
@@ -373,6 +373,6 @@ async def test_a_program_that_cannot_have_our_tools_fails_and_says_so(
     there.model.mind = say("I did it all without tools.")
     backend = OneShot({"claude": Claude, "codex": Codex}[program](), shut_out(there, program, tmp_path / "state"))
     with pytest.raises(BackendFailure) as failed:
-        [_ async for _ in backend.work(Turn(run="r_1", system="", prompt="go"), NoHands())]
+        [_ async for _ in backend.work(Turn(run="r_1", system="", prompt="go"), NoSink())]
     assert re.search(r"our tools|MCP|mcp", failed.value.message), failed.value.message
     assert "a-token-that-nobody-issued" not in failed.value.message

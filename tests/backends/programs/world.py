@@ -197,7 +197,7 @@ class WrongDoor:
         return ToolEndpoint(self._url, "a-token-that-nobody-issued")
 
 
-class NoHands:
+class NoSink:
     def say(self, text: str) -> None: ...
 
     def show(self, call: Call, result: Result | None = None) -> None: ...

@@ -25,6 +25,7 @@ from agent_worker.backends.models.reply import reply_of, usage_of
 from agent_worker.backends.models.responses import Responses
 from agent_worker.core.errors import Permanent, Transient
 from agent_worker.core.outbound import NOT_TOO_LONG, Patience
+from agent_worker.core.wording import plural
 
 PROTOCOLS: dict[str, ModelProtocol] = {
     "anthropic": AnthropicMessages(),
@@ -132,7 +133,7 @@ class ModelApi:
     def _limit_calls(self, heard: Heard) -> None:
         most = self._catalogue.patience.calls
         if len(heard.parts) > most and len(heard.calls) > most:
-            raise Permanent(f"the model made more than {most} calls at once")
+            raise Permanent(f"the model made more than {plural(most, 'call')} at once")
 
 
 def _event(data: bytes) -> dict[str, Any]:

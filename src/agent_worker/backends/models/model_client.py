@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from agent_worker.core.errors import BadInput, Permanent, Transient
 from agent_worker.core.outbound import Patience, Resolve, checked_addresses, host_of, literal, proxy_for, resolve
+from agent_worker.core.wording import plural
 
 if TYPE_CHECKING:  # imported when it is first needed: whoever calls no model does not need it
     from pyreqwest.client import Client
@@ -117,7 +118,7 @@ class ModelAnswer:
         while (chunk := await reader.read_chunk()) is not None:
             seen += len(chunk)
             if seen > self._patience.body:
-                raise Permanent(f"the provider's answer is larger than {self._patience.body} bytes")
+                raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")
             data = bytes(chunk)
             for start in range(0, len(data), _AT_ONCE):
                 if start:

@@ -13,7 +13,7 @@ from pathlib import Path
 from agent_worker.backends.programs import acp, claude, codex, cursor, gemini, opencode
 from agent_worker.backends.programs.one_shot import Cli
 from agent_worker.processes.child import run_command
-from agent_worker.processes.environment import safe_environment
+from agent_worker.processes.environment import path_of_ours, safe_environment
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 _PATIENCE = 20.0  # seconds; the slowest takes four
@@ -55,7 +55,8 @@ async def version(binary: str) -> str:
     file = await asyncio.to_thread(os.stat, binary)
     key = binary, file.st_mtime_ns, file.st_size
     if key not in _told:
-        done = await run_command([binary, "--version"], cwd=Path("/"), env=safe_environment(), timeout=_PATIENCE)
+        env = safe_environment() | {"PATH": path_of_ours()}
+        done = await run_command([binary, "--version"], cwd=Path("/"), env=env, timeout=_PATIENCE)
         found = _VERSION.search(done.output) if done.exit_code == 0 else None
         _told[key] = found.group() if found else ""
     return _told[key]

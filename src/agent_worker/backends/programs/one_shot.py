@@ -241,7 +241,7 @@ async def _unless_asked(entry: ToolEndpoint, answer: asyncio.Future[str], talk: 
 
 
 async def _all_of(talk: asyncio.Task[None], *, wanted: bool) -> None:
-    """Until the program has ended: by itself, after an answer that was `wanted`, else by us."""
+    """Wait until the program has ended: by itself, after an answer that was `wanted`, else by us."""
     if not wanted:
         talk.cancel()
     (error,) = await asyncio.gather(talk, return_exceptions=True)

@@ -142,9 +142,9 @@ class RequestGuard:
         if host not in hosts:
             raise Refusal(421, "misdirected", "this daemon does not go by that name")
         if headers.has("origin") and headers.only("origin") != f"http://{host}":
-            raise Refusal(403, "forbidden", "other web pages may not ask")
+            raise Refusal(403, "forbidden", "requests from other web pages are refused")
         if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
-            raise Refusal(403, "forbidden", "other web pages may not ask")
+            raise Refusal(403, "forbidden", "requests from other web pages are refused")
 
     def _check_form(self, scope: Message, headers: _Headers) -> None:
         if scope["http_version"] != "1.1" or headers.has("upgrade"):

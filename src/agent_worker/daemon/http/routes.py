@@ -310,7 +310,7 @@ async def _left(receive: Receive) -> None:
 
 
 def _cut(scope: Scope) -> bool:
-    """A client that does not read would keep what was meant for it in memory for ever."""
+    """Cut off a client that does not read: what was meant for it would stay in memory for ever."""
     connection = scope.get("extensions", {}).get("agent_worker")
     if connection:
         connection["drop"]()

@@ -25,6 +25,7 @@ from agent_worker.agents.supervisor import Working
 from agent_worker.backends.backend import Suspended
 from agent_worker.core.errors import AgentWorkerError, Fenced
 from agent_worker.core.ids import new_id
+from agent_worker.core.wording import plural
 from agent_worker.daemon.http.asgi import App
 from agent_worker.daemon.http.request_guard import Caller
 from agent_worker.daemon.mcp.hints import Hints, offered
@@ -51,7 +52,7 @@ Context = ServerRequestContext[Any]
 
 
 def make(service: Service, entries: RunTokens | None = None, *, patience: float = PATIENCE) -> App:
-    """ASGI, with a lifespan of its own. `entries` are told what programs do with their tokens."""
+    """The MCP server as an ASGI application. `entries` are told what programs do with their tokens."""
     tool_access = _Server(service, entries, patience)
     server: Server[Any] = Server(
         "agent-worker",
@@ -202,5 +203,7 @@ def _tool(spec: ToolSpec, *, changes: bool) -> wire.Tool:
 
 
 def _said(text: str, *, ok: bool = True) -> wire.CallToolResult:
-    shown = text if len(text) <= LARGEST else f"{text[:LARGEST]}\n[cut: {len(text) - LARGEST} more characters]"
+    shown = (
+        text if len(text) <= LARGEST else f"{text[:LARGEST]}\n[cut: {plural(len(text) - LARGEST, 'more character')}]"
+    )
     return wire.CallToolResult(content=[wire.TextContent(type="text", text=shown)], is_error=not ok)

@@ -34,7 +34,7 @@ class Starter:
 
     def refuse(self, error: AgentWorkerError, code: int) -> int:
         if self._pipe is None:
-            hint = f"\n  try: {error.hint}" if error.hint else ""
+            hint = f"\n  hint: {error.hint}" if error.hint else ""
             print(f"error: {error.message}{hint}", file=sys.stderr, flush=True)
         self._tell({"error": shown(error)})
         return code

@@ -37,11 +37,11 @@ def spend_chart(by_day: Mapping[str, float], today: date, *, days: int = 30) -> 
     total = sum(values)
     return h(
         "figure",
-        h("svg", bars, class_="spend", role="img", aria_label=f"{money(total)} spent in {days} days"),
+        h("svg", bars, class_="spend", role="img", aria_label=f"{money(total)} spent in {plural(days, 'day')}"),
         h(
             "figcaption",
             h("span", f"{shown[0]:%d %b}"),
-            h("span", f"{money(total)} in {days} days", class_="total"),
+            h("span", f"{money(total)} in {plural(days, 'day')}", class_="total"),
             h("span", "today"),
         ),
         class_="chart",

@@ -159,7 +159,7 @@ def _problems(problems: Sequence[str]) -> Html | None:
 
 def _instances(instances: Sequence[Running], root: str) -> Html:
     if not instances:
-        return empty("None runs.")
+        return empty("None is running.")
     return h(
         "ul",
         [
@@ -278,7 +278,7 @@ def _welcome() -> Html:
     steps = (
         ("agent-worker init", "in a directory of yours: writes two agents and a workflow"),
         ("agent-worker start review", "puts them to work; this page shows them at once"),
-        ("agent-worker new -m anthropic/claude-sonnet-4-5", "or just one agent to talk to"),
+        ("agent-worker new -m anthropic/claude-sonnet-5-5", "or just one agent to talk to"),
     )
     return h(
         "div",

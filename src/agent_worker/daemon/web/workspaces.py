@@ -229,10 +229,10 @@ def _text_of(line: MessageView) -> str:
 def _resource(line: MessageView, at: str, project: str | None) -> Html | None:
     if not line.resource:
         return None
-    size = line.text.rpartition("\n[… ")[2].partition(" bytes")[0]
+    size = f", {plural(line.full_size, 'byte')}" if line.full_size else ""
     return h(
         "details",
-        h("summary", f"The whole text, {size} bytes" if size.isdigit() else "The whole text"),
+        h("summary", f"The whole text{size}"),
         class_="resource",
         data_load=source("resource", at=at, id=line.resource, project=project),
     )
@@ -255,11 +255,11 @@ async def _team(service: Service, found: Running, project: str | None) -> Html:
     )
 
 
-def _votes(open_motions: Sequence[ProposalView], at: str, project: str | None) -> Html | None:
-    if not open_motions:
+def _votes(proposals: Sequence[ProposalView], at: str, project: str | None) -> Html | None:
+    if not proposals:
         return None
     place = link("workspace", at, project=project, tab="decisions")
-    return section("Put to the vote", h("ul", [h("li", h("a", each.question, href=place)) for each in open_motions]))
+    return section("Put to the vote", h("ul", [h("li", h("a", each.question, href=place)) for each in proposals]))
 
 
 def _member(member: workflows.Member, project: str | None) -> Html:
