@@ -163,7 +163,7 @@ def test_A9_nothing_in_the_content_breaks_out_of_its_fence(text: str) -> None:
 PIECES = ["«", "»", "/", "\n", "k7f2m", "9x4q1", BRIEF.mark, f"«/{BRIEF.mark}»", f"«{BRIEF.mark}»"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_A9_no_arrangement_of_marks_breaks_out(text: str) -> None:
     user, honest = compose(quoting(text)).user, compose(quoting("harmless")).user

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from tests.attacks.insider import AGENT, Insider, environ_with_insider, holding
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 
 SECRET = "what only the other room knows"
 RESOURCE = hashlib.sha256(SECRET.encode()).hexdigest()

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Reply
@@ -115,7 +116,7 @@ async def test_a_listener_that_breaks_hurts_nobody_else(team: Team) -> None:
     heard: list[object] = []
     team.runtime.bus.listen(heard.append)
     team.backends["alice"].then(says("still here"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await team.post("user", "@alice go")
         await team.idle()
     assert (await team.texts())[-1] == "still here"
