@@ -1,4 +1,4 @@
-"""A daemon without its doors, for tests of operations: the engine on a real database, and the office over it."""
+"""A daemon without its doors, for tests of operations: the runtime on a real database, and the service over it."""
 
 from __future__ import annotations
 

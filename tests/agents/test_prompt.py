@@ -199,7 +199,7 @@ async def test_the_manifest_is_stored_with_its_run(tmp_path: Path) -> None:
         await team.post("user", "@alice hello")
         await team.dm("alice", "hi")
         await team.still()
-        rows = await team.rows("select workspace, manifest from run order by id")
+        rows = await team.runs()
     manifests = [{entry["name"] for entry in json.loads(row["manifest"])} for row in rows]
     assert all({"identity", "place", "instruction"} <= names for names in manifests)
     assert all(entry["tokens"] > 0 for row in rows for entry in json.loads(row["manifest"]))

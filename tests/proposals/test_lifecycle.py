@@ -427,7 +427,7 @@ async def test_an_assignment_gives_the_winner_the_task(team: Team) -> None:
     await vote(team, "bob", "carol")
     task = next(m for m in await team.messages() if m.kind == "message")
     assert (task.sender, task.text, task.mentions) == ("alice", "@carol Write the release notes", ("carol",))
-    (work,) = await team.rows("select * from instruction where message = :m", m=task.id)
+    (work,) = await team.queue(message=task.id)
     assert (work["agent"], work["state"]) == (team.id_of("carol"), "queued")
 
 

@@ -171,7 +171,7 @@ async def test_an_agent_at_work_has_the_tools_of_its_run_and_acts_as_itself(door
 
 async def test_a_program_that_asks_for_its_tools_is_known_to_have_them(door: Door) -> None:
     async with at_work(door):
-        ((run,),) = [tuple(row.values()) for row in await door.team.rows("select id from run where state = 'running'")]
+        (run,) = [row["id"] for row in await door.team.runs(state="running")]
         entry = door.entries.open(run)
         async with door.client(entry.token) as client:
             assert not entry.listed.is_set()
@@ -231,7 +231,7 @@ async def is_had_by_asking_again(door: Door) -> None:
 
 async def test_a_question_to_the_person_lays_the_run_aside(door: Door) -> None:
     async with at_work(door):
-        ((run,),) = [tuple(row.values()) for row in await door.team.rows("select id from run where state = 'running'")]
+        (run,) = [row["id"] for row in await door.team.runs(state="running")]
         entry = door.entries.open(run)
         async with door.client(entry.token) as client:
             await client.call_tool("ask_user", {"question": "Which one?"})
@@ -240,7 +240,7 @@ async def test_a_question_to_the_person_lays_the_run_aside(door: Door) -> None:
         step, call = entry.unanswered
         assert (step, call.tool, call.arguments) == (0, "ask_user", {"question": "Which one?"})
         # Whoever goes on with the work makes this very call again, and gets the answer.
-        (item,) = await door.team.rows("select id from inbox_item where kind = 'question'")
+        (item,) = await door.team.asked(kind="question")
         await door.team.write(commands.answer, item["id"], "the blue one", now=door.team.now())
         recorder = door.team.runtime.supervisor.recorder(run)
         assert recorder is not None

@@ -194,7 +194,7 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
         assert home is not None
         home.replace("notes/2026-01-01-long.md", text)
         home.replace("memory/core.yaml", f"fact: {{ value: {json.dumps(text[:2000])} }}\n")
-        (run,) = await team.rows("select id from run")
+        (run,) = await team.runs()
         yield {
             "document": document_pages.document(service, "@review", "plan.md", here),
             "file": document_pages.document(service, "@review", "plan.json", here),

@@ -95,9 +95,9 @@ async def test_Q9_nothing_that_arrives_in_the_last_moment_is_lost(tmp_path: Path
                 continue
             came["in time"] += 1
             await ending
-            (row,) = await team.rows("select state from instruction where message = :id", id=receipt.id)
+            (row,) = await team.queue(message=receipt.id)
             assert row["state"] == "done"
-            (row,) = await team.rows("select state from delivery where message = :id", id=receipt.id)
+            (row,) = await team.deliveries(message=receipt.id)
             assert row["state"] == "acked"
 
 
