@@ -101,10 +101,10 @@ async def test_what_it_printed_on_the_way_out_is_told_without_secrets(tmp_path: 
     [
         (Clocks(start=SHORT), "forever()", Permanent, "said nothing"),
         (Clocks(start=SHORT), "print('a banner', flush=True); forever()", Permanent, "said nothing"),
-        (Clocks(first=1.0), "say(session='s'); forever()", Transient, "no word from its model"),
-        (Clocks(silence=1.0), "say(say='a'); forever()", Transient, "went silent"),
-        (Clocks(silence=1.0), "say(say='a'); os.kill(os.getpid(), signal.SIGSTOP)", Transient, "went silent"),
-        (Clocks(total=1.0), "while True: say(say='a'); time.sleep(.02)", Exhausted, "was ended after"),
+        (Clocks(first=SHORT), "say(session='s'); forever()", Transient, "no word from its model"),
+        (Clocks(silence=SHORT), "say(say='a'); forever()", Transient, "went silent"),
+        (Clocks(silence=SHORT), "say(say='a'); os.kill(os.getpid(), signal.SIGSTOP)", Transient, "went silent"),
+        (Clocks(total=SHORT), "while True: say(say='a'); time.sleep(.02)", Exhausted, "was ended after"),
     ],
     ids=["hang", "banner", "no-model", "stall", "SIGSTOP", "endless"],
 )
@@ -119,7 +119,7 @@ async def test_R4_each_clock_ends_the_program_with_a_reason(
 async def test_R4_single_bytes_are_no_sign_of_life(tmp_path: Path) -> None:
     code = "say(say='a')\nwhile True: sys.stdout.write('.'); sys.stdout.flush(); time.sleep(.02)"
     with pytest.raises(Transient, match="went silent"):
-        await run(tmp_path, NOTE + code, clocks=Clocks(silence=1.0))
+        await run(tmp_path, NOTE + code, clocks=Clocks(silence=SHORT))
     assert noted(tmp_path) is None
 
 
@@ -134,7 +134,7 @@ async def test_R4_single_bytes_are_no_sign_of_life(tmp_path: Path) -> None:
 )
 async def test_R4_B10_nothing_of_it_is_left(tmp_path: Path, code: str) -> None:
     with pytest.raises(Transient, match="went silent"):
-        await run(tmp_path, code, clocks=Clocks(silence=1.0))
+        await run(tmp_path, code, clocks=Clocks(silence=SHORT))
     assert noted(tmp_path) is None
 
 
