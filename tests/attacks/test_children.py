@@ -64,7 +64,7 @@ def beside(server: Any) -> Iterator[Any]:
     finally:
         asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()
 
 

@@ -104,7 +104,7 @@ def nothing_is_left() -> Callable[[], bool]:
     def look() -> bool:
         threads = [each for each in threading.enumerate() if each.name.startswith(OURS) and each not in threads_before]
         for thread in threads:  # one that was told to end may be about to
-            thread.join(20)
+            thread.join(PATIENCE)
         children = set(psutil.Process().children(recursive=True)) - children_before
         return not children and not any(thread.is_alive() for thread in threads)
 

@@ -163,7 +163,7 @@ def model_api() -> Iterator[ModelServer]:
     finally:
         asyncio.run_coroutine_threadsafe(server.stop(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()
 
 
