@@ -19,6 +19,7 @@ from tests.patience import PATIENCE, eventually
 from tests.shells.served import Answer, Served, parse_answer, served
 
 from agent_worker.daemon.http.accepting import Capacity, Doorstep
+from agent_worker.daemon.http.connection import _MOMENT
 from agent_worker.daemon.process.logs import LogFile
 
 
@@ -79,9 +80,12 @@ async def test_L11_thousands_of_sends_at_once_are_each_answered(
 ) -> None:
     keys = [f"{count}.{proved}.{number}" for number in range(count)]
     health = daemon.head("GET", "/health", token=None) + b"\r\n" if proved else b""
+    began = asyncio.get_running_loop().time()
     answers = await at_once(daemon, keys, first=health)
     statuses = Counter(answer.status for answer in answers)
-    assert set(statuses) <= {200, 503}, statuses
+    # On a slow machine it is we who keep it waiting, and then it may cut some of us off, who have asked nothing yet.
+    were_slow = asyncio.get_running_loop().time() - began >= _MOMENT
+    assert set(statuses) <= {200, 503, *([0] if were_slow else [])}, statuses
     for answer in answers:
         if answer.status == 503:
             assert dict(answer.headers)["retry-after"]
