@@ -75,9 +75,10 @@ class Copy:
         env = os.environ | {"PYTHONPATH": str(self.root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         base = self.root.parent / "tmp"
         options = ["-x", "-n", str(at_once), "-p", "no:cacheprovider", f"--basetemp={base}"]
-        hard = "--timeout-method=thread"  # a loop without end may swallow the exception of the other one
+        # A loop without end may swallow the exception of the other method; and a bug that hangs is noticed soon enough.
+        hard = ["--timeout-method=thread", "--timeout=120"]
         return subprocess.run(
-            [sys.executable, "-m", "pytest", *options, hard, *proofs],
+            [sys.executable, "-m", "pytest", *options, *hard, *proofs],
             cwd=self.root,
             env=env,
             capture_output=True,

@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from agent_worker.core.clock import SystemClock, TestClock
 from tests.fakes.model_server import ModelServer
+from tests.faults.report import LONG as MUCH
 from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, is_strict
 from tests.teams import Team, open_team
 
@@ -40,6 +42,10 @@ LONG = (
     "tests/test_processes.py",
     "tests/backends/programs/test_mixed_team.py",
 )
+
+# What hypothesis makes up is the same in every short run, and it may take its time: no luck, no clock.
+settings.register_profile("suite", deadline=None, derandomize=not MUCH, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 # Hundreds of processes are started here, and each would compile all that it imports: let the first one keep it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -151,7 +151,31 @@ class Team:
         return [(row["kind"], row["text"]) for row in rows]
 
     async def states(self) -> list[str]:
-        return [r["state"] for r in await self.rows("select state from instruction order by id")]
+        return [row["state"] for row in await self.queue()]
+
+    async def queue(self, **wanted: object) -> list[Row]:
+        """The instructions, oldest first; `queue(state="done")` are those in that state."""
+        return await self._stored("instruction", wanted)
+
+    async def runs(self, **wanted: object) -> list[Row]:
+        return await self._stored("run", wanted)
+
+    async def calls(self, **wanted: object) -> list[Row]:
+        """The calls of tools."""
+        return await self._stored("call", wanted)
+
+    async def deliveries(self, **wanted: object) -> list[Row]:
+        """What was brought to whom."""
+        return await self._stored("delivery", wanted)
+
+    async def asked(self, **wanted: object) -> list[Row]:
+        """What the person was asked or told: everything that ever was in the inbox."""
+        return await self._stored("inbox_item", wanted)
+
+    async def _stored(self, table: str, wanted: dict[str, object]) -> list[Row]:
+        """Whole rows, in the order in which they were made."""
+        where = "".join(f" and {column} is :{column}" for column in wanted)
+        return await self.rows(f"select * from {table} where true{where} order by rowid", **wanted)
 
     async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return await self.runtime.database.read(query, *args, **kwargs)

@@ -10,6 +10,7 @@ import pytest
 import agent_worker
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning, Refused
 from agent_worker.core.events import Ended, Event, Posted
+from tests.patience import PATIENCE
 from tests.teams import write_project
 
 SCRIPT = {"alice": "script: [{ say: the parser is left }, { say: hello to you }]\n"}
@@ -107,7 +108,7 @@ async def test_asking_one_in_a_workspace_is_refused_and_does_not_wait_for_ever(p
         await opened.start("review")
         for address in ("alice@review", "@review"):
             with pytest.raises(BadInput):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(PATIENCE):
                     await opened.ask(address, "hello")
 
 

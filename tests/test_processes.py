@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,18 +19,14 @@ from agent_worker.processes.child import Completed, run_command, start
 from agent_worker.processes.descendants import kill_orphans
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
+from tests.faults.report import LONG
+from tests.patience import PATIENCE, growing_limits, until
 
 ENV = safe_environment()
 MIB = 1024 * 1024
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 — other processes send no events
-            await asyncio.sleep(0.01)
-
-
-async def shell(text: str, cwd: Path, *, timeout: float = 20, stdin: bytes | None = None) -> Completed:  # noqa: ASYNC109
+async def shell(text: str, cwd: Path, *, timeout: float = PATIENCE, stdin: bytes | None = None) -> Completed:  # noqa: ASYNC109
     return await run_command(text, cwd=cwd, env=ENV, timeout=timeout, stdin=stdin)
 
 
@@ -80,7 +75,7 @@ async def test_B3_no_secret_of_ours_is_in_the_childs_environment(
     for number in range(30):
         monkeypatch.setenv(f"CANARY_{number}_API_KEY", "canary")
     monkeypatch.setenv("DECLARED", "yes")
-    done = await run_command(["env"], cwd=tmp_path, env=safe_environment(["DECLARED"]), timeout=20)
+    done = await run_command(["env"], cwd=tmp_path, env=safe_environment(["DECLARED"]), timeout=PATIENCE)
     assert "canary" not in done.output
     assert "DECLARED=yes" in done.output
     names = {line.partition("=")[0] for line in done.output.splitlines()}
@@ -99,7 +94,7 @@ async def test_B9_no_descriptor_of_ours_is_inherited(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, (tmp_path / "lock").open("w") as lock:
         os.set_inheritable(listening.fileno(), True)
         os.set_inheritable(lock.fileno(), True)
-        done = await run_command(["/bin/ls", "-l", "/proc/self/fd"], cwd=tmp_path, env=ENV, timeout=20)
+        done = await run_command(["/bin/ls", "-l", "/proc/self/fd"], cwd=tmp_path, env=ENV, timeout=PATIENCE)
     numbers = [line.split()[8] for line in done.output.splitlines() if "->" in line]
     assert numbers == ["0", "1", "2", "3"]  # the last is the directory that ls reads
     assert "socket" not in done.output
@@ -107,15 +102,16 @@ async def test_B9_no_descriptor_of_ours_is_inherited(tmp_path: Path) -> None:
 
 
 async def test_the_child_does_not_inherit_that_python_ignores_broken_pipes(tmp_path: Path) -> None:
-    done = await run_command(["grep", "SigIgn", "/proc/self/status"], cwd=tmp_path, env=ENV, timeout=20)
+    done = await run_command(["grep", "SigIgn", "/proc/self/status"], cwd=tmp_path, env=ENV, timeout=PATIENCE)
     assert int(done.output.split()[1], 16) & (1 << (signal.SIGPIPE - 1)) == 0
 
 
-@pytest.mark.timeout(200)
 async def test_I3_a_gigabyte_of_output_costs_us_its_two_ends(tmp_path: Path) -> None:
+    """A fifth of it in a short run: four times what we may hold of it is as good a proof."""
+    much = 1_000_000_000 if LONG else 200_000_000
     us = psutil.Process()
     before = us.memory_info().rss
-    running = asyncio.create_task(shell("echo first; yes | head -c 1000000000; echo last", tmp_path, timeout=180))
+    running = asyncio.create_task(shell(f"echo first; yes | head -c {much}; echo last", tmp_path))
     peak = before
     while not running.done():
         peak = max(peak, us.memory_info().rss)
@@ -123,7 +119,7 @@ async def test_I3_a_gigabyte_of_output_costs_us_its_two_ends(tmp_path: Path) -> 
     done = await running
     assert done.output.startswith("first\ny\ny\n")
     assert done.output.endswith("y\ny\nlast\n")
-    assert done.cut == 1_000_000_000 + len("first\nlast\n") - MIB
+    assert done.cut == much + len("first\nlast\n") - MIB
     assert f"[… {done.cut:,} bytes left out …]" in done.output
     assert peak - before < 50 * MIB
 
@@ -154,14 +150,18 @@ async def test_the_two_streams_can_be_read_apart(tmp_path: Path) -> None:
 
 
 async def test_Y17_what_sleeps_for_ever_is_stopped_at_its_limit_and_its_output_kept(tmp_path: Path) -> None:
-    done = await shell("echo begun; sleep 1000", tmp_path, timeout=1)
-    assert (done.output, done.timed_out) == ("begun\n", True)
+    for limit in growing_limits(0.2):
+        done = await shell("echo begun; sleep 1000", tmp_path, timeout=limit)
+        assert done.timed_out
+        if done.output:
+            break
+    assert done.output == "begun\n"
 
 
 async def test_E11_R4_a_stopped_child_is_ended(tmp_path: Path) -> None:
     async with start(["/bin/sh", "-c", "kill -STOP $$; sleep 1000"], cwd=tmp_path, env=ENV) as child:
         await until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
-        assert await child.kill_tree()
+        assert await child.kill_tree(grace=PATIENCE)
         assert await child.wait() == 128 + signal.SIGTERM
     assert not is_running(child.pid)
 
@@ -178,7 +178,7 @@ async def test_a_child_that_tidies_up_when_asked_is_given_the_time(tmp_path: Pat
     script = "trap 'echo tidy; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
     async with start(["/bin/bash", "-c", script], cwd=tmp_path, env=ENV) as child:
         assert await child.stdout.readline() == b"ready\n"
-        assert await child.kill_tree()
+        assert await child.kill_tree(grace=PATIENCE)
         assert (await child.stdout.read()).endswith(b"tidy\n")
         assert await child.wait() == 0
 
@@ -363,7 +363,7 @@ async def main():
     here = Path(sys.argv[1])
     escape = "env -i prlimit --rttime=unlimited setsid -f sh -c 'echo $$ > pid; exec sleep 1000'"
     script = f"{escape}; (true &); until test -s pid; do sleep 0.01; done"
-    await run_command(script, cwd=here, env=safe_environment(), timeout=20)
+    await run_command(script, cwd=here, env=safe_environment(), timeout=100)
     (here / "ended").touch()
     sys.stdin.read()
 
@@ -390,19 +390,19 @@ async def test_the_orphan_sweep_spares_the_children_of_the_living(tmp_path: Path
 
 async def test_what_cannot_be_started_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no program 'no-such-program'"):
-        await run_command(["no-such-program"], cwd=tmp_path, env=ENV, timeout=5)
+        await run_command(["no-such-program"], cwd=tmp_path, env=ENV, timeout=PATIENCE)
     with pytest.raises(NotFound, match="no directory"):
-        await run_command(["true"], cwd=tmp_path / "missing", env=ENV, timeout=5)
+        await run_command(["true"], cwd=tmp_path / "missing", env=ENV, timeout=PATIENCE)
     with pytest.raises(BadInput, match="null byte"):
-        await run_command("echo \0", cwd=tmp_path, env=ENV, timeout=5)
+        await run_command("echo \0", cwd=tmp_path, env=ENV, timeout=PATIENCE)
     with pytest.raises(BadInput, match="too long"):
-        await run_command("x" * (4 * MIB), cwd=tmp_path, env=ENV, timeout=5)
+        await run_command("x" * (4 * MIB), cwd=tmp_path, env=ENV, timeout=PATIENCE)
 
 
 async def test_a_program_beside_the_work_is_run_by_its_path_only(tmp_path: Path) -> None:
     program = tmp_path / "mine"
     program.write_text("#!/bin/sh\necho here\n")
     program.chmod(0o755)
-    assert (await run_command(["./mine"], cwd=tmp_path, env=ENV, timeout=20)).output == "here\n"
+    assert (await run_command(["./mine"], cwd=tmp_path, env=ENV, timeout=PATIENCE)).output == "here\n"
     with pytest.raises(NotFound):
-        await run_command(["mine"], cwd=tmp_path, env=ENV, timeout=20)
+        await run_command(["mine"], cwd=tmp_path, env=ENV, timeout=PATIENCE)

@@ -6,7 +6,9 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -102,3 +104,54 @@ def test_setting_up_where_the_network_is_gone_says_so_and_ends_well(tmp_path: Pa
     assert "because npm could not do it: " in done.stderr
     refused = "apt-get could not do it" if os.geteuid() == 0 else "only root can install packages"
     assert f"because {refused}: " in done.stderr
+
+
+WAITING = {"timeout", "within", "patience"}  #: arguments that say how long something may take
+CLOCKS = {"monotonic", "perf_counter", "perf_counter_ns", "time"}
+
+
+def test_no_test_asks_a_machine_to_be_quick() -> None:
+    """One that waits uses tests.patience; a few tenths of a second are for what must run out, whatever the machine."""
+    assert [place for path in FILES for place in hurried(path.read_text(), str(path.relative_to(ROOT)))] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "subprocess.run(command, timeout=30)",
+        "assert eventually(holds, within=20)",
+        "async with asyncio.timeout(5): pass",
+        "await asyncio.wait_for(work, 10)",
+        "child.wait(10)",
+        "@pytest.mark.timeout(60)\ndef test_a(): pass",
+        "assert time.monotonic() - began < 4",
+    ],
+)
+def test_one_that_does_is_found(source: str) -> None:
+    assert list(hurried(source, "x.py")) == ["x.py:1"]
+
+
+def hurried(source: str, name: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if (isinstance(node, ast.Call) and any(map(_is_short, _patience_of(node)))) or _is_measured(node):
+            yield f"{name}:{node.lineno}"
+
+
+def _patience_of(call: ast.Call) -> Iterator[ast.expr]:
+    yield from (each.value for each in call.keywords if each.arg in WAITING)
+    function = ast.unparse(call.func)
+    if function.endswith((".timeout", ".wait", ".join", ".result")):
+        yield from call.args[:1]
+    if function.endswith(".wait_for"):
+        yield from call.args[1:2]
+
+
+def _is_short(value: ast.expr) -> bool:
+    """Long enough to be meant as patience, and too short for it."""
+    return isinstance(value, ast.Constant) and isinstance(value.value, int | float) and 1 < value.value < 100
+
+
+def _is_measured(node: ast.AST) -> TypeGuard[ast.Compare]:
+    """By the machine's own clock; that of a `TestClock` is handed in."""
+    spent = node.left if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Lt | ast.LtE) else None
+    return isinstance(spent, ast.BinOp) and ast.unparse(spent.left) in {f"time.{clock}()" for clock in CLOCKS}

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 #: Of settings that name a program, those that a plain command springs: setting → the words after `git`.
 SPRUNG_BY: dict[str, tuple[str, ...]] = {
     "core.fsmonitor": ("status",),
@@ -149,4 +151,4 @@ def plain_git(folder: Path, *words: str) -> None:
     """Git as anybody would call it, whatever comes of it."""
     stdin = "protocol=https\nhost=example.invalid\n\n" if words[0] == "credential" else "q\n"
     env = _ENVIRONMENT | {"HOME": str(folder), "TERM": "xterm"}
-    subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True, input=stdin, timeout=60)
+    subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True, input=stdin, timeout=PATIENCE)

@@ -35,8 +35,8 @@ async def test_a_run_that_posted_keeps_its_final_text_to_itself(team: Team) -> N
     await team.post("user", "@alice is the build green?")
     await team.still()
     assert (await team.texts())[1:] == ["it is green"]
-    (run,) = await team.rows("select text, posted from run")
-    assert run == {"text": "I told them", "posted": 1}
+    (run,) = await team.runs()
+    assert (run["text"], run["posted"]) == ("I told them", 1)
 
 
 @pytest.mark.parametrize("text", ["", "  \n "])
@@ -45,7 +45,7 @@ async def test_empty_text_posts_nothing_and_still_acknowledges(team: Team, text:
     await team.post("user", "@alice for your information")
     await team.still()
     assert await team.texts() == ["@alice for your information"]
-    assert await team.rows("select state from delivery") == [{"state": "acked"}]
+    assert [row["state"] for row in await team.deliveries()] == ["acked"]
     assert await team.states() == ["done"]
 
 
@@ -112,7 +112,7 @@ async def test_half_a_character_in_an_answer_or_a_call_does_not_fail_the_work(te
     await team.post("user", "@alice go")
     await team.still()
     assert (await team.texts())[-1] == "done ?"
-    assert await team.rows("select ok from call") == [{"ok": 1}]
+    assert [row["ok"] for row in await team.calls()] == [1]
 
 
 async def test_an_answer_longer_than_a_message_becomes_a_resource(team: Team) -> None:

@@ -55,7 +55,7 @@ async def waiting(team: Team, count: int = 1) -> None:
 
 async def answer(team: Team, text: str, *, about: str = "") -> None:
     """As a person does from the inbox."""
-    rows = await team.rows("select id, text from inbox_item where state = 'open' order by at, id")
+    rows = await team.asked(state="open")
     item = next(row["id"] for row in rows if about in row["text"])
     await team.write(commands.answer, item, text, now=team.now())
 
@@ -165,7 +165,7 @@ async def test_several_approvals_of_one_step_are_all_waited_for(project: Path, c
         assert pressed(project) == []
         await answer(team, "no not that one", about="blue")
         await team.idle()
-        results = {row["result"] for row in await team.rows("select result from call")}
+        results = {row["result"] for row in await team.calls()}
     assert pressed(project) == ["red"]
     assert results == {"pressed red", "The person said no. not that one"}
 
@@ -195,7 +195,7 @@ async def test_a_second_answer_finds_nothing_open(project: Path, clock: TestCloc
         team.backends["alice"].then(pressing, says("it is done"))
         await team.dm("alice", "press the red one")
         await waiting(team)
-        (item,) = await team.rows("select id from inbox_item")
+        (item,) = await team.asked()
         await answer(team, "yes")
         with pytest.raises(NotFound):
             await team.write(commands.answer, item["id"], "no", now=team.now())
@@ -216,7 +216,7 @@ async def test_an_answer_becomes_the_result_of_the_question(tmp_path: Path, cloc
         assert await team.inbox() == [("question", "alice asks: Which one? (red / blue)")]
         await answer(team, "the red one, please")
         await team.idle()
-        (call,) = await team.rows("select result, ok from call")
+        (call,) = await team.calls()
         assert (call["result"], call["ok"]) == ("the red one, please", 1)
         assert await team.texts() == ["@alice choose", "red it is"]
 
@@ -250,7 +250,7 @@ async def test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost(pr
         await asyncio.to_thread((project / "gate").write_text, "stood")
         await team.idle()
         assert await team.states() == ["done"]
-        results = {row["tool"]: row["result"] for row in await team.rows("select tool, result from call")}
+        results = {row["tool"]: row["result"] for row in await team.calls()}
     assert results == {"stand": "stood", "press": "pressed red"}
 
 

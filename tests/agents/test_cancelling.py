@@ -28,7 +28,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 async def cancel(team: Team, text: str) -> None:
-    (row,) = await team.rows("select id from instruction where text = :text", text=text)
+    (row,) = await team.queue(text=text)
     await team.write(commands.cancel, row["id"], reason="not needed", now=team.now())
 
 
@@ -55,8 +55,8 @@ async def test_Q10_cancelled_while_it_runs_stops_at_once_and_has_no_later_effect
     await team.elapse(100)
     assert "too late" not in await team.texts()
     assert await team.states() == ["cancelled", "done"]
-    assert await team.rows("select state from run order by id") == [{"state": "cancelled"}, {"state": "done"}]
-    assert await team.rows("select state from delivery order by seq") == [{"state": "failed"}, {"state": "acked"}]
+    assert [row["state"] for row in await team.runs()] == ["cancelled", "done"]
+    assert [row["state"] for row in await team.deliveries()] == ["failed", "acked"]
 
 
 async def test_Q10_cancelled_while_it_waits_for_another_try_is_not_tried_again(team: Team) -> None:
@@ -90,7 +90,7 @@ async def test_what_was_answered_together_with_the_cancelled_is_not_cancelled(te
     await team.elapse(10)
     await cancel(team, "@alice question 0")
     await team.elapse(10)
-    rows = await team.rows("select text, state from instruction where source = 'channel' order by ord")
+    rows = await team.queue(source="channel")
     assert [row["state"] for row in rows] == ["cancelled", "done", "done"]
     assert (await team.texts())[-1] == "to both others"
 
@@ -154,7 +154,7 @@ async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(
     job = await by_hand(queued)
     recorder = recorder_of(queued, job, channel_send, knock)
     await queued.write(agent_rows.claim, job.fence.agent, "another host")
-    before = await queued.rows("select * from instruction")
+    before = await queued.queue()
     now, ageing = queued.now(), Ageing()
     for write in (
         recorder.keep(0, Reply("a step")),
@@ -168,7 +168,7 @@ async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(
     ):
         with pytest.raises(Fenced):
             await write
-    assert await queued.rows("select * from instruction") == before
+    assert await queued.queue() == before
     assert await queued.rows("select * from step") == []
     assert await queued.texts() == ["@alice go"]
 

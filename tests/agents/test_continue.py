@@ -116,7 +116,7 @@ async def test_the_person_may_retry_it_from_the_inbox(project: Path, server: Mod
     async with open_team(project, "alice", clock=SystemClock(), extra=worker(server), approval=LOCAL) as team:
         await team.dm("alice", "make your marks")
         await team.idle()
-        (left,) = await team.rows("select id from instruction")
+        (left,) = await team.queue()
         assert await team.write(commands.continue_work, left["id"], now=team.now())
         await team.idle()
         assert await last_state(team) == "done"

@@ -88,7 +88,7 @@ async def test_history_is_read_and_searched_after_the_database_is_lost(tmp_path:
         team.backends["alice"].then(calls("history_read"), calls("history_search", query="wifi"), says("done"))
         await team.dm("alice", "look it up")
         await team.idle()
-        read, searched = [row["result"] for row in await team.rows("select result from call order by step")]
+        read, searched = [row["result"] for row in await team.calls()]
     assert "swordfish" in read
     assert "swordfish" in searched
 

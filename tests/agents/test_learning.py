@@ -95,7 +95,7 @@ async def test_N5_what_is_learned_is_kept_without_secrets(
 async def test_it_is_in_the_next_prompt(tmp_path: Path, clock: TestClock) -> None:
     async with learning_team(tmp_path, clock, Learner([CHOICE])) as team:
         await work(team, working, says("we take SQLite"))
-        rows = await team.rows("select manifest from run where workspace is null")
+        rows = await team.runs(workspace=None)
     assert '"memory"' in rows[0]["manifest"]
 
 
@@ -142,7 +142,7 @@ async def test_A5_only_the_agents_own_words_reach_the_learner(tmp_path: Path, cl
             says("my own words at the end"),
         ]
         await work(team, *script, text=f"@alice look: {CANARY}")
-        results = " ".join(row["result"] for row in await team.rows("select result from call"))
+        results = " ".join(row["result"] for row in await team.calls())
     assert CANARY in results, "it was there to be learned"
     (asked,) = learner.asked
     assert CANARY not in asked
@@ -160,7 +160,7 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
     async with learning_team(tmp_path, clock, Learner([CHOICE], [CHOICE]), extra=extra) as team:
         await work(team, calls("read_file", path="notes.txt"), says("we use SQLite, it says"))
         await work(team, calls("read_file", path="notes.txt"), says("we use SQLite, it says"))
-        manifests = await team.rows("select manifest from run where workspace is null")
+        manifests = await team.runs(workspace=None)
         assert learned(tmp_path, "decisions") == {}
         held = learned(tmp_path, "quarantine")
         assert list(held) == ["database"], "once"

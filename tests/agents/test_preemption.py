@@ -52,7 +52,7 @@ async def test_O3_a_direct_message_takes_over_between_two_steps_and_no_call_is_m
     assert await runs(team) == [("keep three things", "running")], "a step is never interrupted"
     await team.elapse(60)
     assert await runs(team) == [("keep three things", "yielded"), ("hi", "done"), ("keep three things", "done")]
-    made = await team.rows("select step, arguments from call order by step")
+    made = await team.calls()
     assert [(row["step"], row["arguments"]) for row in made] == [
         (0, '{"text": "one"}'),
         (1, '{"text": "two"}'),
@@ -81,8 +81,8 @@ async def test_O3_work_pushed_aside_three_times_moves_one_lane_up(team: Team) ->
         await team.elapse(5)
         await team.dm("alice", f"hi {n}")
         await team.elapse(5)
-    row = (await team.rows("select lane, preempted from instruction where id = :id", id=id))[0]
-    assert row == {"lane": int(Lane.NORMAL), "preempted": 0}
+    row = (await team.queue(id=id))[0]
+    assert (row["lane"], row["preempted"]) == (int(Lane.NORMAL), 0)
     await team.elapse(60)
     assert set(await team.states()) == {"done"}
 
@@ -128,7 +128,7 @@ async def test_mentions_that_wait_together_are_answered_by_one_run_and_all_ackno
     await team.elapse(30)
     assert await runs(team) == [("think", "done"), ("@alice question 0", "done")]
     assert await team.states() == ["done"] * 5
-    deliveries = await team.rows("select state, run from delivery")
+    deliveries = await team.deliveries()
     assert {row["state"] for row in deliveries} == {"acked"}
     assert len({row["run"] for row in deliveries}) == 1
     assert (await team.texts())[-1] == "one answer for all"
@@ -172,9 +172,7 @@ async def test_no_mention_is_answered_without_having_been_shown_however_many_wai
     given = ["".join(re.findall(r"(?:your inbox|asks you) «.*?\n«/", prompt, re.DOTALL)) for prompt in seen]
     for n in range(130):
         assert [number for number, shown in enumerate(given) if f"[q{n}q]" in shown] == [1 + n // 50]
-    assert {row["state"] for row in await team.rows("select state from instruction where source = 'channel'")} == {
-        "done"
-    }
+    assert {row["state"] for row in await team.queue(source="channel")} == {"done"}
     await team.halt()
 
 

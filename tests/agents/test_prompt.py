@@ -163,7 +163,7 @@ def test_A9_nothing_in_the_content_breaks_out_of_its_fence(text: str) -> None:
 PIECES = ["«", "»", "/", "\n", "k7f2m", "9x4q1", BRIEF.mark, f"«/{BRIEF.mark}»", f"«{BRIEF.mark}»"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_A9_no_arrangement_of_marks_breaks_out(text: str) -> None:
     user, honest = compose(quoting(text)).user, compose(quoting("harmless")).user
@@ -199,7 +199,7 @@ async def test_the_manifest_is_stored_with_its_run(tmp_path: Path) -> None:
         await team.post("user", "@alice hello")
         await team.dm("alice", "hi")
         await team.still()
-        rows = await team.rows("select workspace, manifest from run order by id")
+        rows = await team.runs()
     manifests = [{entry["name"] for entry in json.loads(row["manifest"])} for row in rows]
     assert all({"identity", "context", "instruction"} <= names for names in manifests)
     assert all(entry["tokens"] > 0 for row in rows for entry in json.loads(row["manifest"]))

@@ -151,7 +151,7 @@ async def test_the_manifest_records_what_was_shown_and_what_was_left_out(tmp_pat
         team.employ("alice", Attentive())
         await team.dm("alice", "topic7")
         await team.idle()
-        (row,) = await team.rows("select manifest from run")
+        (row,) = await team.runs()
     assert '"name": "memory"' in row["manifest"]
     assert "use memory_recall" in row["manifest"]
 
@@ -164,7 +164,7 @@ async def test_I4_an_agent_without_a_folder_of_its_own_gets_none(tmp_path: Path,
         await team.post("user", "@helper remember this")
         await team.idle()
         assert (await team.texts())[-1] == "I cannot keep that"
-        told = [row["result"] for row in await team.rows("select result from call order by step")]
+        told = [row["result"] for row in await team.calls()]
     assert "there is no tool 'memory_write'" in told[0]
     assert not (tmp_path / ".agents/helper").exists()
 

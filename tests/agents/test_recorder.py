@@ -72,7 +72,7 @@ async def test_N5_a_secret_that_stands_where_a_result_is_cut_is_not_shown_by_hal
     result = await recorder.call(0, Call("c1", "leak", {}))
     assert "ghp_" not in result.text
     assert "[redacted:github]" in result.text
-    (row,) = await queued.rows("select result from call")
+    (row,) = await queued.calls()
     assert "ghp_" not in row["result"]
 
 
@@ -102,8 +102,8 @@ async def test_a_tool_that_breaks_is_told_to_the_model_and_ends_no_work(tmp_path
         team.backends["alice"].then(calls("stumble"), says("I fell"))
         await team.dm("alice", "go")
         await team.still()
-        (call,) = await team.rows("select result, ok from call")
-        assert call == {"result": "stumble broke: ZeroDivisionError: by zero", "ok": 0}
+        (call,) = await team.calls()
+        assert (call["result"], call["ok"]) == ("stumble broke: ZeroDivisionError: by zero", 0)
         assert (await team.thread("alice"))[-1].text == "I fell"
 
 

@@ -86,7 +86,7 @@ def test_a_wait_of_a_day_is_not_believed() -> None:
 
 async def attempts(team: Team) -> list[float]:
     """When each run began, in seconds from the first."""
-    rows = await team.rows("select started_at from run order by id")
+    rows = await team.runs()
     return [(row["started_at"] - rows[0]["started_at"]) / 1e6 for row in rows]
 
 
@@ -112,7 +112,7 @@ async def test_Q8_a_failure_is_told_once_in_the_channel_and_waits_for_a_person(
     assert f"({kind})" in notices[0].text
     assert notices[0].sender == "system"
     assert [kind for kind, _ in await team.inbox()] == ["failure"]
-    assert await team.rows("select state from delivery") == [{"state": "failed"}]
+    assert [row["state"] for row in await team.deliveries()] == ["failed"]
     thread = await team.thread("alice", team.workspace.id)
     assert [(t.who, t.kind) for t in thread] == [("user", "message"), ("system", "failure")]
 
@@ -236,7 +236,7 @@ async def failed_together(team: Team) -> str:
     for n in range(3):
         await team.post("user", f"@alice question {n}")
     await team.elapse(10)
-    rows = await team.rows("select id, state from instruction where source = 'channel' order by ord")
+    rows = await team.queue(source="channel")
     assert [row["state"] for row in rows] == ["failed"] * 3
     return str(rows[0]["id"])
 
@@ -256,4 +256,4 @@ async def test_a_retry_takes_up_everything_that_failed_in_the_same_run(team: Tea
     assert len(prompts) == 1
     assert all(f"question {n}" in prompts[0] for n in range(3))
     assert await team.inbox() == []
-    assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
+    assert {row["state"] for row in await team.deliveries()} == {"acked"}

@@ -18,7 +18,7 @@ async def test_a_mention_wakes_the_agent_it_names(team: Team) -> None:
 async def test_a_message_without_a_mention_wakes_nobody(team: Team) -> None:
     await team.post("user", "just so you know")
     await team.quiet()
-    assert await team.rows("select * from instruction") == []
+    assert await team.queue() == []
 
 
 async def test_a_direct_message_is_answered_in_the_thread_not_in_the_channel(team: Team) -> None:

@@ -47,7 +47,7 @@ async def test_Q3_work_that_died_twice_is_taken_only_by_one_who_is_alone(team: T
     for died in range(2):
         job = await by_hand(team, owner=f"host {died}")
         await team.write(recovery.recover, "another host", now=team.now())
-        assert (await team.rows("select state from run where id = :id", id=job.run)) == [{"state": "lost"}]
+        assert [row["state"] for row in await team.runs(id=job.run)] == ["lost"]
         await team.write(lambda tx: tx.run("update workspace set state = 'running'"))
     fence = await team.write(agent_rows.claim, team.id_of("alice"), "me")
     how = {"now": team.now(), "ageing": AGEING}
@@ -154,7 +154,7 @@ async def test_L4_who_lets_an_agent_go_on_lifts_the_limit_of_its_project_too(tea
 async def test_Q10_in_a_workspace_that_is_closed_nobody_is_told_anything(team: Team) -> None:
     await team.post("user", "@alice go")
     await team.write(workspace_rows.close_workspace, team.workspace.id, now=team.now())
-    (work,) = await team.rows("select id from instruction")
+    (work,) = await team.queue()
     await team.write(commands.cancel, work["id"], reason="not needed", now=team.now())
     assert await team.states() == ["cancelled"]
     assert await team.texts() == ["@alice go"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
 from tests.models import FAMILIES, MODELS, sdk, sent, waits_pass
 from tests.needs import needs_sandbox
+from tests.patience import PATIENCE
 from tests.teams import Team, open_team
 
+from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
 from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.core.clock import SystemClock, TestClock
@@ -24,7 +27,7 @@ import threading
 both = threading.Barrier(2)
 def meet(name: str) -> str:
     '''Wait until somebody else is here too.'''
-    both.wait(10)
+    both.wait(100)
     return f"{name} met the other"
 """
 
@@ -277,14 +280,28 @@ async def test_a_provider_that_goes_silent_is_tried_again(
     tmp_path: Path, server: ModelServer, clock: TestClock
 ) -> None:
     server.script([Fault("stall"), "awake"])
-    impatient = Catalogue({"TEST_KEY": "sk-test"}, approval=LOCAL, patience=replace(NOT_TOO_LONG, silence=0.1))
+    impatient, patient = (
+        Catalogue({"TEST_KEY": "sk-test"}, approval=LOCAL, patience=replace(NOT_TOO_LONG, silence=silence))
+        for silence in (0.1, PATIENCE)
+    )
     endpoint = Endpoint("anthropic", server.url("script"), "$TEST_KEY")
     async with open_team(tmp_path, "alice", clock=clock, extra={"alice": sdk(server)}, approval=LOCAL) as team:
-        team.employ("alice", ModelApi(impatient, endpoint))
+        team.employ("alice", OneAfterTheOther(ModelApi(impatient, endpoint), ModelApi(patient, endpoint)))
         with waits_pass(team):
             ended = await ask(team)
         assert (ended["state"], ended["failures"]) == ("done", 1)
         await impatient.close()
+        await patient.close()
+
+
+class OneAfterTheOther:
+    """A model for each reply: the first may lose its patience, the second must not, however slow this machine is."""
+
+    def __init__(self, *models: Model) -> None:
+        self._models = iter(models)
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
+        return await next(self._models).reply(turn, steps, recorder)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

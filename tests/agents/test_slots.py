@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 from tests.teams import Team, open_team
 
 from agent_worker.agents.loop import Slots
@@ -83,8 +84,8 @@ async def test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through(team: Tea
     await team.still()
     assert (await team.texts())[-1] == "one"
     begun, held = threading.Event(), threading.Event()
-    holding = asyncio.create_task(team.write(lambda tx: begun.set() or held.wait(30)))
-    await asyncio.to_thread(begun.wait, 30)  # what is asked for from now on is in the next commit
+    holding = asyncio.create_task(team.write(lambda tx: begun.set() or held.wait(PATIENCE)))
+    await asyncio.to_thread(begun.wait, PATIENCE)  # what is asked for from now on is in the next commit
     team.runtime.supervisor.wake(team.id_of("alice"))  # it looks, and there is nothing yet
     await settle()
     posting = asyncio.create_task(team.post("user", "@alice second"))  # committed together with that look

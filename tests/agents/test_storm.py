@@ -51,7 +51,7 @@ async def test_L5_fifty_agents_on_one_key_come_through_a_storm_without_a_burst(
             team.employ(agent, stormy)
             await team.dm(agent, "go")
         await team.meanwhile(team.idle(), at_most=15 * 60)
-        states = await team.rows("select state, failures from instruction")
+        states = await team.queue()
     assert [(row["state"], row["failures"]) for row in states] == [("done", 0)] * 50, "waiting used up no try"
     assert len([at for at in stormy.refused if at == 0]) <= AT_ONCE
     probes = [at for at in stormy.refused if at > 0]

@@ -245,7 +245,7 @@ async def test_Q3_a_message_that_crashes_the_loop_is_dead_after_three_times_and_
     await team.elapse(60)
     assert await team.states() == ["done", "dead", "done"]
     assert [kind for kind, _ in await team.inbox()] == ["dead"]
-    assert (await team.rows("select attempts from instruction where id = :id", id=poison.id)) == [{"attempts": 3}]
+    assert [row["attempts"] for row in await team.queue(id=poison.id)] == [3]
 
 
 async def test_an_agent_that_is_deleted_leaves_quietly(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.shells.served import Answer, Served, eventually
+from tests.patience import eventually
+from tests.shells.served import Answer, Served
 
 AGENT = "backend: claude\naccess: read\nprompt: { system: You are SYSTEM-CANARY. }\n"
 _PROGRAM = """\
@@ -90,7 +91,7 @@ def holding(daemon: Served, to: str, name: str) -> Iterator[Insider]:
     """An agent that was written to at this address and is at work until the block ends."""
     folder = daemon.home.parent / "bin"
     daemon.do("POST", "/send", to=to, message=f"hold {name}")
-    token = eventually(lambda: (folder / f"{name}.token").exists(), within=40)
+    token = eventually(lambda: (folder / f"{name}.token").exists())
     try:
         assert token, daemon.log()[-3000:] + json.dumps(daemon.rows("select state, reason from run"))
         yield Insider(daemon, (folder / f"{name}.token").read_text())

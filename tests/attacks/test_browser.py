@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 import psutil
 import pytest
-from tests.shells.served import ROUTES, Answer, Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import ROUTES, Answer, Served, served
 
 READS = [path for method, path in ROUTES if method == "GET"]
 STREAMS = ("/events",)
@@ -244,6 +244,6 @@ def test_W14_health_tells_nothing(daemon: Served) -> None:
 
 
 def test_a_request_that_was_refused_is_answered_at_once(daemon: Served) -> None:
-    began = time.monotonic()
-    assert daemon.ask("POST", "/send", token=None, body=b"x" * 1000).status == 401
-    assert time.monotonic() - began < 5  # waiting for the body would be ten seconds
+    """It is not waited for the body, which never comes: that would end with 408."""
+    head = daemon.head("POST", "/send", "Content-Length: 1000", token=None)
+    assert daemon.raw(head + b"\r\n").status == 401

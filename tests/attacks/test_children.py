@@ -22,7 +22,8 @@ from tests.attacks.insider import AGENT, Insider, environ_with_insider, holding
 from tests.fakes.mcp_library_server import Served as McpServer
 from tests.fakes.model_protocols import Answer, Ask
 from tests.fakes.model_server import ModelServer
-from tests.shells.served import Served, eventually, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Served, served
 
 from agent_worker.tools.sandbox import NoSandbox, find_sandbox
 
@@ -57,13 +58,13 @@ def beside(server: Any) -> Iterator[Any]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(PATIENCE)
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()
 
 
@@ -114,7 +115,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
         asked = daemon.do("POST", "/send", to="bob", message=f"{PROMPT} go")
         insider = all_of_it.enter_context(holding(daemon, "alice", "alice"))
         at_work = Busy(daemon, insider, shared, victim, model, tools)
-        assert eventually(lambda: set(at_work.children()) == {"claude", "stdio", "bash", "setup"}, within=20), (
+        assert eventually(lambda: set(at_work.children()) == {"claude", "stdio", "bash", "setup"}), (
             at_work.children(),
             daemon.log()[-3000:],
         )
@@ -122,10 +123,10 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
             yield at_work
         finally:
             for name in ("bash", "setup"):
-                assert eventually(partial(let_go, daemon.project / f"{name}.pipe"), within=20), name
-            starting.result(20)
+                assert eventually(partial(let_go, daemon.project / f"{name}.pipe")), name
+            starting.result(PATIENCE)
             done = f"select state from instruction where id = '{asked['id']}'"
-            assert eventually(lambda: daemon.rows(done) == [("done",)], within=20), daemon.rows(done)
+            assert eventually(lambda: daemon.rows(done) == [("done",)]), daemon.rows(done)
 
 
 def plant(shared: Path, victim: Path) -> None:

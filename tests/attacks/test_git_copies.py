@@ -69,7 +69,7 @@ async def test_G12s_a_filter_that_an_agent_hides_in_a_repository_of_its_own_does
         await team.post("user", "@alice go")
         await team.quiet()
         await team.workspace.working_copies.settle()
-        (row,) = await team.rows("select result from call")
+        (row,) = await team.calls()
         (offer,) = (m for m in await team.messages() if m.kind == "system")
         await team.workspace.stop()
     assert "fatal" not in row["result"]

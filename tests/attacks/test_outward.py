@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 
 from agent_worker.processes.git import Repository
 
@@ -92,7 +93,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, guide: Host) -> Iterator[Se
 def ended(daemon: Served, agent: str) -> tuple[Any, ...]:
     """How the last run of an agent ended."""
     sql = "select r.state, r.reason from run r join agent a on a.id = r.agent"
-    found = eventually(lambda: daemon.rows(f"{sql} where a.name = '{agent}' and r.state <> 'running'"), within=60)
+    found = eventually(lambda: daemon.rows(f"{sql} where a.name = '{agent}' and r.state <> 'running'"))
     assert found, daemon.log()[-2000:]
     return tuple(found[-1])
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.files.root import Root
@@ -127,7 +128,7 @@ def test_F16_nothing_we_make_can_be_written_by_others_under_any_umask(daemon: Se
     daemon.do("POST", "/workflows", workflow="open")
     asked = daemon.do("POST", "/send", to="carol", message="remember")
     done = f"select state from instruction where id = '{asked['id']}'"
-    assert eventually(lambda: daemon.rows(done) == [("done",)], within=30)
+    assert eventually(lambda: daemon.rows(done) == [("done",)])
     daemon.client.request("PUT", "/documents/a/b.md", {"at": "@open", "text": "x", "project": str(daemon.project)})
     daemon.do("POST", "/agents", name="dave", backend="mock", system="You are dave.")
     ours = [daemon.project / name for name in (".workspace", "deep", ".agents/carol", ".agents/alice")]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.needs import needs_sandbox
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 
 from agent_worker.definitions.project import load_project
 
@@ -53,7 +54,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.do("POST", "/trust")
         asked = made.do("POST", "/send", to="alice", message="go")
         done = f"select state from instruction where id = '{asked['id']}'"
-        assert eventually(lambda: made.rows(done) == [("done",)], within=40), made.log()[-3000:]
+        assert eventually(lambda: made.rows(done) == [("done",)]), made.log()[-3000:]
         yield made
 
 

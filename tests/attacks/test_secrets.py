@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tests.attacks.insider import Insider
-from tests.shells.served import Served, eventually, follow, served
+from tests.patience import eventually
+from tests.shells.served import Served, follow, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.daemon.web.site import VIEWS
@@ -72,7 +73,7 @@ def used(daemon: Served) -> Served:
     for to in ("alice@review", "alice@review", "keyed", "served"):
         daemon.do("POST", "/send", to=to, message=f"use {HELD['DEPLOY_TOKEN']} and {KEY}")
     over = "select state from instruction where state in ('queued', 'running')"
-    assert eventually(lambda: not daemon.rows(over), within=60), daemon.rows("select * from instruction")
+    assert eventually(lambda: not daemon.rows(over)), daemon.rows("select * from instruction")
     return daemon
 
 

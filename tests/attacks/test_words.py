@@ -17,7 +17,8 @@ import pytest
 import yaml
 from tests.attacks.insider import AGENT, Insider, environ_with_insider, holding
 from tests.faults.report import LONG, report
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.definitions.project import load_project
@@ -83,7 +84,7 @@ select i.state, a.name from instruction i join agent a on a.id = i.agent left jo
 def say(daemon: Served, to: str, text: str) -> str:
     """Send it, and wait until all that comes of it is over."""
     id: str = daemon.do("POST", "/send", to=to, message=text)["id"]
-    assert eventually(lambda: not daemon.rows(UNDER_WAY), within=20), daemon.rows(UNDER_WAY)
+    assert eventually(lambda: not daemon.rows(UNDER_WAY)), daemon.rows(UNDER_WAY)
     return id
 
 

@@ -8,12 +8,14 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
+from tests.patience import PATIENCE
 from tests.teams import kept_prices
 
 from agent_worker.backends.backend import Finished, Outcome, PastStep, Reply, Turn, Unfinished, Usage
@@ -95,17 +97,25 @@ class OpenAIAnywhere(Catalogue):
         return replace(where, speaks="responses") if spec == MODELS["responses"] else where
 
 
-IMPATIENT = Patience(body=300_000, calls=20)
+PATIENT = Patience(connect=PATIENCE, silence=PATIENCE, total=PATIENCE, body=300_000, calls=20)
 
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
     async with ModelServer() as server:
         catalogue = OpenAIAnywhere(
-            ENV, approval=Approval(local=True), patience=IMPATIENT, prices=PriceList(kept_prices())
+            ENV, approval=Approval(local=True), patience=PATIENT, prices=PriceList(kept_prices())
         )
         yield Bench(server, catalogue)
         await catalogue.close()
+
+
+@asynccontextmanager
+async def in_a_hurry(bench: Bench, **limits: float) -> AsyncIterator[Bench]:
+    """The same with less patience, for what must run out of it."""
+    hurried = OpenAIAnywhere(ENV, approval=Approval(local=True), patience=replace(PATIENT, **limits))
+    yield Bench(bench.server, hurried)
+    await hurried.close()
 
 
 async def play_out(loop: ToolLoop, turn: Turn, sink: Recorder) -> list[Outcome]:
@@ -368,9 +378,8 @@ async def test_a_failure_has_its_class(bench: Bench, family: str, mode: str, kin
 
 @pytest.mark.parametrize("mode", ["stall", "hang"])
 async def test_a_provider_that_falls_silent_is_a_passing_failure(bench: Bench, mode: str) -> None:
-    hurried = Catalogue(ENV, approval=Approval(local=True), patience=replace(IMPATIENT, silence=0.1))
-    assert type(await Bench(bench.server, hurried).fail("anthropic", mode)) is Transient
-    await hurried.close()
+    async with in_a_hurry(bench, silence=0.1) as hurried:
+        assert type(await hurried.fail("anthropic", mode)) is Transient
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -443,10 +452,9 @@ async def test_a_redirect_names_where_it_led(bench: Bench) -> None:
 
 
 async def test_an_answer_may_not_take_forever(bench: Bench) -> None:
-    hurried = Catalogue(ENV, approval=Approval(local=True), patience=replace(IMPATIENT, total=0.1))
-    with pytest.raises(Transient, match="longer than"):
-        await Bench(bench.server, hurried).ask("anthropic", "slow")
-    await hurried.close()
+    async with in_a_hurry(bench, total=0.1) as bench:
+        with pytest.raises(Transient, match="longer than"):
+            await bench.ask("anthropic", "slow")
 
 
 async def test_a_server_that_is_not_there_is_a_passing_failure(bench: Bench) -> None:

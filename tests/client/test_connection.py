@@ -276,7 +276,7 @@ def test_S3_silent_and_dripping_listeners_block_nobody(tmp_path: Path) -> None:
 def test_S5_twenty_first_commands_share_one_daemon(home: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from agent_worker.client.connection import connect\n"
-        "client = connect(home=Path(sys.argv[1]), command=sys.argv[2:])\n"
+        "client = connect(home=Path(sys.argv[1]), command=sys.argv[2:], patience=100)\n"
         "print(client.request('POST', '/echo', {})[1]['pid'])"
     )
     counted = ("sh", "-c", 'echo >> starts; exec "$@"', "sh", *COMMAND)
@@ -325,7 +325,7 @@ def test_a_start_that_fails_is_explained_from_the_log(home: Path, command: tuple
 
 def test_a_start_that_takes_too_long_is_given_up(home: Path) -> None:
     with pytest.raises(AgentWorkerError, match="not ready yet"):
-        connect(home=home, command=("sleep", "1"), patience=0.1)
+        connect(home=home, command=("sleep", "30"), patience=0.1)
 
 
 def test_S3_a_start_succeeds_whatever_the_file_says(home: Path) -> None:

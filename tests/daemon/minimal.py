@@ -48,7 +48,7 @@ class Launched:
 
     def outcome(self) -> tuple[int, str]:
         """Exit code and last words."""
-        _, said = self.process.communicate(timeout=20)
+        _, said = self.process.communicate(timeout=100)
         return self.process.returncode, said
 
     def kill(self) -> None:

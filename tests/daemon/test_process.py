@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from tests.daemon.minimal import COMMAND, Launched, end, running
+from tests.patience import PATIENCE
 
 from agent_worker.client.connection import connect, find
 from agent_worker.client.discovery import LOG_FILE, NONCE_HEADER, make_home, read_daemon
@@ -53,7 +54,7 @@ def wait_for_word(word: str, home: Path) -> None:
 
 def get(address: tuple[str, int], *headers: str) -> tuple[str, str]:
     """Head and body of `/health`, as any program would get it."""
-    with socket.create_connection(address, timeout=10) as connection:
+    with socket.create_connection(address, timeout=PATIENCE) as connection:
         lines = ("GET /health HTTP/1.1", *headers, "Connection: close", "", "")
         connection.sendall("\r\n".join(lines).encode())
         head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).decode().partition("\r\n\r\n")
@@ -130,7 +131,7 @@ def test_R6_asked_to_stop_it_ends_properly_with_streams_open(home: Path, number:
         launched.process.send_signal(number)
         *_, last = polite
         assert last.event == "goodbye"
-        assert launched.process.wait(timeout=10) == 0
+        assert launched.process.wait(timeout=PATIENCE) == 0
     assert (home / "ended-properly").exists()
     assert not (home / "daemon.json").exists()
     with socket.socket() as free:
@@ -144,7 +145,7 @@ def test_R6_a_stream_that_does_not_listen_is_cut_and_who_comes_meanwhile_starts_
         next(deaf)
         client.request("POST", "/shutdown", {})
         following = connect(home=home, command=COMMAND)
-        assert launched.process.wait(timeout=10) == 0
+        assert launched.process.wait(timeout=PATIENCE) == 0
         assert following.found.instance != client.found.instance
         assert following.request("GET", "/health")[0] == 200
     assert (home / "ended-properly").exists()
@@ -155,7 +156,7 @@ def test_R6_an_application_that_does_not_end_is_left_behind(home: Path) -> None:
         threading.Thread(target=lambda: ignore_end(client.request, "/block"), daemon=True).start()
         wait_for_word("blocking", home)
         launched.process.terminate()
-        assert launched.process.wait(timeout=10) == 70
+        assert launched.process.wait(timeout=PATIENCE) == 70
 
 
 def ignore_end(request: Any, path: str) -> None:
@@ -170,14 +171,14 @@ def test_only_its_own_file_is_removed_at_the_end(home: Path) -> None:
         text = (home / "daemon.json").read_text().replace(client.found.instance, "d_another")
         (home / "daemon.json").write_text(text)
         launched.process.terminate()
-        assert launched.process.wait(timeout=10) == 0
+        assert launched.process.wait(timeout=PATIENCE) == 0
     assert "d_another" in (home / "daemon.json").read_text()
 
 
 def test_R7_a_stuck_event_loop_is_noticed_and_the_next_start_recovers(home: Path) -> None:
     with running(home, stuck_after=1.0) as (client, launched):
         ignore_end(client.request, "/block")
-        assert launched.process.wait(timeout=10) == 70
+        assert launched.process.wait(timeout=PATIENCE) == 70
     (told,) = [record for record in records(home) if record["level"] == "CRITICAL"]
     assert told["message"] == "the event loop stood still for 1 s"
     assert "in block" in told["stacks"]
@@ -277,7 +278,7 @@ def test_X8_one_record_is_one_line_and_the_token_is_not_in_it(home: Path) -> Non
         client.request("POST", "/note", {"text": forged})
         client.request("POST", "/note", {"text": f"Bearer {client.found.token}"})
         launched.process.terminate()
-        launched.process.wait(timeout=10)
+        launched.process.wait(timeout=PATIENCE)
     messages = [record["message"] for record in records(home)]
     assert forged in messages
     assert "forged" not in messages

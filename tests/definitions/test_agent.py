@@ -13,6 +13,7 @@ from agent_worker.definitions.agent import AgentDefinition, PromptSettings, spli
 from agent_worker.definitions.loading import load_agent
 
 MOCK = "backend: mock\n"
+SDK = "model: anthropic/claude-x\nprompt: { system: x }\n"
 FULL = """
 name: alice
 model: anthropic/claude-sonnet-4-5
@@ -289,3 +290,13 @@ def test_an_agent_can_be_written_in_python_too() -> None:
     assert agent.system == "You are Alice."
     with pytest.raises(ValidationError):
         AgentDefinition(name="alice", system_prompt="x")
+
+
+def test_settings_of_a_model_are_for_models_and_leave_alone_what_is_ours(tmp_path: Path) -> None:
+    assert load(tmp_path, f"{SDK}settings: {{ temperature: 0.2, stop: [x] }}\n").settings == {
+        "temperature": 0.2,
+        "stop": ["x"],
+    }
+    assert "write max_tokens beside model" in refusal(tmp_path, f"{SDK}settings: {{ max_tokens: 9 }}\n")
+    assert "settings.messages cannot be set here" in refusal(tmp_path, f"{SDK}settings: {{ messages: [] }}\n")
+    assert "is only for backend sdk" in refusal(tmp_path, "backend: claude\nsystem_prompt: x\nsettings: { a: 1 }\n")

@@ -123,7 +123,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     before=st.dictionaries(keys, values, max_size=4),
     changes=st.dictionaries(keys, values | st.none(), max_size=3),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 from agent_worker.definitions.project import load_project
 
@@ -45,7 +46,7 @@ class Shell:
             env=self._env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
 
@@ -62,7 +63,6 @@ def follow(shell: Shell, guide: str) -> dict[str, str]:
     return said
 
 
-@pytest.mark.timeout(180)
 def test_the_first_team(shell: Shell) -> None:
     said = follow(shell, "first-team.md")
     assert "ok: 2 agents and 1 workflow" in said["validate"]
@@ -83,7 +83,6 @@ def test_memory(shell: Shell) -> None:
     assert (shell.cwd / ".agents" / "carol" / "memory" / "core.yaml").read_text().startswith("release-day:")
 
 
-@pytest.mark.timeout(180)
 def test_keeping_it_safe(shell: Shell) -> None:
     said = follow(shell, "keeping-it-safe.md")
     assert said["backup ../before.db"].startswith("../before.db")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 
-import pytest
 from tests.docs.test_guide import GUIDES, Shell, commands, shell
-from tests.shells.served import eventually
+from tests.patience import eventually
 
 __all__ = ["shell"]
 
 
-@pytest.mark.timeout(180)
 def test_every_command_of_the_guide_about_deciding_works(shell: Shell) -> None:
     assert shell.run(["agent-worker", "init"]).returncode == 0
     (workflow,) = re.findall(r"```yaml\n(.*?)```", (GUIDES / "decisions.md").read_text(), re.DOTALL)
@@ -21,7 +19,7 @@ def test_every_command_of_the_guide_about_deciding_works(shell: Shell) -> None:
     for command in commands("decisions.md"):
         line = shlex.join(command[1:])
         if "vote" in command:  # the agents, who vote by themselves, have done so
-            assert eventually(lambda: "not voted: user" in _show(shell), within=20)
+            assert eventually(lambda: "not voted: user" in _show(shell))
         done = shell.run(command)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         said[line] = done.stdout

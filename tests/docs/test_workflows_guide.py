@@ -30,7 +30,6 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     shell.run(["agent-worker", "stop", "--all"])
 
 
-@pytest.mark.timeout(180)
 def test_every_command_of_the_guide_works(shell: Shell, tmp_path: Path) -> None:
     greet = (shell.cwd / ".workflows" / "greet.yaml").read_text()
     flows = Repository.at(tmp_path / "flows", **{"greet.yaml": greet, "skills/tidy/SKILL.md": "Tidy up."})

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Served, eventually, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.definitions.project import load_project
@@ -114,14 +115,14 @@ def test_release__nothing_leaves_without_a_person(example: Terminal) -> None:
         stdout=subprocess.DEVNULL,
     )
     try:
-        question = eventually(lambda: example.json("inbox"), within=20)[0]
+        question = eventually(lambda: example.json("inbox"))[0]
         assert "Shall 1.2 go out?" in question["text"]
         example.says("inbox", "answer", question["id"], "yes")
-        approval = eventually(lambda: example.json("inbox"), within=20)[0]
+        approval = eventually(lambda: example.json("inbox"))[0]
         assert "out/RELEASE" in approval["text"]
         assert not (example.daemon.project / "out").exists()
         example.says("inbox", "approve", approval["id"])
-        assert running.wait(timeout=20) == 0
+        assert running.wait(timeout=PATIENCE) == 0
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.worker import Order
+from tests.patience import PATIENCE, eventually
 from tests.teams import write_project
-
-PATIENCE = 30.0  # seconds; a life that is silent for so long hangs, and that is a failure
 
 
 class Nursery:
@@ -58,7 +57,7 @@ class Life:
         self._wire = wire
         self._rest = b""
         self.pid = 0
-        self.patience = PATIENCE
+        self.patience = PATIENCE  #: seconds; a life that is silent for so long hangs, and that is a failure
         self.seen: list[dict[str, Any]] = []
         with suppress(BrokenPipeError):
             wire.sendall(order.dump())
@@ -221,7 +220,4 @@ def wait_a_moment(chance: random.Random, longest: float) -> None:
 
 def wait_for(holds: Callable[[], Any]) -> None:
     """Look from outside until it holds: another process has no event to wait for."""
-    until = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < until, "it never came to hold"
-        time.sleep(0.005)
+    assert eventually(holds), "it never came to hold"

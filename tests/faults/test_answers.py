@@ -36,7 +36,7 @@ async def test_G7_a_damaged_resource_is_an_error_for_the_one_who_reads_it_and_st
     await team.post("user", "@alice read it")
     await team.quiet()
     assert (await team.texts())[-1] == "it is damaged"
-    result = (await team.rows("select ok, result from call"))[0]
+    result = (await team.calls())[0]
     assert not result["ok"]
     assert "damaged" in result["result"]
 

@@ -16,6 +16,7 @@ from agent_worker.database.database import Transaction
 from agent_worker.database.sqlite import SqliteDatabase
 from tests.faults.broken_disk import NAME, BrokenDisk, Plan
 from tests.faults.report import LONG, SEED, report
+from tests.patience import PATIENCE
 
 CHANGES = 24
 EVERY = 1 if LONG else 4  # of the points; which ones, chance decides
@@ -108,7 +109,6 @@ async def points(disk: BrokenDisk, fresh: Path, operations: tuple[str, ...]) -> 
     return count
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("error", "sticky"), KINDS)
 async def test_D3_a_failing_write_or_sync_leaves_no_half_effect_and_no_false_success(
     disk: BrokenDisk, fresh: Path, error: type[apsw.Error], sticky: bool
@@ -120,7 +120,7 @@ async def test_D3_a_failing_write_or_sync_leaves_no_half_effect_and_no_false_suc
         path = copied(fresh, at)
         disk.plan = Plan(at, error, sticky)
         try:
-            answered, told, refused, database = await asyncio.wait_for(trial(path), 10)
+            answered, told, refused, database = await asyncio.wait_for(trial(path), PATIENCE)
         except (StorageFault, apsw.Error):
             answered, told, refused, database = set(), set(), [], None  # it did not even open: nothing was promised
         struck += disk.plan.struck
@@ -150,7 +150,6 @@ async def _still_writes(database: SqliteDatabase, disk: BrokenDisk) -> bool:
         await database.close()
 
 
-@pytest.mark.timeout(300)
 async def test_D5_an_error_on_reading_is_a_storage_fault_and_never_a_wrong_answer(
     disk: BrokenDisk, fresh: Path
 ) -> None:

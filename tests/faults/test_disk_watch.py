@@ -63,7 +63,7 @@ async def test_G6_below_the_limit_no_run_begins_and_all_work_is_done_when_there_
 
 
 async def runs(team: Team) -> int:
-    return len(await team.rows("select 1 from run"))
+    return len(await team.runs())
 
 
 @asynccontextmanager

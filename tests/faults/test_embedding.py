@@ -22,6 +22,7 @@ import agent_worker
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import NotRunning
 from tests.faults.report import report
+from tests.patience import PATIENCE
 from tests.teams import write_project
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ def nothing_is_left() -> Callable[[], bool]:
     def look() -> bool:
         threads = [each for each in threading.enumerate() if each.name.startswith(OURS) and each not in threads_before]
         for thread in threads:  # one that was told to end may be about to
-            thread.join(20)
+            thread.join(PATIENCE)
         children = set(psutil.Process().children(recursive=True)) - children_before
         return not children and not any(thread.is_alive() for thread in threads)
 
@@ -277,8 +278,8 @@ def interrupted(project: Path, event: str, *, times: int) -> tuple[int, str]:
     children = psutil.Process(process.pid).children(recursive=True)
     for _ in range(times):
         process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    psutil.wait_procs(children, timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
+    psutil.wait_procs(children, timeout=PATIENCE)
     assert not any(child.is_running() for child in children)
     return process.returncode, said
 
@@ -301,7 +302,7 @@ def test_R11_a_loop_that_is_closed_under_us_ends_the_process(project: Path) -> N
         "loop.close()\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", source, str(project)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", source, str(project)], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert ran.returncode == 0
     assert "Exception in thread" not in ran.stderr

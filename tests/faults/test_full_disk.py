@@ -18,6 +18,7 @@ from tests.faults.driver import Life, Nursery, Scene
 from tests.faults.oracle import check, rows
 from tests.faults.report import LONG, report
 from tests.faults.worker import Order
+from tests.patience import PATIENCE
 
 TRIALS = 5 if LONG else 1
 FILLS = 4 if LONG else 3  # in one trial: a team that talks for long needs a larger disk
@@ -95,7 +96,6 @@ def small_disk(scene: Scene) -> Iterator[SmallDisk]:
         disk.close()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(not can_mount(), reason="no tmpfs in a user namespace on this machine")
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_D4_a_full_disk_refuses_cleanly_and_passes_without_a_restart(scene: Scene, trial: int) -> None:
@@ -150,7 +150,7 @@ def test_D14_a_project_disk_that_takes_nothing_is_a_sentence_everywhere(
         [*UNSHARE, "sh", "-c", script, "sh", str(tmp_path), sys.executable, how],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=PATIENCE,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -13,12 +13,13 @@ from agent_worker.core.events import Bus
 from agent_worker.database.database import Transaction
 from agent_worker.database.sqlite import WAL_KEPT, SqliteDatabase
 from tests.faults.report import LONG, report
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 
 MB = 1_000_000
 LONGEST = 64 * MB  # what the log may have when nobody holds it
 
-pytestmark = pytest.mark.timeout(600 if LONG else 60)
+pytestmark = pytest.mark.timeout(600 if LONG else 300)
 
 
 async def test_G5_the_log_is_short_again_when_a_long_reader_has_gone(tmp_path: Path) -> None:

@@ -161,7 +161,6 @@ def test_Q6_a_busy_agent_queues_and_answers_in_order(nursery: Nursery, tmp_path:
     report.count("Q6 busy agents stopped or killed")
 
 
-@pytest.mark.timeout(300)
 def test_Q7_restarts_do_not_replay_the_past(nursery: Nursery, tmp_path: Path) -> None:
     restarts, messages = (100, 1000) if LONG else (20, 100)
     scene = Scene(nursery, tmp_path)

@@ -23,7 +23,7 @@ from agent_worker.client.discovery import is_running, signal_daemon
 from agent_worker.client.start import COMMAND
 from agent_worker.compose import RuntimeSettings
 from tests.faults.report import LONG, report
-from tests.shells.served import eventually
+from tests.patience import PATIENCE, eventually
 from tests.teams import write_project
 
 QUEUED = 10_000
@@ -33,7 +33,7 @@ AT_ONCE = RuntimeSettings().runs_at_once
 LONG_WORK = "script:\n- { say: at last, slow: 1h }\n"
 SECOND = 1_000_000  # microseconds
 
-pytestmark = pytest.mark.timeout(600 if LONG else 60)
+pytestmark = pytest.mark.timeout(600 if LONG else 300)
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Place:
     def daemon(self) -> Iterator[Client]:
         """Killed at the end, and gone."""
         begun = time.monotonic()
-        client = connect(home=self.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=50)
+        client = connect(home=self.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
         try:
             client.request("GET", f"/status?project={self.project}")
             self.took.append(time.monotonic() - begun)

@@ -12,14 +12,15 @@ import psutil
 import pytest
 
 from tests.faults.report import LONG, report
-from tests.shells.served import Served, eventually, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Served, served
 
 AGENTS = 1_000 if LONG else 100
 MESSAGES = 10 if LONG else 3
 IDLE = 60.0 if LONG else 1.0  # seconds
 DESCRIPTORS = 1_024
 
-pytestmark = pytest.mark.timeout(900 if LONG else 60)
+pytestmark = pytest.mark.timeout(900 if LONG else 300)
 
 
 class Talk:
@@ -61,7 +62,7 @@ def test_L7_a_thousand_agents_wait_for_nothing_and_are_all_done(tmp_path: Path) 
                 most = max(most, daemon.process.num_fds())
         done = [(AGENTS * MESSAGES,)]
         ended = "select count(*) from instruction where state = 'done'"
-        assert eventually(lambda: daemon.rows(ended) == done, within=600 if LONG else 40)
+        assert eventually(lambda: daemon.rows(ended) == done, within=600 if LONG else PATIENCE)
         most = max(most, daemon.process.num_fds())
         report.count("L7 messages done", AGENTS * MESSAGES)
         report.count("L7 descriptors at most", most)
@@ -71,7 +72,7 @@ def test_L7_a_thousand_agents_wait_for_nothing_and_are_all_done(tmp_path: Path) 
 
 def _is_idle(process: psutil.Process) -> None:
     """Two in a hundred at most, of one processor. What the last request has stirred up may settle first."""
-    assert eventually(lambda: _spent_in(process, IDLE) <= 0.02 * IDLE, within=5 * IDLE + 10)
+    assert eventually(lambda: _spent_in(process, IDLE) <= 0.02 * IDLE, within=PATIENCE + 5 * IDLE)
 
 
 def _spent_in(process: psutil.Process, seconds: float) -> float:

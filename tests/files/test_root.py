@@ -9,11 +9,13 @@ import stat
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.needs import skip_without
+from tests.patience import PATIENCE, tries
 
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.files.exchange import exchange
@@ -46,7 +48,7 @@ def outside(tmp_path: Path) -> Path:
 def run(code: str, *arguments: str | Path, failpoints: str = "") -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"AGENT_WORKER_FAILPOINTS": failpoints}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_what_was_written_is_read_back(root: Root) -> None:
@@ -157,9 +159,13 @@ def test_f4_a_directory_swapped_for_a_link_lets_nothing_escape(root: Root, outsi
 
     attacker = threading.Thread(target=swap_forever)
     attacker.start()
-    outcomes = []
+    outcomes: list[object] = []
+
+    def was_a_link_and_was_none() -> bool:
+        return Refused in outcomes and bool(set(outcomes) - {Refused, NotFound})
+
     try:
-        for number in range(200):
+        for number in tries(200, enough=was_a_link_and_was_none):
             for attempt in (ATTEMPTS[number % len(ATTEMPTS)], ATTEMPTS[0]):
                 try:
                     outcomes.append(attempt(root, "work/secret.md"))
@@ -169,8 +175,6 @@ def test_f4_a_directory_swapped_for_a_link_lets_nothing_escape(root: Root, outsi
         done.set()
         attacker.join()
     assert "secret" not in outcomes
-    assert Refused in outcomes  # it was a link at times,
-    assert set(outcomes) - {Refused, NotFound}  # and at times not
     assert [path.name for path in outside.iterdir()] == ["secret.md"]
     assert (outside / "secret.md").read_text() == "secret"
 
@@ -196,14 +200,12 @@ def special(request: pytest.FixtureRequest, root: Root, monkeypatch: pytest.Monk
     return str(request.param)
 
 
-@pytest.mark.timeout(5)
 @pytest.mark.parametrize("attempt", [n for n in range(len(ATTEMPTS)) if n != 5])
 def test_f6_only_regular_files_are_opened_and_nothing_hangs(root: Root, special: str, attempt: int) -> None:
     with pytest.raises(Refused, match=f"a {special}, not a regular file"):
         ATTEMPTS[attempt](root, "special")
 
 
-@pytest.mark.timeout(5)
 def test_f6_a_pipe_put_there_after_the_check_does_not_hang_us(root: Root) -> None:
     root.replace("x", "file")
     done = threading.Event()
@@ -217,12 +219,14 @@ def test_f6_a_pipe_put_there_after_the_check_does_not_hang_us(root: Root) -> Non
 
     attacker = threading.Thread(target=change_forever)
     attacker.start()
+    seen: Counter[str] = Counter()
     try:
-        for _ in range(200):
+        for _ in tries(200, enough=lambda: len(seen) == 2):
             try:
                 assert root.read_text("x") == "file"
+                seen["a file"] += 1
             except Refused:
-                continue
+                seen["a pipe"] += 1
     finally:
         done.set()
         attacker.join()
@@ -288,7 +292,7 @@ for name in ("alice", "bob"):
 """
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", code, outside, root.path]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     except FileNotFoundError:
         skip_without("unshare")
     if "unshare" in done.stderr or "mount" in done.stderr:

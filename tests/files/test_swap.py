@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE, tries
 
 from agent_worker.core.errors import Refused
 from agent_worker.files import folder as folder_module
@@ -205,7 +206,7 @@ def test_d8_in_200_interleavings_every_version_is_accounted_for(exchanging: Root
     def edit() -> None:
         here = os.open(exchanging.path, os.O_RDONLY)
         chance = random.Random(8)
-        for number in range(200):
+        for number in tries(200, enough=lambda: conflicts):
             text = f"edit {number}"
             (exchanging.path / ".editor").write_text(text)
             exchange(here, ".editor", "notes.md")
@@ -215,10 +216,10 @@ def test_d8_in_200_interleavings_every_version_is_accounted_for(exchanging: Root
         os.unlink(exchanging.path / ".editor")
         os.close(here)
 
+    number = conflicts = 0
     editor = threading.Thread(target=edit)
     editor.start()
     replaced: set[str] = set()  # by us, having read it
-    number = conflicts = 0
     while editor.is_alive():
         read = exchanging.read_text("notes.md")
         text = f"ours {(number := number + 1)}"
@@ -232,7 +233,6 @@ def test_d8_in_200_interleavings_every_version_is_accounted_for(exchanging: Root
     editor.join()
     on_disk = set(contents(exchanging).values())
     assert set(saved) <= on_disk | displaced | replaced
-    assert conflicts > 0
     assert not [name for name in contents(exchanging) if name.startswith((".tmp-", ".swap-"))]
 
 
@@ -337,7 +337,7 @@ root, expected = Root(Path(sys.argv[1])), sys.argv[2]
 def killed(code: str, root: Root, *, failpoints: str = "") -> bool:
     command = [sys.executable, "-c", SWAP + code, root.path, content_hash("old")]
     environment = os.environ | {"AGENT_WORKER_FAILPOINTS": failpoints}
-    return subprocess.run(command, env=environment, timeout=30).returncode == -signal.SIGKILL
+    return subprocess.run(command, env=environment, timeout=PATIENCE).returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(("point", "found"), [("replace.rename", "old"), ("replace.dirsync", "new")])

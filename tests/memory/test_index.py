@@ -321,7 +321,7 @@ Edit = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(Edit, max_size=12))
 @example([(name, WORDS[:1] * 6, how) for how in ("put", "append") for name in "cba"])  # more alike than are found
 def test_any_sequence_of_edits_ends_where_a_fresh_index_begins(edits: list[tuple[str, list[str], str]]) -> None:

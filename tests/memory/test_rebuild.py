@@ -189,7 +189,6 @@ def test_G2_whatever_happened_to_the_index_a_search_gives_what_a_fresh_one_gives
         report.count("G2 lost or damaged indexes")
 
 
-@pytest.mark.timeout(120)
 def test_G2_files_that_change_while_they_are_indexed_end_up_as_they_are(tmp_path: Path) -> None:
     with report.seeded("G2", SEED) as chance:
         home = Root(tmp_path / "alice")

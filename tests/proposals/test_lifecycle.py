@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import tries
 from tests.teams import Team, open_team
 from tests.workflows.test_quiet import again
 
@@ -267,27 +269,25 @@ async def test_an_open_proposal_keeps_the_team_from_being_quiet(team: Team) -> N
 
 
 async def test_Q9_a_proposal_that_is_made_in_the_last_moment_is_decided(tmp_path: Path) -> None:
-    """Many runs end while someone asks the team at a random point of the last moment, or just after it."""
+    """Runs end while someone asks at a random point of the last moment, or just after it: until both were seen."""
     chance, moment = random.Random(9), 0.002
     async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=moment) as team:
-        asked = late = 0
-        for _ in range(60):
-            team = await again(team) if asked + late else team
+        came: Counter[str] = Counter()
+        for number in tries(60, enough=lambda: min(came["in time"], came["too late"]) > 5):
+            team = await again(team) if came else team
             ending = asyncio.create_task(team.workspace.run())
             if chance.random() < 0.8:
-                await asyncio.sleep(chance.random() * 4 * moment)
+                await asyncio.sleep(chance.random() * 4 * moment * max(1, number / 30))  # a slow machine ends later
             try:
                 made = await propose(team, ProposalRequest("Once more?"), by="user")
             except NotRunning:
-                late += 1
+                came["too late"] += 1
                 await ending
                 continue
-            asked += 1
+            came["in time"] += 1
             summary = await ending
             assert (await team.read(store.get, made.id)).outcome == "yes"
             assert summary.decisions == ("Once more? → yes",)
-        assert asked > 5, "the race was run from both sides"
-        assert late > 5, "the race was run from both sides"
 
 
 async def test_a_team_that_is_stopped_leaves_no_proposal_open(team: Team) -> None:
@@ -427,7 +427,7 @@ async def test_an_assignment_gives_the_winner_the_task(team: Team) -> None:
     await vote(team, "bob", "carol")
     task = next(m for m in await team.messages() if m.kind == "message")
     assert (task.sender, task.text, task.mentions) == ("alice", "@carol Write the release notes", ("carol",))
-    (work,) = await team.rows("select * from instruction where message = :m", m=task.id)
+    (work,) = await team.queue(message=task.id)
     assert (work["agent"], work["state"]) == (team.id_of("carol"), "queued")
 
 

@@ -103,7 +103,7 @@ def scheduled(tmp_path: Path, clock: TestClock) -> Open:
 
 async def fired(team: Team) -> list[str]:
     """When each wake-up was queued, as minutes and seconds since Monday at nine."""
-    rows = await team.rows("select queued_at from instruction where source = 'schedule' order by ord")
+    rows = await team.queue(source="schedule")
     spans = [from_micros(row["queued_at"]) - MONDAY for row in rows]
     return [f"{int(s.total_seconds()) // 60}:{int(s.total_seconds()) % 60:02}" for s in spans]
 
@@ -304,7 +304,7 @@ async def test_background_work_lets_others_go_first(quiet: Team) -> None:
     await quiet.write(schedule.fire_due, now=quiet.clock.now() + timedelta(hours=6))
     await quiet.dm("alice", "hi")
     await quiet.elapse(60)
-    answers = [row["text"] for row in await quiet.rows("select text from run where state = 'done' order by id")]
+    answers = [row["text"] for row in await quiet.runs(state="done")]
     assert answers == ["busy", "hello", "looked around"]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import apsw
 import psutil
+from tests.patience import PATIENCE
 from tests.teams import write_project
 
 from agent_worker.client.connection import Client, connect
@@ -87,7 +89,7 @@ class Served:
 
     def connect(self, *, receive_buffer: int = 0) -> socket.socket:
         connection = socket.socket()
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE)
         if receive_buffer:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         connection.connect(self.address)
@@ -195,21 +197,13 @@ def served(
     write_project(project, ["alice", "bob"], workflow=WORKFLOW, extra=files)
     given = [f"{name}={value}" for name, value in (environ or {}).items()]
     started = ("env", "AGENT_WORKER_PORT=0", *given, *command, *COMMAND)
-    client = connect(home=tmp / "home", command=started, patience=40)
+    client = connect(home=tmp / "home", command=started, patience=PATIENCE)
     try:
         made = Served(client, tmp / "home", project)
         client.request("GET", made.query("/status"))
         yield made
     finally:
         signal_daemon(tmp / "home", client.found, signal.SIGKILL)
-
-
-def eventually(holds: Callable[[], Any], *, within: float = 10.0) -> Any:
-    """What another process does is waited for."""
-    until = time.monotonic() + within
-    while not (found := holds()) and time.monotonic() < until:
-        time.sleep(0.02)
-    return found
 
 
 def frames(connection: socket.socket) -> Iterator[dict[str, str]]:
@@ -244,9 +238,15 @@ def _more(connection: socket.socket) -> bytes:
 
 
 def follow(served: Served, path: str, *headers: str) -> tuple[socket.socket, Iterator[dict[str, str]]]:
+    """A stream that has begun: whatever happens from now on is in it."""
     connection = served.connect()
     connection.sendall(served.head("GET", path, *headers) + b"\r\n")
+    wait_readable(connection)
     return connection, frames(connection)
+
+
+def wait_readable(connection: socket.socket) -> None:
+    assert select.select([connection], [], [], PATIENCE)[0], "no answer"
 
 
 def kinds(events: Sequence[dict[str, str]]) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from tests.patience import PATIENCE
 from tests.shells.served import Served
 
 
@@ -24,7 +25,7 @@ class Terminal:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Served, eventually, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.client.connection import connect
 from agent_worker.client.start import COMMAND
 
 
-@pytest.mark.timeout(120)
 def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped(tmp_path: Path) -> None:
     file = tmp_path / "kept.db"
     with served(tmp_path) as daemon:
@@ -43,12 +43,11 @@ def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped
         wrong = terminal.run("restore", str(tmp_path / "project" / ".agents" / "alice.yaml"))
         assert wrong.returncode == 2
         assert "is not a backup" in wrong.stderr
-        connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+        connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
         assert "after" in terminal.says("peek", "@review")
         terminal.says("stop", "--all")
 
 
-@pytest.mark.timeout(120)
 def test_a_damaged_database_is_refused_with_the_way_out_and_doctor_recovers_it(tmp_path: Path) -> None:
     with served(tmp_path) as daemon:
         terminal = Terminal(daemon)
@@ -56,7 +55,7 @@ def test_a_damaged_database_is_refused_with_the_way_out_and_doctor_recovers_it(t
         for n in range(5):
             terminal.says("send", "@review", f"message {n}")
         terminal.says("stop", "--all")
-        assert eventually(lambda: not (daemon.home / "state.db-wal").exists(), within=20)
+        assert eventually(lambda: not (daemon.home / "state.db-wal").exists())
         with (daemon.home / "state.db").open("r+b") as file:
             file.write(b"\0" * 4096)
         damaged = (daemon.home / "state.db").read_bytes()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE, eventually
 from tests.shells.served import served
 from tests.shells.terminal import Terminal
 
@@ -126,7 +127,7 @@ def test_init_uses_what_it_finds(tmp_path: Path, arguments: tuple[str, ...], env
         env=env | {"PATH": str(programs), "AGENT_WORKER_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert written in (tmp_path / "new/.agents/alice.yaml").read_text()
@@ -153,7 +154,7 @@ def test_peek_goes_on_as_more_is_said_and_ends_by_ctrl_c(terminal: Terminal) -> 
         terminal.says("send", "@review:peeked", "said after")
         assert "said after" in peeking.stdout.readline()
         peeking.send_signal(signal.SIGINT)
-        assert peeking.wait(10) == 130
+        assert peeking.wait(PATIENCE) == 130
     terminal.says("stop", "@review:peeked")
 
 
@@ -213,9 +214,7 @@ def wait_for_item(terminal: Terminal, kind: str) -> dict[str, Any]:
 
 
 def wait_until(holds: Any) -> None:
-    from tests.shells.served import eventually
-
-    assert eventually(holds, within=20)
+    assert eventually(holds)
 
 
 def test_a_failure_can_be_retried_or_dismissed_from_the_inbox(terminal: Terminal) -> None:
@@ -271,7 +270,7 @@ def test_completion_knows_commands_agents_and_workflows(terminal: Terminal) -> N
             env={"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(terminal.daemon.home)} | env,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
         )
         assert expected in shown.stdout, line
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 COMMAND = [sys.executable, "-m", "agent_worker.cli"]
 
 
@@ -20,7 +22,7 @@ def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
         env=clean | {"TMPDIR": str(cwd)} | env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 
@@ -69,7 +71,7 @@ def on_terminal(cwd: Path, **env: str) -> str:
     except OSError:  # the other side has closed
         pass
     os.close(reading)
-    assert child.wait(timeout=60) == 0
+    assert child.wait(timeout=PATIENCE) == 0
     return shown.decode()
 
 
@@ -98,7 +100,7 @@ def test_schemas_are_json(tmp_path: Path) -> None:
 def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     command = " ".join([*COMMAND, "schema", "agent"])
     done = subprocess.run(
-        ["bash", "-c", f"{command} | head -1"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        ["bash", "-c", f"{command} | head -1"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.stdout.strip() == "{"
     assert done.stderr == ""

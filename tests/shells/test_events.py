@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Served, eventually, follow, frames, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Served, follow, frames, served
 
 from agent_worker.core.events import number_at, position_of
 from agent_worker.daemon.http.routes import STREAMS, EventResponse
@@ -51,7 +52,6 @@ def newest(daemon: Served) -> str:
     """The id of an event that has just happened."""
     connection, events = follow(daemon, "/events?kind=message")
     with connection:
-        time.sleep(0.05)
         post(daemon, ["mark"])
         return str(next(events)["id"])
 
@@ -104,7 +104,6 @@ def test_a_last_event_that_is_none_is_refused(daemon: Served, last: str) -> None
 def test_an_id_from_the_future_means_from_now_on(daemon: Served) -> None:
     connection, events = follow(daemon, "/events?after=e_999999999999&kind=message")
     with connection:
-        time.sleep(0.1)
         post(daemon, ["from now on"])
         assert json.loads(next(events)["data"])["text"] == "from now on"
 
@@ -182,7 +181,7 @@ def test_O1_twenty_readers_under_load_see_the_same_without_gap_or_repeat(daemon:
         for each_writer in writing:
             each_writer.result()
         post(daemon, ["the end"])
-        seen = [reader.result(timeout=30) for reader in readers]
+        seen = [reader.result(PATIENCE) for reader in readers]
     assert all(other == seen[0] for other in seen[1:])
     numbers = [number_at(id) for id, _ in seen[0]]
     assert numbers == sorted(set(numbers))
@@ -203,7 +202,7 @@ def test_L6_readers_that_stop_reading_hurt_only_themselves(daemon: Served) -> No
         _is_told_of_each(daemon)
         assert daemon.rss() - before < 20
         # They are let go, and their places are free again; what they have seen is where they go on.
-        assert eventually(lambda: _streams_free(daemon), within=25)
+        assert eventually(lambda: _streams_free(daemon))
         seen = _numbers_until_cut(stuck[0])
     assert seen == list(range(seen[0], seen[-1] + 1))
     connection, events = follow(daemon, "/events", f"Last-Event-ID: {position_of(seen[-1])}")
@@ -270,14 +269,13 @@ def test_R6_at_the_end_every_reader_gets_a_last_event(tmp_path: Path) -> None:
         opened = [follow(daemon, "/events") for _ in range(20)]
         post_to_alice = daemon.do("POST", "/ask", agent="alice", message="hi")
         assert post_to_alice["state"] == "done"
-        began = time.monotonic()
         daemon.client.request("POST", "/shutdown", {})
         for connection, events in opened:
             last = list(events)[-1]
             assert (last["event"], json.loads(last["data"])["reason"]) == ("end", "stopping")
             connection.close()
-        daemon.process.wait(timeout=10)
-        assert time.monotonic() - began < 10
+        daemon.process.wait(timeout=PATIENCE)
+        assert '"CRITICAL"' not in daemon.log()  # nobody had to be left behind
 
 
 def test_R6_one_who_does_not_read_is_cut_off_at_the_end_and_that_is_no_error(tmp_path: Path) -> None:
@@ -288,7 +286,7 @@ def test_R6_one_who_does_not_read_is_cut_off_at_the_end_and_that_is_no_error(tmp
             stuck.sendall(daemon.head("GET", "/events?after=beginning") + b"\r\n")
             daemon.settled_rss()  # it has sent as much as the system takes
             daemon.client.request("POST", "/shutdown", {})
-            daemon.process.wait(timeout=10)
+            daemon.process.wait(timeout=PATIENCE)
         assert '"ERROR"' not in daemon.log()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.needs import NPM, needs
+from tests.patience import PATIENCE
 from tests.shells.served import Served, served
 
 INSPECTOR = NPM / "@modelcontextprotocol/inspector-cli/build/index.js"
@@ -26,7 +27,7 @@ def inspect(daemon: Served, *arguments: str) -> Any:
         env=os.environ | {"AGENT_WORKER_HOME": str(daemon.home)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.shells.served import eventually, follow, served
+from tests.patience import eventually
+from tests.shells.served import follow, served
 from tests.shells.terminal import Terminal
 
 ELECTS = """
@@ -36,7 +37,7 @@ def show(terminal: Terminal, number: int) -> Any:
 
 def voted(terminal: Terminal, number: int, *names: str) -> None:
     """Mock agents vote by themselves; that takes a moment."""
-    assert eventually(lambda: set(names) <= {vote["voter"] for vote in show(terminal, number)["votes"]}, within=20)
+    assert eventually(lambda: set(names) <= {vote["voter"] for vote in show(terminal, number)["votes"]})
 
 
 def test_a_person_asks_votes_and_sees_what_was_decided(terminal: Terminal) -> None:

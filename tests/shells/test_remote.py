@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE, eventually
 from tests.repositories import Repository
-from tests.shells.served import Served, eventually, served
+from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.client.connection import connect
@@ -140,7 +141,7 @@ def at_a_terminal(terminal: Terminal, *words: str, types: str) -> tuple[int, str
             break
         shown += piece
     os.close(master)
-    return child.wait(timeout=60), shown.decode(errors="replace")
+    return child.wait(timeout=PATIENCE), shown.decode(errors="replace")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_a_started_one_goes_on_after_a_kill_at_the_commit_it_was_started_at(
         assert daemon.rows("select file from workspace") == [(source.replace("@main//", f"@{commit}/"),)]
         repository.commit({"flows/elsewhere.yaml": "no workflow any more"})
         signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
-        again = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+        again = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
         try:
             second = Terminal(replace(daemon, client=again))
             (running,) = second.json("ls")["instances"]

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Answer, Served, eventually, frames, kinds, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Answer, Served, frames, kinds, served
 
 from agent_worker.client.connection import connect
 from agent_worker.client.start import COMMAND
@@ -206,8 +207,8 @@ def test_R6_a_stopping_daemon_says_so_and_the_next_one_goes_on(tmp_path: Path) -
         with connection:
             last = json.loads(list(events)[-1]["data"])
         assert (last["event"], last["message"]) == ("error", "the daemon is stopping")
-        daemon.process.wait(timeout=10)
-        client = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=40)
+        daemon.process.wait(timeout=PATIENCE)
+        client = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
         again = Served(client, daemon.home, daemon.project)
         try:
             assert eventually(lambda: instance(again, "review")["state"] == "stopped")

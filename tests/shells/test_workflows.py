@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Served, eventually, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
 ECHO = """
@@ -148,17 +149,17 @@ def test_several_instances_run_at_once_and_are_stopped_by_their_tags(terminal: T
 
 def test_ctrl_c_stops_what_was_run(terminal: Terminal) -> None:
     child = begin(terminal, "run", "slow", "--tag", "ctrl", stdout=subprocess.DEVNULL)
-    assert eventually(lambda: state(terminal, "slow:ctrl") == "running", within=20)
+    assert eventually(lambda: state(terminal, "slow:ctrl") == "running")
     child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=20) == 130
+    assert child.wait(timeout=PATIENCE) == 130
     assert eventually(lambda: state(terminal, "slow:ctrl") == "stopped")
 
 
 def test_what_is_stopped_by_another_ends_with_130(terminal: Terminal) -> None:
     child = begin(terminal, "run", "slow", "--tag", "other", stdout=subprocess.DEVNULL)
-    assert eventually(lambda: state(terminal, "slow:other") == "running", within=20)
+    assert eventually(lambda: state(terminal, "slow:other") == "running")
     terminal.says("stop", "@slow:other")
-    assert child.wait(timeout=20) == 130
+    assert child.wait(timeout=PATIENCE) == 130
 
 
 def test_on_a_terminal_progress_is_live(terminal: Terminal) -> None:
@@ -173,7 +174,7 @@ def test_on_a_terminal_progress_is_live(terminal: Terminal) -> None:
         except OSError:
             break
     os.close(master)
-    assert child.wait(timeout=20) == 0
+    assert child.wait(timeout=PATIENCE) == 0
     assert b"sloth (thinking)" in shown, "who is at work"
     assert b"\r\x1b[2K" in shown, "in a line that is replaced"
 
@@ -188,7 +189,7 @@ def test_on_a_terminal_start_shows_the_channel_and_ctrl_c_leaves_the_workflow_al
         shown += os.read(master, 65536)
     assert b"agent-worker stop @stays" in shown
     child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=20) == 0
+    assert child.wait(timeout=PATIENCE) == 0
     os.close(master)
     assert state(terminal, "stays") == "running"
     terminal.says("stop", "@stays")

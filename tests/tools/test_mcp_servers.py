@@ -23,8 +23,9 @@ from agent_worker.tools.mcp_server import SHOWN, McpProgram, McpRemote, Server, 
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.tool import Tool
 from tests.fakes.mcp_library_server import TEXT, Served
+from tests.patience import PATIENCE, growing_limits, until
 from tests.teams import open_team
-from tests.test_processes import is_running, pids_in, until
+from tests.test_processes import is_running, pids_in
 
 FAKES = Path(__file__).parent.parent / "fakes"
 BY_HAND = (sys.executable, str(FAKES / "mcp_by_hand.py"))
@@ -185,10 +186,10 @@ async def closed_door(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize(
     ("answer", "limit", "why"),
     [
-        (endless, 20, "larger than 8,388,608 bytes"),
+        (endless, PATIENCE, "larger than 8,388,608 bytes"),
         (dripping, 0.5, "did not answer within 0.5 s"),
-        (packed, 20, "compressed"),
-        (closed_door, 20, "it answered 401 Unauthorized"),
+        (packed, PATIENCE, "compressed"),
+        (closed_door, PATIENCE, "it answered 401 Unauthorized"),
     ],
 )
 async def test_N4_an_answer_without_end_or_sense_is_a_failure_that_names_the_server(
@@ -259,12 +260,21 @@ async def test_a_server_that_no_longer_answers_is_left_for_a_new_one(tool: str, 
 
 
 async def test_a_call_has_a_limit_and_the_server_stays(tmp_path: Path) -> None:
-    async with pool(Times(call=0.3)) as servers:
-        tools = await tools_of(servers, by_hand(tmp_path))
-        before = await make(tools["pid"])
-        with pytest.raises(Refused, match=r"docs did not answer within 0\.3 s; what the call did is unknown"):
-            await make(tools["hang"])
-        assert await make(tools["pid"]) == before
+    for limit in growing_limits(0.3):
+        async with pool(Times(call=limit)) as servers:
+            tools = await tools_of(servers, by_hand(tmp_path))
+            try:
+                before = await make(tools["pid"])
+                with pytest.raises(
+                    Refused, match=f"docs did not answer within {limit:g} s; what the call did is unknown"
+                ):
+                    await make(tools["hang"])
+                after = await make(tools["pid"])
+            except Refused:
+                continue  # this machine needs longer for any answer
+        assert after == before
+        return
+    raise AssertionError("it answers nothing")
 
 
 async def test_what_is_no_message_is_passed_over_and_what_is_too_long_ends_it(tmp_path: Path) -> None:
@@ -279,9 +289,9 @@ async def test_what_is_no_message_is_passed_over_and_what_is_too_long_ends_it(tm
 @pytest.mark.parametrize(
     ("program", "limit", "error", "why"),
     [
-        (("no-such-program",), 20, Permanent, "there is no program 'no-such-program'"),
+        (("no-such-program",), PATIENCE, Permanent, "there is no program 'no-such-program'"),
         ((*BY_HAND, "silent"), 0.5, Transient, "did not answer within 0.5 s"),
-        ((*BY_HAND, "broken"), 20, Transient, "exit code 1: there is no configuration"),
+        ((*BY_HAND, "broken"), PATIENCE, Transient, "exit code 1: there is no configuration"),
     ],
 )
 async def test_a_program_that_does_not_serve_is_named_and_gone(

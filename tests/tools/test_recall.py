@@ -55,7 +55,7 @@ async def say(team: Team, agent: str, asked: str, answered: str, *, in_workspace
 async def test_what_is_remembered_carries_its_run_and_its_day(tmp_path: Path, clock: TestClock) -> None:
     async with open_team(tmp_path, "alice", clock=clock) as team:
         assert await use(team, "alice", "memory_write", key="deploy", value="on fridays") == "Remembered."
-        (run,) = await team.rows("select id from run")
+        (run,) = await team.runs()
         assert await use(team, "alice", "memory_write", key="deploy", value="on fridays") == "You knew that already."
         read = await use(team, "alice", "memory_read", key="deploy")
         assert read == f"on fridays\n[working, learned in {run['id']}, 2026-01-05]"

@@ -25,6 +25,7 @@ from agent_worker.tools import sandbox as module
 from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
 from tests.faults.test_full_disk import UNSHARE, can_mount
 from tests.needs import needs_sandbox
+from tests.patience import PATIENCE, until
 
 FOUND = find_sandbox()
 needs_bash = needs_sandbox()
@@ -62,7 +63,7 @@ def sandbox(home: Path) -> Sandbox:
 def run(sandbox: Sandbox, project: Path) -> Run:
     async def run(text: str, *, cwd: Path = project, **how: Any) -> str:
         with sandbox.around(["/bin/sh", "-c", text], cwd=cwd, **how) as argv:
-            return (await run_command(argv, cwd=cwd, env=safe_environment(), timeout=20)).output
+            return (await run_command(argv, cwd=cwd, env=safe_environment(), timeout=PATIENCE)).output
 
     return run
 
@@ -197,7 +198,7 @@ async def test_C14_a_repository_cannot_appear_where_there_is_none(run: Run, proj
 
 @needs_bash
 async def test_C15_git_looks_everywhere_and_commits_only_in_an_agents_own_copy(run: Run, project: Path) -> None:
-    await run_command("git init -q .", cwd=project, env=safe_environment(), timeout=20)
+    await run_command("git init -q .", cwd=project, env=safe_environment(), timeout=PATIENCE)
     identity = "git -c user.name=a -c user.email=a@b"
     commit = f"echo x > a; git add . && {identity} commit -qm first && git status --short && git log --format=%s"
     assert "Read-only file system" in await run(commit)
@@ -217,9 +218,7 @@ async def test_C14_shell_profiles_are_protected_where_a_shell_would_read_them(ru
 async def test_C14_two_commands_at_once_protect_the_same_place(run: Run, project: Path) -> None:
     wait = "until test -e go; do :; done"
     first = asyncio.create_task(run("touch begun; " + wait))
-    async with asyncio.timeout(10):
-        while not (project / "begun").exists():  # noqa: ASYNC110 — a process in a sandbox sends no events
-            await asyncio.sleep(0.01)
+    await until((project / "begun").exists)
     await run("mkdir -p .git/hooks; chmod 755 .git; echo evil > .mcp.json")  # ends first, and tidies nothing away
     assert (project / ".mcp.json").is_dir()
     (project / "go").touch()
@@ -332,9 +331,7 @@ def test_C15_where_a_command_could_give_itself_the_right_nothing_runs(sandbox: S
 async def test_C15_the_daemon_writes_into_its_folders_while_a_command_runs(run: Run, project: Path) -> None:
     wait = "touch begun; until grep -q said room/w/channel.jsonl; do :; done; echo evil >> room/w/channel.jsonl"
     running = asyncio.create_task(run(f"{wait}; cat room/w/channel.jsonl", places=OwnPlaces((project / "room",))))
-    async with asyncio.timeout(10):
-        while not (project / "begun").exists():  # noqa: ASYNC110 — a process in a sandbox sends no events
-            await asyncio.sleep(0.01)
+    await until((project / "begun").exists)
     Root(project / "room").replace("w/channel.jsonl", "said\n")
     assert (await running).endswith("said\n")
     assert (project / "room/w/channel.jsonl").read_text() == "said\n"
@@ -346,9 +343,7 @@ async def test_C15_stand_ins_are_no_project_and_no_settings(run: Run, project: P
     sub.mkdir()
     (project / "moniro.yaml").write_text("name: real\n")
     running = asyncio.create_task(run("touch begun; until test -e go; do :; done", cwd=sub))
-    async with asyncio.timeout(10):
-        while not (sub / "begun").exists():  # noqa: ASYNC110 — a process in a sandbox sends no events
-            await asyncio.sleep(0.01)
+    await until((sub / "begun").exists)
     seen = [name for name in OURS if is_stand_in(sub / name)]
     found, loaded, nested = find_project(sub), load_project(sub), nested_control(project)
     (sub / "go").touch()

@@ -19,6 +19,7 @@ from agent_worker.processes.child import Completed, run_command
 from agent_worker.processes.environment import safe_environment
 from agent_worker.tools.sandbox import Ceilings, Sandbox, find_sandbox, limits_that_hold
 from tests.needs import needs_sandbox, skip_without
+from tests.patience import PATIENCE
 
 FOUND = find_sandbox()
 pytestmark = needs_sandbox()
@@ -66,7 +67,7 @@ def run(sandbox: Sandbox, project: Path, stranger: bool) -> Run:
     async def run(text: str) -> Completed:
         with sandbox.around(["/bin/bash", "-c", text], cwd=project) as argv:
             env = safe_environment() | {"HOME": str(project.parent)}
-            return await run_command([*who, *argv], cwd=project, env=env, timeout=60)
+            return await run_command([*who, *argv], cwd=project, env=env, timeout=PATIENCE)
 
     return run
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 from agent_worker.trust.reach import reach_of_shell
 
@@ -156,7 +157,7 @@ def test_Y22_what_a_shell_really_runs_was_covered(tmp_path: Path, case: Case) ->
         env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     ran = (tmp_path / "evil").exists()
     assert can_run_any_file or is_noticed or not ran

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from tests.needs import needs
+from tests.patience import PATIENCE
 from tests.shells.served import Served
 
 CHROMIUM = shutil.which("chromium") or ""
@@ -70,7 +71,7 @@ class Visit:
 @contextmanager
 def visit(browser: Browser, daemon: Served, **how: Any) -> Iterator[Visit]:
     context = browser.new_context(**how)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE * 1000)
     page = context.new_page()
     made = Visit(page, daemon)
     page.on("pageerror", lambda error: made.complaints.append(str(error)))
@@ -92,9 +93,9 @@ def code_of(daemon: Served) -> str:
     return str(answer["code"])
 
 
-def wait(page: Page, holds: str, arg: Any = None, *, within: float = 10.0) -> Any:
+def wait(page: Page, holds: str, arg: Any = None) -> Any:
     """Until a function of the page holds."""
-    return page.wait_for_function(holds, arg=arg, timeout=within * 1000).json_value()
+    return page.wait_for_function(holds, arg=arg).json_value()
 
 
 def start(daemon: Served, tag: str = "main", workflow: str = "review") -> dict[str, Any]:

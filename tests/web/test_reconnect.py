@@ -7,7 +7,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.shells.served import Served, eventually, served
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import Served, served
 from tests.web.browser import Visit, code_of, needs_chromium, say, start, wait
 
 from agent_worker.client.connection import connect
@@ -76,7 +77,7 @@ def test_a_new_daemon_asks_for_a_code_and_the_page_goes_on_where_it_was(guest: V
     signal_daemon(guest.daemon.home, old.found, signal.SIGKILL)
     page.get_by_text("Not connected").wait_for()
     command = ("env", f"AGENT_WORKER_PORT={port}", *COMMAND)
-    again = connect(home=guest.daemon.home, command=command, patience=40)
+    again = connect(home=guest.daemon.home, command=command, patience=PATIENCE)
     try:
         new = Served(again, guest.daemon.home, guest.daemon.project)
         assert eventually(lambda: say(new, "said while you were away"))

@@ -10,7 +10,8 @@ from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 from tests.web.browser import Visit, needs_chromium, say, script, start, wait
 from tests.web.corpus import PIECES, corpus
 

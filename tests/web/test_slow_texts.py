@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.faults.report import report
+from tests.patience import PATIENCE
 from tests.teams import open_team
 
 from agent_worker.backends.mock import says
@@ -113,8 +114,8 @@ async def test_X9_a_text_is_drawn_once_however_often_it_is_looked_at(tmp_path: P
     counted = tmp_path / "asked"
     drawing = Rendering(fake(f"open({str(counted)!r}, 'a').write('x')"))
     job = RenderJob("prose", "[" * 9000)
-    await asyncio.gather(*(drawing.prepare([job], within=60) for _ in range(10)))
-    await drawing.prepare([job], within=60)
+    await asyncio.gather(*(drawing.prepare([job], within=PATIENCE) for _ in range(10)))
+    await drawing.prepare([job], within=PATIENCE)
     assert drawing.look(job) == "<p>drawn</p>"
     assert counted.read_text() == "x"
     drawing.close()
@@ -125,7 +126,7 @@ async def test_X9_one_that_cannot_be_drawn_is_not_tried_again(tmp_path: Path) ->
     drawing = Rendering(fake(f"open({str(counted)!r}, 'a').write('x'); os._exit(9)"))
     job = RenderJob("prose", "[" * 9000)
     for _ in range(5):
-        await drawing.prepare([job], within=60)
+        await drawing.prepare([job], within=PATIENCE)
     assert drawing.look(job) is None
     assert counted.read_text() == "x"
     drawing.close()
@@ -193,7 +194,7 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
         assert home is not None
         home.replace("notes/2026-01-01-long.md", text)
         home.replace("memory/core.yaml", f"fact: {{ value: {json.dumps(text[:2000])} }}\n")
-        (run,) = await team.rows("select id from run")
+        (run,) = await team.runs()
         yield {
             "document": document_pages.document(service, "@review", "plan.md", here),
             "file": document_pages.document(service, "@review", "plan.json", here),
@@ -209,7 +210,6 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
     end_rendering()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("title", ["opened links", "columns without rows", "code of brackets", "quotes in quotes"])
 async def test_X9_every_page_shows_a_hostile_text(tmp_path: Path, title: str) -> None:
     async with shown(tmp_path, PATTERNS[title](60_000)) as pages:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shells.served import Served, eventually, served
+from tests.patience import eventually
+from tests.shells.served import Served, served
 from tests.web.browser import (
     PICTURES,
     WIDTHS,

@@ -121,7 +121,7 @@ async def test_L4_a_new_allowance_goes_on_after_the_last_step(team: Team) -> Non
     assert model.asked == 5
     assert (await team.texts())[-1] == "answer 5"
     assert await team.inbox() == []
-    assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
+    assert {row["state"] for row in await team.deliveries()} == {"acked"}
 
 
 async def test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_on_too(team: Team) -> None:
@@ -139,7 +139,7 @@ async def test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_
         assert "incomplete" in await team.states()
         await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
     await team.elapse(30)
-    assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
+    assert {row["state"] for row in await team.deliveries()} == {"acked"}
     assert await team.inbox() == []
 
 
@@ -165,7 +165,7 @@ async def test_L4_going_on_after_a_limit_of_the_agent_that_was_met_in_a_workspac
         await team.post("user", f"task {n}", to="alice")
     await team.still()
     assert model.asked == 2
-    (item,) = await team.rows("select * from inbox_item where kind = 'limit'")
+    (item,) = await team.asked(kind="limit")
     await team.write(commands.lift_limit, item, now=team.now())
     await team.still()
     assert model.asked == 3
@@ -300,7 +300,7 @@ async def test_L1_what_comes_while_the_workspace_is_paused_waits_and_is_not_lost
     await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
     await team.meanwhile(team.quiet())
     assert set(await team.states()) <= {"done", "incomplete"}
-    assert {row["state"] for row in await team.rows("select state from delivery")} == {"acked"}
+    assert {row["state"] for row in await team.deliveries()} == {"acked"}
 
 
 async def test_L3_a_slow_loop_is_stopped_too(team: Team) -> None:
@@ -326,7 +326,7 @@ async def test_five_runs_in_a_row_that_produce_nothing_new_pause_the_workspace(t
     (workspace,) = await team.rows("select paused from workspace")
     assert "5 runs in a row produced nothing new" in workspace["paused"]
     fruitless = 5 if text == "" else 6  # the first saying was new
-    done = await team.rows("select 1 from run where agent = :id", id=team.id_of("alice"))
+    done = await team.runs(agent=team.id_of("alice"))
     assert len(done) == fruitless
 
 

@@ -213,9 +213,7 @@ class Lanes(RuleBasedStateMachine):
             assert {row["id"]: row["state"] for row in rows} == known
 
 
-Lanes.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+Lanes.TestCase.settings = settings(max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck))
 
 
 class TestO3TheOrderIsThatOfTheModel(Lanes.TestCase):  # type: ignore[misc,name-defined]

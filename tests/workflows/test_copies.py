@@ -88,7 +88,7 @@ async def test_the_shell_of_an_agent_works_in_its_copy_with_git(repository: Path
         await team.post("user", "@alice go")
         await team.quiet()
         await team.workspace.working_copies.settle()
-        (row,) = await team.rows("select result from call")
+        (row,) = await team.calls()
         assert "mine" in row["result"]
         (offer,) = (m for m in await team.messages() if m.kind == "system")
         assert "made.txt" in offer.text

@@ -115,7 +115,7 @@ async def test_a_kickoff_calls_on_those_it_names_but_not_on_those_in_filled_in_v
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
         await team.still()
         assert (await team.texts())[0] == "@alice look at what @bob said"
-        assert {row["agent"] for row in await team.rows("select agent from instruction")} == {team.id_of("alice")}
+        assert {row["agent"] for row in await team.queue()} == {team.id_of("alice")}
 
 
 # --- what is kept ---------------------------------------------------------------------------------------
@@ -253,11 +253,11 @@ async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resu
         await team.until(lambda rows: rows[0]["paused"], "select paused from workspace")
         (row,) = await team.rows("select paused from workspace")
         assert row["paused"] == "limit reached: it has been running for 30 minutes"
-        (item,) = await team.rows("select kind, text from inbox_item where state = 'open'")
+        (item,) = await team.asked(state="open")
         assert item["kind"] == "limit"
         await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
         assert (await team.rows("select paused from workspace"))[0]["paused"] == ""
-        assert await team.rows("select 1 from inbox_item where state = 'open'") == []
+        assert await team.asked(state="open") == []
 
 
 @pytest.mark.parametrize("tag", ["../x", "a b", "", "-x", "x" * 64, "a/b"])

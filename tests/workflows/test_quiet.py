@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.patience import tries
 from tests.teams import Team, open_team
 from tests.work.test_limits import Chatter, Spender
 
@@ -69,7 +71,7 @@ async def test_Q9_a_retry_keeps_the_team_from_being_quiet(tmp_path: Path) -> Non
 
 
 async def test_Q9_nothing_that_arrives_in_the_last_moment_is_lost(tmp_path: Path) -> None:
-    """Many runs end while someone writes at a random point of the last moment, or just after it."""
+    """Runs end while someone writes at a random point of the last moment, or just after it: until both were seen."""
     chance = random.Random(9)
     moment = 0.002
 
@@ -78,27 +80,25 @@ async def test_Q9_nothing_that_arrives_in_the_last_moment_is_lost(tmp_path: Path
             return Reply("")
 
     async with open_team(tmp_path, "alice", clock=SystemClock(), quiet_moment=moment) as team:
-        accepted = refused = 0
-        for _ in range(120):
-            team = await again(team) if accepted + refused else team
+        came: Counter[str] = Counter()
+        for number in tries(120, enough=lambda: min(came["in time"], came["too late"]) > 10):
+            team = await again(team) if came else team
             team.employ("alice", Quick(), limits=WorkLimits(fruitless_runs=None))
             ending = asyncio.create_task(team.workspace.run())
             if chance.random() < 0.8:
-                await asyncio.sleep(chance.random() * 4 * moment)
+                await asyncio.sleep(chance.random() * 4 * moment * max(1, number / 60))  # a slow machine ends later
             try:
                 receipt = await team.post("user", "@alice one more thing")
             except NotRunning:
-                refused += 1
+                came["too late"] += 1
                 await ending
                 continue
-            accepted += 1
+            came["in time"] += 1
             await ending
-            (row,) = await team.rows("select state from instruction where message = :id", id=receipt.id)
+            (row,) = await team.queue(message=receipt.id)
             assert row["state"] == "done"
-            (row,) = await team.rows("select state from delivery where message = :id", id=receipt.id)
+            (row,) = await team.deliveries(message=receipt.id)
             assert row["state"] == "acked"
-        assert accepted > 10, "the race was run from both sides"
-        assert refused > 10, "the race was run from both sides"
 
 
 async def test_Q9_a_paused_workspace_is_quiet_only_when_those_at_work_have_ended(tmp_path: Path) -> None:

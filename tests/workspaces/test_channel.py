@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Reply
@@ -115,7 +116,7 @@ async def test_a_listener_that_breaks_hurts_nobody_else(team: Team) -> None:
     heard: list[object] = []
     team.runtime.bus.listen(heard.append)
     team.backends["alice"].then(says("still here"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await team.post("user", "@alice go")
         await team.idle()
     assert (await team.texts())[-1] == "still here"
@@ -127,7 +128,7 @@ async def test_a_listener_that_breaks_hurts_nobody_else(team: Team) -> None:
 
 async def woken(team: Team) -> set[str]:
     names = {id: name for name, id in team.workspace.members.items()}
-    return {names[row["agent"]] for row in await team.rows("select agent from instruction")}
+    return {names[row["agent"]] for row in await team.queue()}
 
 
 async def test_a_mention_of_all_wakes_every_member_but_the_sender(team: Team) -> None:
@@ -164,7 +165,7 @@ async def test_the_sender_of_a_bounce_is_told_by_its_tool(team: Team) -> None:
     team.backends["alice"].then(calls("channel_send", text="@dave look"), says(""))
     await team.post("user", "@alice go")
     await team.still()
-    (call,) = await team.rows("select result from call")
+    (call,) = await team.calls()
     assert call["result"] == "Sent as #2. Nobody here is called dave; the members are: alice, bob, carol."
 
 

@@ -41,7 +41,7 @@ async def test_a_delivery_goes_from_queued_to_given_to_acked(team: Team) -> None
     await team.elapse(5)
     assert await states(team) == ["acked"]
     (hop,) = await team.read(deliveries.trace, receipt.id)
-    (run,) = await team.rows("select id from run")
+    (run,) = await team.runs()
     assert (hop["name"], hop["state"], hop["run"]) == ("alice", "acked", run["id"])
 
 

@@ -149,7 +149,7 @@ async def test_D11_who_comes_after_a_conflict_is_not_told_that_it_was_theirs(tmp
         file.write_text("a person's\n")
         await documents.append(NAME, "third\n", by=Author("alice"))
         assert file.read_text() == "a person's\nthird\n"
-        (asked,) = await team.rows("select text from inbox_item where kind = 'conflict'")
+        (asked,) = await team.asked(kind="conflict")
         assert f"{NAME} was edited while alice wrote it" in asked["text"]
 
 

@@ -8,12 +8,13 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from tests.patience import PATIENCE
 
 from agent_worker.backends.backend import Finished, PastStep, Reply, Turn
 from agent_worker.backends.programs.acp import Acp, PlainAcp
@@ -27,7 +28,7 @@ from agent_worker.tools.tool import Call, Result
 
 AGENT = Path(__file__).parents[2] / "fakes" / "acp_agent.py"
 TOKEN = "the-token-of-this-run"
-PATIENT = Clocks(start=20, first=20, silence=20, total=20)
+PATIENT = Clocks(start=PATIENCE, first=PATIENCE, silence=PATIENCE, total=PATIENCE)
 
 
 class OpenDoor:
@@ -223,9 +224,8 @@ async def test_a_program_that_dies_is_quoted(runtime: Runtime) -> None:
 async def test_R4_each_of_the_four_clocks_ends_it(
     runtime: Runtime, behaviour: str, clocks: dict[str, float], failure: type[BackendFailure], told: str
 ) -> None:
-    limits = {"start": 20.0, "first": 20.0, "silence": 20.0, "total": 20.0} | clocks
     with pytest.raises(failure, match=told):
-        await runtime.run(behaviour, clocks=Clocks(**limits))
+        await runtime.run(behaviour, clocks=replace(PATIENT, **clocks))
     assert not runtime.processes()
 
 
@@ -265,9 +265,8 @@ async def test_B7_what_it_asks_leave_for_is_answered_by_its_access(
 
 
 async def test_a_program_that_never_asked_for_our_tools_has_failed(runtime: Runtime) -> None:
-    hurried = Clocks(start=20, first=20, silence=20, total=20, tools=0.2)
     with pytest.raises(Permanent, match="worked without our tools"):
-        await runtime.run("fine", tool_access=OpenDoor(listed=False), clocks=hurried)
+        await runtime.run("fine", tool_access=OpenDoor(listed=False), clocks=replace(PATIENT, tools=0.2))
     assert not runtime.processes()
 
 

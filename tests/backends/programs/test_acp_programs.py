@@ -31,7 +31,7 @@ from tests.backends.programs.world import (
 from tests.fakes.model_protocols import Answer, Ask, Json, Refusal
 from tests.fakes.model_server import Fault, Step
 from tests.needs import skip_without
-from tests.shells.served import eventually
+from tests.patience import eventually
 
 from agent_worker.backends.backend import Turn
 from agent_worker.backends.programs.acp import Acp
@@ -44,8 +44,7 @@ from agent_worker.core.errors import Permanent
 BOTH = ("opencode", "gemini")
 PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in BOTH]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
-PATIENCE = 120.0  # seconds: on a busy machine they take half a minute to start
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("acp-programs")]
+pytestmark = [pytest.mark.xdist_group("acp-programs")]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +65,7 @@ def test_the_model_uses_our_tools_and_its_last_word_is_the_answer(there: World, 
     there.do("POST", "/workflows", workflow=agent)
     there.model.mind = use("channel_send", "That is all.", text="Hello from here.")
     there.send(f"@{agent}", f"@{agent} say hello")
-    there.until_run(agent, lambda runs: runs[-1][0] == "done", within=PATIENCE)
+    there.until_run(agent, lambda runs: runs[-1][0] == "done")
     said = there.rows("select m.text from message m join agent a on a.name = m.sender where a.name = ?", agent)
     assert said == [("Hello from here.",)]
     first, second = there.asked()
@@ -93,7 +92,7 @@ def begins_and_goes_on(body: Json) -> Step:
 def test_B1_B3_B6_what_others_can_see_and_how_a_killed_program_goes_on(there: World, agent: str, program: str) -> None:
     there.model.mind = begins_and_goes_on
     there.send(agent, "--model evil @file begin the work")
-    assert eventually(lambda: len(there.asked()) == 2, within=PATIENCE)
+    assert eventually(lambda: len(there.asked()) == 2)
     child = child_of(there, program)
     shown, known = " ".join(child.cmdline()), child.environ()
     assert "begin the work" not in shown
@@ -103,7 +102,7 @@ def test_B1_B3_B6_what_others_can_see_and_how_a_killed_program_goes_on(there: Wo
     assert "the-secret-of-the-daemon" not in known.values()
     assert "TEST_KEY" not in known
     child.kill()
-    there.until_run(agent, lambda runs: runs[-1][0] == "done", within=PATIENCE)
+    there.until_run(agent, lambda runs: runs[-1][0] == "done")
     last = words(there.asked()[-1].body)
     assert last.count("--model evil @file begin the work") >= 2  # in the session it went on with, and told again
     assert "I began." in last
@@ -122,8 +121,8 @@ def test_each_way_a_model_fails_is_classified(there: World, program: str) -> Non
         there.send(name)
     left = dict(agents)
     while left:
-        mode, name = eventually(lambda: ended_first(there, left), within=PATIENCE) or next(iter(left.items()))
-        (first, reason), *_ = there.until_run(name, lambda runs: runs[0][0] != "running", within=1)
+        mode, name = eventually(lambda: ended_first(there, left)) or next(iter(left.items()))
+        (first, reason), *_ = there.until_run(name, lambda runs: runs[0][0] != "running")
         assert first == "failed"
         assert reason.startswith(program)
         ((state, tries),) = there.rows(
@@ -141,7 +140,7 @@ def test_each_way_a_model_fails_is_classified(there: World, program: str) -> Non
                 assert "12 s" in reason
                 assert tries >= 1
         there.do("DELETE", f"/agents/{left.pop(mode)}")
-    assert eventually(lambda: not [each for each in there.children() if each.is_running()], within=20)
+    assert eventually(lambda: not [each for each in there.children() if each.is_running()])
 
 
 def ended_first(there: World, agents: dict[str, str]) -> tuple[str, str] | None:
@@ -244,14 +243,14 @@ def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: Wo
     there.model.mind = begins_and_goes_on
     for agent in agents:
         there.send(agent, "begin the work")
-    assert eventually(lambda: len(there.asked()) == 2 * len(agents), within=PATIENCE)
+    assert eventually(lambda: len(there.asked()) == 2 * len(agents))
     theirs = there.children()
     assert len(theirs) >= len(agents)
     there.kill()
-    assert eventually(lambda: not any(each.is_running() for each in theirs), within=5)
+    assert eventually(lambda: not any(each.is_running() for each in theirs))
     there.begin()
     for agent in agents:
-        there.until_run(agent, lambda runs: runs[-1][0] == "done", within=PATIENCE)
+        there.until_run(agent, lambda runs: runs[-1][0] == "done")
         sessions = there.rows(
             "select s.reply from step s join run r on r.id = s.run join agent a on a.id = r.agent where a.name = ?",
             agent,

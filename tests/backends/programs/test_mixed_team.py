@@ -10,12 +10,11 @@ from tests.backends.programs.world import World, call, has_result, is_installed,
 from tests.fakes.model_protocols import Answer, Json
 from tests.fakes.model_server import Step
 from tests.needs import needs
-from tests.shells.served import eventually
+from tests.patience import eventually
 
 PROGRAMS = ("claude", "codex", "opencode", "gemini")
 MISSING = [name for name in PROGRAMS if not is_installed(name)]
 pytestmark = [
-    pytest.mark.timeout(180),
     pytest.mark.xdist_group("acp-programs"),
     needs(", ".join(MISSING), there=not MISSING),
 ]
@@ -51,8 +50,8 @@ def test_six_backends_talk_in_one_channel(there: World) -> None:
     there.do("POST", "/workflows", workflow="everybody")
     there.send("@everybody", "@all please say hello")
     for name in members:
-        there.until_run(name, lambda runs: runs[-1][0] == "done", within=120)
+        there.until_run(name, lambda runs: runs[-1][0] == "done")
     said = dict(there.rows("select sender, text from message where sender like 'of-%'"))
     assert said.keys() == set(members)
     assert all(said[name] == f"Greetings from {name.removeprefix('of-')}." for name in members if name != "of-mock")
-    assert eventually(lambda: not there.children(), within=10)
+    assert eventually(lambda: not there.children())

@@ -14,8 +14,9 @@ from tests.backends.programs.world import KEY, World, call, has_result, model_ap
 from tests.fakes.model_protocols import Answer, Json
 from tests.fakes.model_server import Step
 from tests.needs import NPM
+from tests.patience import PATIENCE
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("programs")]
+pytestmark = [pytest.mark.xdist_group("programs")]
 PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in ("claude", "codex")]  # the others take 10 s each
 
 
@@ -48,7 +49,7 @@ def obedient(body: Json) -> Step:
 def command(there: World, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(there.home)}
     line = [sys.executable, "-m", "agent_worker.cli", "backends", *arguments]
-    return subprocess.run(line, cwd=there.project, env=env, capture_output=True, text=True, timeout=100)
+    return subprocess.run(line, cwd=there.project, env=env, capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

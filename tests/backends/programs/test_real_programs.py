@@ -31,7 +31,7 @@ from tests.backends.programs.world import (
 from tests.fakes.model_protocols import Answer, Json, Refusal
 from tests.fakes.model_server import Fault, Step
 from tests.needs import skip_without
-from tests.shells.served import eventually
+from tests.patience import eventually
 
 from agent_worker.backends.backend import Turn
 from agent_worker.backends.programs.claude import Claude
@@ -43,7 +43,7 @@ from agent_worker.core.errors import BackendFailure, NotRunning
 INSTALLED = [name for name in ("claude", "codex") if is_installed(name)]
 PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in ("claude", "codex")]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("programs")]
+pytestmark = [pytest.mark.xdist_group("programs")]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_a_killed_program_goes_on_with_its_session_and_is_told(there: World, age
 
     there.model.mind = mind
     there.send(agent, "begin the work")
-    assert eventually(lambda: len(there.asked()) == 2, within=20)
+    assert eventually(lambda: len(there.asked()) == 2)
     # It writes its session when it gets round to it: what it has not written by then is lost with it.
     assert eventually(lambda: any("I began." in file.read_text() for file in session_files(there, agent, program)))
     there.child(program).kill()
@@ -135,7 +135,7 @@ def session_files(there: World, agent: str, program: str, *patterns: str) -> lis
 def test_a_session_that_is_gone_is_begun_anew(there: World, agent: str, program: str) -> None:
     there.model.mind = lambda body: "Begun anew." if "Somebody worked on this before" in words(body) else Fault("hang")
     there.send(agent, "begin the work")
-    assert eventually(lambda: there.asked(), within=20)
+    assert eventually(lambda: there.asked())
     there.child(program).suspend()  # so that it cannot write it again
     for file in session_files(there, agent, program, "*.jsonl", "*.sqlite*"):
         file.unlink()
@@ -185,7 +185,7 @@ def test_a_model_that_says_no_more_is_not_waited_for(
 def test_B1_B3_B6_what_others_can_see_of_a_running_program(there: World, agent: str, program: str) -> None:
     there.model.mind = lambda body: Fault("hang")
     there.send(agent, "--mcp-config=evil -c x=y @file the prompt")
-    assert eventually(lambda: there.asked(), within=20)
+    assert eventually(lambda: there.asked())
     child = there.child(program)
     shown, known = " ".join(child.cmdline()), child.environ()
     assert "the prompt" not in shown
@@ -321,7 +321,7 @@ def test_a_question_to_the_person_ends_the_program_until_there_is_an_answer(
     there.send(agent, "choose")
     waiting = eventually(lambda: [each for each in there.do("GET", "/inbox") if agent in each["text"]])
     assert waiting
-    assert eventually(lambda: not there.program(program), within=15)
+    assert eventually(lambda: not there.program(program))
     there.client.request("POST", f"/inbox/{waiting[0]['id']}", {"action": "answer", "text": "the blue one"})
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
     assert (
@@ -348,11 +348,11 @@ def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: Wo
             "select n from step s join run r on r.id = s.run join agent a on a.id = r.agent where name like '%-last'"
         )
 
-    assert eventually(lambda: len(there.asked()) == len(agents) == len(begun()), within=20)
+    assert eventually(lambda: len(there.asked()) == len(agents) == len(begun()))
     theirs = there.children()
     assert len(theirs) >= len(agents)
     there.kill()
-    assert eventually(lambda: not any(_alive(each) for each in theirs), within=5)
+    assert eventually(lambda: not any(_alive(each) for each in theirs))
     there.begin()
     for agent in agents:
         there.until_run(agent, lambda runs: runs[-1][0] == "done")

@@ -12,13 +12,14 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.patience import PATIENCE
 
 from agent_worker.backends.programs.program import Program, ProgramHost, owner_of
 from agent_worker.backends.programs.runner import OUTPUT_MOST, Clocks, Launch, run_program
 from agent_worker.backends.programs.signals import Over, ProgramStarted, Said, Signal
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Permanent, Transient
 
-PATIENT = Clocks(start=20, first=20, silence=20, total=20)
+PATIENT = Clocks(start=PATIENCE, first=PATIENCE, silence=PATIENCE, total=PATIENCE)
 SHORT = 0.4  # seconds
 
 BEGIN = """
@@ -56,11 +57,11 @@ async def run(
 
 
 def noted(tmp: Path, name: str = "pid") -> psutil.Process | None:
-    """A process that the program has noted, if it is still there."""
+    """A process that the program has noted, if it is still there. One that was ended very early has noted nothing."""
     try:
         found = psutil.Process(int((tmp / name).read_text()))
         return found if found.status() != psutil.STATUS_ZOMBIE else None
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, FileNotFoundError):
         return None
 
 
@@ -100,10 +101,10 @@ async def test_what_it_printed_on_the_way_out_is_told_without_secrets(tmp_path: 
     [
         (Clocks(start=SHORT), "forever()", Permanent, "said nothing"),
         (Clocks(start=SHORT), "print('a banner', flush=True); forever()", Permanent, "said nothing"),
-        (Clocks(first=1.0), "say(session='s'); forever()", Transient, "no word from its model"),
-        (Clocks(silence=1.0), "say(say='a'); forever()", Transient, "went silent"),
-        (Clocks(silence=1.0), "say(say='a'); os.kill(os.getpid(), signal.SIGSTOP)", Transient, "went silent"),
-        (Clocks(total=1.0), "while True: say(say='a'); time.sleep(.02)", Exhausted, "was ended after"),
+        (Clocks(first=SHORT), "say(session='s'); forever()", Transient, "no word from its model"),
+        (Clocks(silence=SHORT), "say(say='a'); forever()", Transient, "went silent"),
+        (Clocks(silence=SHORT), "say(say='a'); os.kill(os.getpid(), signal.SIGSTOP)", Transient, "went silent"),
+        (Clocks(total=SHORT), "while True: say(say='a'); time.sleep(.02)", Exhausted, "was ended after"),
     ],
     ids=["hang", "banner", "no-model", "stall", "SIGSTOP", "endless"],
 )
@@ -118,14 +119,14 @@ async def test_R4_each_clock_ends_the_program_with_a_reason(
 async def test_R4_single_bytes_are_no_sign_of_life(tmp_path: Path) -> None:
     code = "say(say='a')\nwhile True: sys.stdout.write('.'); sys.stdout.flush(); time.sleep(.02)"
     with pytest.raises(Transient, match="went silent"):
-        await run(tmp_path, NOTE + code, clocks=Clocks(silence=1.0))
+        await run(tmp_path, NOTE + code, clocks=Clocks(silence=SHORT))
     assert noted(tmp_path) is None
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN); say(say='a'); " + NOTE + "forever()",
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + NOTE + "say(say='a'); forever()",
         "p = subprocess.Popen(['sleep', '99']); " + CHILD + "say(say='a'); forever()",
         "p = subprocess.Popen(['sleep', '99'], start_new_session=True); " + CHILD + "say(say='a'); forever()",
     ],
@@ -133,7 +134,7 @@ async def test_R4_single_bytes_are_no_sign_of_life(tmp_path: Path) -> None:
 )
 async def test_R4_B10_nothing_of_it_is_left(tmp_path: Path, code: str) -> None:
     with pytest.raises(Transient, match="went silent"):
-        await run(tmp_path, code, clocks=Clocks(silence=1.0))
+        await run(tmp_path, code, clocks=Clocks(silence=SHORT))
     assert noted(tmp_path) is None
 
 

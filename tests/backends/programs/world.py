@@ -23,7 +23,7 @@ import pytest
 from tests.fakes.model_protocols import Answer, Ask, Json
 from tests.fakes.model_server import ModelServer, Recorded, Step
 from tests.needs import NPM, needs
-from tests.shells.served import eventually
+from tests.patience import PATIENCE, eventually
 
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.models.providers import Approval, Endpoint
@@ -72,7 +72,7 @@ class World:
         """Start the daemon."""
         given = [f"{name}={value}" for name, value in self.environ.items()]
         command = ("env", "-u", "ANTHROPIC_API_KEY", "-u", "OPENAI_API_KEY", "AGENT_WORKER_PORT=0", *given, *COMMAND)
-        self.client = connect(home=self.home, command=command, patience=40)
+        self.client = connect(home=self.home, command=command, patience=PATIENCE)
 
     def kill(self) -> None:
         signal_daemon(self.home, self.client.found, signal.SIGKILL)
@@ -115,8 +115,8 @@ class World:
             agent,
         )
 
-    def until_run(self, agent: str, holds: Callable[[list[tuple[str, str]]], bool], within: float = 30.0) -> Any:
-        found = eventually(lambda: (runs := self.runs(agent)) and holds(runs) and runs, within=within)
+    def until_run(self, agent: str, holds: Callable[[list[tuple[str, str]]], bool]) -> Any:
+        found = eventually(lambda: (runs := self.runs(agent)) and holds(runs) and runs)
         assert found, (self.runs(agent), self.log()[-3000:])
         return found
 
@@ -157,13 +157,13 @@ def model_api() -> Iterator[ModelServer]:
     loop, server = asyncio.new_event_loop(), ModelServer()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(PATIENCE)
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()
 
 
