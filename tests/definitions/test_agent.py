@@ -298,5 +298,5 @@ def test_settings_of_a_model_are_for_models_and_leave_alone_what_is_ours(tmp_pat
         "stop": ["x"],
     }
     assert "write max_tokens beside model" in refusal(tmp_path, f"{SDK}settings: {{ max_tokens: 9 }}\n")
-    assert "settings.messages cannot be set here" in refusal(tmp_path, f"{SDK}settings: {{ messages: [] }}\n")
+    assert "settings.messages: cannot be set here" in refusal(tmp_path, f"{SDK}settings: {{ messages: [] }}\n")
     assert "is only for backend sdk" in refusal(tmp_path, "backend: claude\nsystem_prompt: x\nsettings: { a: 1 }\n")

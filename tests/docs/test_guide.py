@@ -90,7 +90,7 @@ def test_keeping_it_safe(shell: Shell) -> None:
     assert "is kept as " in said["restore ../before.db"]
     assert "database: whole" in said["doctor"]
     assert "disk: " in said["doctor"]
-    assert said["gc"] == "nothing\n"
+    assert said["gc"] == "nothing to remove\n"
 
 
 def test_the_files_of_the_first_team_are_valid(tmp_path: Path) -> None:
