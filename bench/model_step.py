@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_worker.backends.backend import Reply, Turn
+from agent_worker.backends.backend import Reply, Turn, Usage
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
 from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
@@ -62,6 +62,9 @@ class Idle:
         pass
 
     def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
+    def spent(self, usage: Usage) -> None:
         pass
 
     async def keep(self, step: int, reply: Reply) -> None:

@@ -364,3 +364,17 @@ async def test_one_agent_whose_provider_fails_leaves_the_others_alone(
         await team.idle()
         assert sorted(await team.states()) == ["done", "failed"]
         assert "All is well." in await team.texts()
+
+
+async def test_answers_that_break_off_are_paid_for(tmp_path: Path, server: ModelServer) -> None:
+    """Each try costs what its answer had told when it broke off; they count like everything else."""
+    server.script([Fault("early_end")] * 3)
+    clock = TestClock()
+    async with open_team(tmp_path, "alice", clock=clock, extra={"alice": sdk(server)}, approval=LOCAL) as team:
+        with waits_pass(team):
+            await team.post("user", "@alice go")
+            await team.idle()
+        paid = await team.rows("select input, estimated from ledger")
+        assert [row["input"] for row in paid] == [100, 100, 100]
+        tallies = await team.rows("select tokens, micros from tally where scope = 'root'")
+        assert [row["tokens"] >= 300 and row["micros"] > 0 for row in tallies] == [True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import subprocess
@@ -46,9 +47,13 @@ class Recorder:
     said: list[str] = field(default_factory=list)
     kept: list[tuple[int, Reply]] = field(default_factory=list)
     calls: list[tuple[int, Call]] = field(default_factory=list)
+    lost: list[Usage] = field(default_factory=list)
 
     def say(self, text: str) -> None:
         self.said.append(text)
+
+    def spent(self, usage: Usage) -> None:
+        self.lost.append(usage)
 
     async def keep(self, step: int, reply: Reply) -> None:
         self.kept.append((step, reply))
@@ -342,6 +347,37 @@ async def test_the_price_of_a_known_model_is_known_and_of_another_is_not(bench: 
     assert known.usage.usd is not None
     assert 0 < known.usage.usd < 0.01
     assert unknown.usage == Usage(input=100, output=20, usd=None)
+
+
+@pytest.mark.parametrize("mode", ["stream_error", "cut", "early_end", "stall"])
+async def test_what_was_told_of_an_answer_that_came_to_nothing_is_paid_for(bench: Bench, mode: str) -> None:
+    async with in_a_hurry(bench, silence=0.3) as hurried:
+        await hurried.fail("anthropic", mode)
+        assert [usage.input for usage in hurried.sink.lost] == [100]
+
+
+async def test_an_answer_that_nobody_waits_for_any_more_is_paid_for(bench: Bench) -> None:
+    heard = asyncio.Event()
+
+    class Listening(Recorder):
+        def say(self, text: str) -> None:
+            heard.set()
+
+    sink = Listening()
+    asking = asyncio.create_task(bench.model("anthropic", "stall").reply(bench.turn("anthropic"), (), sink))
+    await heard.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert [usage.input for usage in sink.lost] == [100]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("mode", ["429", "500", "redirect", "ok"])
+async def test_nothing_is_paid_twice_nor_for_a_request_that_was_refused(bench: Bench, family: str, mode: str) -> None:
+    with contextlib.suppress(BackendFailure):
+        await bench.ask(family, mode)
+    assert bench.sink.lost == []
 
 
 # --- failures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -184,6 +185,36 @@ async def test_the_users_proxy_is_asked_and_the_one_of_this_process_is_not(monke
         client = ModelClient({}, NOT_TOO_LONG)
         assert await asked(client, ModelAddress(f"http://127.0.0.1:{server.port}", False)) == b"ok"
         await client.close()
+
+
+async def test_whoever_is_cancelled_while_something_comes_in_is_cancelled(client: ModelClient) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            for _ in range(3):
+                writer.write(b"2\r\nok\r\n")
+                await writer.drain()
+            while await reader.read(1000):
+                pass
+        writer.close()
+
+    async def listen(heard: asyncio.Event) -> None:
+        async with client.post(address, "/", {}, b"") as answer:
+            async for _ in answer.chunks():
+                heard.set()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        address = ModelAddress(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", False)
+        for number in range(60):  # without a check one in seven goes on listening, until the silence lasts too long
+            heard = asyncio.Event()
+            listening = asyncio.create_task(listen(heard))
+            await heard.wait()
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            listening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await listening
 
 
 async def test_leaving_an_answer_closes_its_connection(client: ModelClient) -> None:

@@ -47,7 +47,7 @@ MODELS = {"anthropic": "claude-sonnet-5", "chat": "gpt-4o", "responses": "gpt-4o
 FAKES: dict[str, Protocol] = {"anthropic": Anthropic(), "chat": Chat(), "responses": Responses()}
 TOOL = ToolSpec("add", "Add numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 
-texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30).filter(str.strip)
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30).map(str.strip).filter(bool)
 arguments = st.dictionaries(st.sampled_from("abc"), st.integers() | texts | st.lists(st.booleans()), min_size=1)
 
 

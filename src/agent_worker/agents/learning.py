@@ -17,7 +17,7 @@ from datetime import datetime
 
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime
-from agent_worker.backends.backend import PastStep, Reply, Turn
+from agent_worker.backends.backend import PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.memory import audit, memory
 from agent_worker.tools.tool import Call, Result
@@ -144,6 +144,9 @@ class _NoSink:
         pass
 
     def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
+    def spent(self, usage: Usage) -> None:
         pass
 
     async def keep(self, step: int, reply: Reply) -> None:

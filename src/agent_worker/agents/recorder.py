@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_worker.agents.run_begin import Assignment, Terms, hold_run, keep_step
-from agent_worker.backends.backend import PastStep, Reply, Suspended
+from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, hold_run, keep_step
+from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Fenced, StorageFault
 from agent_worker.core.events import Bus, Called, Delta, Returned
@@ -116,6 +116,12 @@ class RunRecorder:
             self._recording.bus.publish(Called(**about, arguments=self._shown(_as_json(call))))
         else:
             self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
+
+    def spent(self, usage: Usage) -> None:
+        charged = self._recording.database.write(
+            charge_lost, self._job, usage, self._terms.model, now=self._recording.clock.micros()
+        )
+        charged.add_done_callback(_say_if_lost)  # nobody waits for it: whoever calls is on its way out
 
     def _shown(self, text: str) -> str:
         """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
@@ -319,3 +325,8 @@ class CallOrder:
         finally:
             self._taken.remove(mine)
             mine.over.set()
+
+
+def _say_if_lost(charged: asyncio.Future[None]) -> None:
+    if not charged.cancelled() and (error := charged.exception()):
+        log.warning("what a failed answer has cost could not be stored: %s", error)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent_worker.agents.notices import answer_dm, notice
 from agent_worker.agents.retries import LONGEST_WAIT
-from agent_worker.backends.backend import PastStep, Reply
+from agent_worker.backends.backend import PastStep, Reply, Usage
 from agent_worker.core.errors import BadInput, Fenced
 from agent_worker.core.events import Ended, Started, Stepped
 from agent_worker.database.database import Row, Transaction
@@ -266,6 +266,12 @@ def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *,
     """Charge what learning from a run has cost to the request that the run was for."""
     agent_rows.hold(tx, job.fence)
     use = reply.usage.plausible
+    limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)
+
+
+def charge_lost(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
+    """Charge for an answer that came to nothing. Whoever may write now: the money is gone."""
+    use = usage.plausible
     limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)
 
 

@@ -121,6 +121,10 @@ class StepSink(Protocol):
         """Show a call that a program makes by itself, then what came of it. Nothing of it is stored."""
         ...
 
+    def spent(self, usage: Usage) -> None:
+        """Charge for an answer that comes to nothing: it failed, was cut off, or nobody wants it any more."""
+        ...
+
     async def keep(self, step: int, reply: Reply) -> None:
         """Store what the model answered in this step. Steps count from 0.
 

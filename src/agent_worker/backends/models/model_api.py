@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn
@@ -87,16 +88,18 @@ class ModelApi:
             return await added.reply(turn, steps, sink)
         where = self._catalogue.route(turn.model, self._endpoint)
         self._catalogue.prices.expect(where.provider, where.model)
-        protocol, listener = PROTOCOLS[where.speaks], PROTOCOLS[where.speaks].listen(where)
+        listener = PROTOCOLS[where.speaks].listen(where)
+        heard = listener.heard
         try:
-            async with asyncio.timeout(self._catalogue.patience.total):
-                await self._listen(turn, steps, where, listener, sink)
-            reply = reply_of(listener.heard, protocol)
-        except TimeoutError:
-            patience = self._catalogue.patience.total
-            raise Transient(f"the provider's answer took longer than {patience:g} s") from None
-        price = await self._catalogue.prices.of(where.provider, where.model)
-        return Reply(reply.text, reply.calls, usage_of(listener.heard, turn, steps, price), reply.raw, reply.more)
+            await self._in_time(self._listen(turn, steps, where, listener, sink))
+            reply = reply_of(heard, PROTOCOLS[where.speaks])
+            price = await self._catalogue.prices.of(where.provider, where.model)
+        except BaseException:  # cancelled, too: what was told to have been used is paid for
+            if heard.told.known():
+                price = self._catalogue.prices.known(where.provider, where.model)
+                sink.spent(usage_of(heard, turn, steps, price))
+            raise
+        return replace(reply, usage=usage_of(heard, turn, steps, price))
 
     def credential(self, model: str) -> str:
         """Names the key without telling it: whoever shares it shares its rate limit."""
@@ -104,6 +107,14 @@ class ModelApi:
             return model
         where = self._catalogue.route(model, self._endpoint)
         return f"{where.host}:{hashlib.sha256(where.key.encode()).hexdigest()[:12]}"
+
+    async def _in_time(self, listening: Awaitable[None]) -> None:
+        patience = self._catalogue.patience.total
+        try:
+            async with asyncio.timeout(patience):
+                await listening
+        except TimeoutError:
+            raise Transient(f"the provider's answer took longer than {patience:g} s") from None
 
     async def _listen(
         self, turn: Turn, steps: Sequence[PastStep], where: Route, listener: Listener, sink: StepSink

@@ -60,11 +60,14 @@ class ModelClient:
             .streamed_read_buffer_limit(0)  # by itself it would wait for 64 KB before it hands out the first word
             .build_streamed()
         )
+        cancellation = Cancellation()
         try:
             async with request as response:
+                cancellation.obey()
                 _refuse_detours(response)
-                yield ModelAnswer(response, self._patience)
+                yield ModelAnswer(response, self._patience, cancellation)
         except PyreqwestError as error:
+            cancellation.obey()
             raise Transient(_told(error)) from None
 
     async def close(self) -> None:
@@ -101,12 +104,26 @@ class ModelClient:
         return [str(address) for address in found]
 
 
+class Cancellation:
+    """The library forgets that its caller was cancelled when what it waits for comes in the same moment."""
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        self._known = self._task.cancelling() if self._task else 0
+
+    def obey(self) -> None:
+        """Ask after everything that was awaited from the library."""
+        if self._task and self._task.cancelling() > self._known:
+            raise asyncio.CancelledError
+
+
 class ModelAnswer:
     """The answer to one request, read piece by piece."""
 
-    def __init__(self, response: Response, patience: Patience) -> None:
+    def __init__(self, response: Response, patience: Patience, cancellation: Cancellation) -> None:
         self._response = response
         self._patience = patience
+        self._cancellation = cancellation
         self.status = response.status
 
     def header(self, name: str) -> str:
@@ -116,6 +133,7 @@ class ModelAnswer:
         """The body, of which no more is taken than we have patience for. Raises Permanent beyond that."""
         reader, seen = self._response.body_reader, 0
         while (chunk := await reader.read_chunk()) is not None:
+            self._cancellation.obey()
             seen += len(chunk)
             if seen > self._patience.body:
                 raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")

@@ -65,6 +65,11 @@ class PriceList:
         """The price of this model will be wanted: begin to look it up."""
         self._find(provider, model)
 
+    def known(self, provider: str, model: str) -> Price | None:
+        """The price, if it was looked up already."""
+        found = self._find(provider, model)
+        return found.result() if found.done() and not found.cancelled() else None
+
     async def of(self, provider: str, model: str) -> Price | None:
         """None: nobody knows the price."""
         return await asyncio.shield(self._find(provider, model))

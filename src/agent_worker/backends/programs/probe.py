@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_worker.backends.backend import Backend, Finished, PastStep, Reply, Turn
+from agent_worker.backends.backend import Backend, Finished, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import BackendFailure
 from agent_worker.core.ids import new_id
 from agent_worker.tools.tool import Call, Result, RunIdentity, ToolSpec
@@ -70,6 +70,9 @@ class ProbeSink:
         self.pieces += 1
 
     def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
+    def spent(self, usage: Usage) -> None:
         pass
 
     async def keep(self, step: int, reply: Reply) -> None:
