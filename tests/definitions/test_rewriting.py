@@ -71,6 +71,7 @@ def test_one_entry_is_changed_and_the_rest_stays(changes: dict[str, Any], old: s
 @pytest.mark.parametrize(
     ("text", "changes", "after"),
     [
+        ("k: \xa0\n", {"k": "other"}, "k: other\n"),  # a space that is a value
         ("", {"a": 1}, "a: 1\n"),
         ("# only words\n", {"a": 1}, "# only words\na: 1\n"),
         ("a: 1", {"b": 2}, "a: 1\nb: 2\n"),

@@ -17,6 +17,7 @@ from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.definitions.source import parse_source, plain_value
 
 _INDENT = "  "
+_BLANKS = " \t\r\n"  # of YAML: other spaces are part of a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def _entries(text: str) -> tuple[list[_Entry], bool]:
         depth -= isinstance(event, yaml.CollectionEndEvent)
         start, stop = _span(event)
         if stop > start or not isinstance(event, yaml.CollectionEndEvent):  # a block ends where the next begins
-            end = start + len(text[start:stop].rstrip())
+            end = start + len(text[start:stop].rstrip(_BLANKS))
         if depth != 1:
             continue
         if key is None and isinstance(event, yaml.ScalarEvent):
