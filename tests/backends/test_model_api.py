@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from tests.effort import effort
 from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
 from tests.patience import PATIENCE
@@ -218,18 +219,9 @@ async def test_tools_that_share_a_schema_keep_their_names(bench: Bench) -> None:
 
 
 async def calls_made(work: Awaitable[object]) -> int:
-    count = 0
-
-    def seen(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(seen)
-    try:
+    with effort() as spent:
         await work
-    finally:
-        sys.setprofile(None)
-    return count
+    return spent.calls
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.effort import effort
 from tests.faults.report import report
 from tests.teams import open_team, write_project
 
@@ -110,7 +110,6 @@ def break_all(root: Path) -> dict[str, int]:
 
 
 def test_I5_ten_times_as_many_broken_files_take_ten_times_as_long_to_tell_apart(tmp_path: Path) -> None:
-    """Counted in calls of functions, which are the same on every machine."""
     few, many = (calls_to_tell_apart(tmp_path, count) for count in (20, 200))
     assert many < 15 * few
 
@@ -119,18 +118,9 @@ def calls_to_tell_apart(root: Path, count: int) -> int:
     files = {f"bad{n}": root / ".agents" / f"bad{n}.yaml" for n in range(count)}
     problems = tuple(Problem(f".agents/{name}.yaml", 1, 1, "", "is wrong") for name in files)
     project = ProjectFiles(root, ProjectDefinition(name="p"), problems=problems, broken=files)
-    calls = 0
-
-    def seen(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(seen)
-    try:
+    with effort() as spent:
         assert all(len(project.wrong_with(name)) == 1 for name in files)
-    finally:
-        sys.setprofile(None)
-    return calls
+    return spent.calls
 
 
 def test_I5_a_hundred_broken_files_do_not_stop_twenty_good_ones(root: Path) -> None:
