@@ -44,11 +44,13 @@ async def team(here: House, provider: str, store: str) -> None:
 
 
 def leaks(tmp: Path) -> list[str]:
-    """Files that hold it, with the project's definitions left out: those are what a person wrote."""
+    """Files that hold it, or are called by it, with the project's definitions left out: those a person wrote."""
     return [
         str(path.relative_to(tmp))
         for path in tmp.rglob("*")
-        if path.is_file() and any(each.encode() in path.read_bytes() for each in (SECRET, SHAPED))
+        if any(
+            each in path.name or (path.is_file() and each.encode() in path.read_bytes()) for each in (SECRET, SHAPED)
+        )
     ]
 
 
@@ -156,6 +158,46 @@ async def test_N9_a_document_cannot_be_called_by_a_secret(tmp_path: Path, known:
         await team(here, "file", "file")
         with pytest.raises(AgentWorkerError, match="cannot hold a secret"):
             await here.do("doc_write", at="@duo", name=f"{SECRET}.md", text="x")
+
+
+async def test_N9_neither_an_agent_nor_an_instance_can_be_called_by_a_secret(tmp_path: Path, known: None) -> None:
+    async with house(tmp_path, "alice", "bob") as here:
+        await team(here, "file", "file")
+        for secret in (SECRET, SHAPED):
+            for lasting in (True, False):
+                with pytest.raises(AgentWorkerError, match="the name of an agent cannot hold a secret"):
+                    await here.do("agent_create", name=f"x-{secret}", backend="mock", lasting=lasting)
+            with pytest.raises(AgentWorkerError, match="the name of an instance cannot hold a secret"):
+                await here.do("workflow_start", workflow="duo", tag=secret, params={"how": "well"})
+        assert leaks(tmp_path) == []
+
+
+async def test_N9_what_was_kept_under_a_secret_is_found_by_whoever_says_it_again(tmp_path: Path, known: None) -> None:
+    async with house(tmp_path, "alice", "bob") as here:
+        await team(here, "file", "file")
+        await (await here.workspace("duo")).quiet()
+        here.mocks["alice"].then(
+            calls("memory_write", key=WORDS, value="a fact"),
+            calls("memory_read", key=WORDS),
+            calls("memory_forget", key=WORDS),
+            calls("team_proposal_create", question="which?", options=[WORDS, "no"], vote=WORDS, fallback=WORDS),
+            calls("team_vote", proposal=1, choice=WORDS),
+            says("done"),
+        )
+        await here.do("send", to="@duo", message="@alice do it")
+        await (await here.workspace("duo")).quiet()
+        assert await here.rows("select tool, result from call where ok = 0") == []
+        read = await here.rows("select result from call where tool = 'memory_read'")
+        assert "a fact" in read[0]["result"]
+        assert leaks(tmp_path) == []
+
+
+async def test_N9_options_that_differ_only_in_a_secret_are_one_option(tmp_path: Path, known: None) -> None:
+    async with house(tmp_path, "alice", "bob") as here:
+        await team(here, "file", "file")
+        options = [f"it is {SHAPED}", f"it is {SHAPED.replace('a1', 'b2')}"]
+        with pytest.raises(AgentWorkerError, match="an option is listed twice"):
+            await here.do("proposal_create", at="@duo", question="which?", options=options)
 
 
 async def test_N9_what_a_person_wrote_into_a_document_stays_theirs(tmp_path: Path, known: None) -> None:

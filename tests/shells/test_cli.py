@@ -59,7 +59,7 @@ def test_an_agent_is_made_looked_at_edited_and_deleted(terminal: Terminal) -> No
     made = terminal.json("agent", "create", "dora", "--backend", "mock", "--system", 'You are "Dora": kind, exact.')
     assert Path(made["file"]).read_text().startswith('name: "dora"\n')
     assert "dora" in terminal.says("agent", "list")
-    assert "mock" in terminal.says("agent", "info", "dora")
+    assert "mock, 0.00 USD today" in terminal.says("agent", "info", "dora")
     editor = f"{sys.executable} -c \"import sys; open(sys.argv[1], 'a').write('max_steps: 3\\n')\""
     assert "saved" in terminal.says("agent", "edit", "dora", EDITOR=editor)
     assert "max_steps: 3" in Path(made["file"]).read_text()
@@ -102,6 +102,19 @@ def test_a_definition_that_would_not_work_is_not_written(terminal: Terminal) -> 
     assert done.returncode == 2
     assert "model" in done.stderr
     assert not (terminal.daemon.project / ".agents" / "emil.yaml").exists()
+
+
+def test_init_says_when_the_program_it_was_told_to_use_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "agent_worker.cli", "init", "--backend", "codex"],
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path), "AGENT_WORKER_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "The agents use codex, which is not installed yet." in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -228,6 +241,7 @@ def test_a_failure_can_be_retried_or_dismissed_from_the_inbox(terminal: Terminal
     ("command", "words"),
     [
         (("send", "nobody", "hi"), "there is no agent nobody"),
+        (("send", "review", "hi"), "review is a workflow: its channel is @review"),
         (("send", "a b", "hi"), "alice@review"),
         (("send", "alice@nowhere", "hi"), "is not running"),
         (("schedule", "set", "alice", "1s"), "10s"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.patience import PATIENCE
 
 COMMAND = [sys.executable, "-m", "agent_worker.cli"]
@@ -75,10 +76,11 @@ def on_terminal(cwd: Path, **env: str) -> str:
     return shown.decode()
 
 
-def test_a_mistyped_command_names_the_one_that_was_meant(tmp_path: Path) -> None:
-    done = run("dmeo", cwd=tmp_path)
+@pytest.mark.parametrize(("typed", "meant"), [("dmeo", "demo"), ("strat", "start"), ("satrt", "start")])
+def test_a_mistyped_command_names_the_one_that_was_meant(tmp_path: Path, typed: str, meant: str) -> None:
+    done = run(typed, cwd=tmp_path)
     assert done.returncode == 2
-    assert "Did you mean: agent-worker demo" in done.stderr
+    assert f"Did you mean: agent-worker {meant}\n" in done.stderr
     assert "Traceback" not in done.stderr
 
 

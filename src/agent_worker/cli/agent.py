@@ -65,7 +65,8 @@ def info(name: str, as_json: bool) -> None:
     click.echo(f"{about['name']} {paint_state(about['state'])} {clean(about['reason'])}".rstrip())
     if not about["backend"]:  # its file cannot be read
         return
-    click.echo(f"  {about['backend']} {about['model']}, {usd(about['usd_today'])} today\n  {clean(found['directory'])}")
+    works_with = f"{about['backend']} {about['model']}".rstrip()
+    click.echo(f"  {works_with}, {usd(about['usd_today'])} today\n  {clean(found['directory'])}")
     for key, value in found["soul"].items():
         click.echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
     if found["queue"]:

@@ -15,7 +15,14 @@ from agent_worker.cli.output import clean
 
 @click.command()
 @click.argument("target", shell_complete=addresses)
-@click.option("--format", "form", type=click.Choice(["md", "jsonl", "html"]), default="md", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "jsonl", "html"]),
+    default="md",
+    show_default=True,
+    help="What kind of text to print.",
+)
 def export(target: str, form: str) -> None:
     """Print all of TARGET (@review, or alice) as one text: what was said, and a workspace's documents.
 

@@ -70,7 +70,9 @@ class LazyGroup(click.Group):
         if name and not name.startswith("-") and name not in COMMANDS:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
+            near = get_close_matches(name, COMMANDS, n=2, cutoff=0.65)
+            # Letters that changed places are the likeliest slip.
+            near.sort(key=lambda each: sorted(each) != sorted(name))
             meant = f"Did you mean: agent-worker {near[0]}" if near else "See: agent-worker --help"
             raise click.UsageError(f"there is no command {name!r}. {meant}")
         return super().resolve_command(ctx, args)

@@ -25,7 +25,9 @@ KEYS = {  # in the order of preference: variable → model
 
 
 @click.command()
-@click.option("--template", type=click.Choice(TEMPLATES), default="review", show_default=True)
+@click.option(
+    "--template", type=click.Choice(TEMPLATES), default="review", show_default=True, help="Which team to set up."
+)
 @click.option("-m", "--model", help="provider/model for all agents.")
 @click.option("-b", "--backend", type=click.Choice(["mock", *PROGRAMS]), help="A coding program you have, or mock.")
 @as_json_option
@@ -54,8 +56,10 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
         click.echo(f"  agent-worker run {template}")
         click.echo("With a key in the environment (export ANTHROPIC_API_KEY=…) init makes real ones.")
     else:
-        how = f"{backend}, which you have installed" if backend in PROGRAMS else model
-        click.echo(f"\nThe agents use {how}. Put them to work:\n  agent-worker run {template}")
+        missing = backend in PROGRAMS and not shutil.which(backend)
+        how = f"{backend}, which is not installed yet" if missing else model if backend == "sdk" else backend
+        click.echo(f"\nThe agents use {how}. {'Once it is, put' if missing else 'Put'} them to work:")
+        click.echo(f"  agent-worker run {template}")
 
 
 def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:

@@ -10,7 +10,7 @@ An address says nothing about whether the agent or the workspace exists.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from agent_worker.core.errors import BadInput
@@ -110,6 +110,13 @@ def check_tag(text: str) -> str:
             hint="a letter or digit first, then letters, digits, ., _ or -, at most 63 in all",
         )
     return text
+
+
+def check_no_secret(name: str, redact: Callable[[str], str], *, of: str) -> str:
+    """The name itself, if it holds no secret: names are stored, shown and opened as they are."""
+    if redact(name) != name:
+        raise BadInput(f"the name of {of} cannot hold a secret", hint="choose another name")
+    return name
 
 
 def canonical(text: str, names: Collection[str]) -> str | None:

@@ -8,6 +8,8 @@ Below: proposals/voting.py counts, proposals/store.py keeps. Time-outs are calle
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent_worker.core.errors import Refused
 from agent_worker.core.events import Proposed, Voted
 from agent_worker.database.database import Row, Transaction
@@ -36,6 +38,7 @@ def propose(
     """Put a question to the vote: every voter is called on. `then` is said afterwards."""
     cause = cause or Cause()
     _within_bounds(tx, workspace["id"], cause.root)
+    request = _as_stored(tx, request)
     draft = checked(
         workspace, workspace_rows.members_in(tx, workspace["id"]), request, by=by, cause=cause, then=then, now=now
     )
@@ -70,6 +73,17 @@ def propose(
     return cast(tx, workspace["id"], proposal.number, own, by=by, now=now) if own else proposal
 
 
+def _as_stored(tx: Transaction, request: ProposalRequest) -> ProposalRequest:
+    """Its options without secrets, before they are compared: votes are compared with what is stored."""
+    options = None if request.options is None else [tx.redact(option) for option in request.options]
+    return replace(
+        request,
+        options=options,
+        vote=request.vote and tx.redact(request.vote),
+        fallback=request.fallback and tx.redact(request.fallback),
+    )
+
+
 def cast(
     tx: Transaction, workspace: str, number: int, choice: str, *, by: Voter, reason: str = "", now: int
 ) -> Proposal:
@@ -78,7 +92,7 @@ def cast(
     if proposal.electorate.get(by.name) != by.agent:
         voters = ", ".join(proposal.rules.voters)
         raise Refused(f"{by.name} has no vote on proposal {number}", hint=f"its voters: {voters}")
-    option = option_named(proposal.rules.options, choice)
+    option = option_named(proposal.rules.options, tx.redact(choice))
     store.put_vote(tx, proposal, by.name, option, reason=reason[:QUESTION], now=now)
     votes = store.choices(tx, proposal.id)
     tx.tell(

@@ -14,7 +14,7 @@ from agent_worker.agents import commands, deletion
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
-from agent_worker.core.address import canonical, check_name
+from agent_worker.core.address import canonical, check_name, check_no_secret
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
@@ -122,6 +122,7 @@ async def agent_create(
     """
     loaded = await service.project(project)
     name = check_name(name or await _free_name(service, loaded))
+    check_no_secret(name, service.runtime.database.redact, of="an agent")
     if canonical(name, loaded.agents):
         raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
     text = _written(loaded, name, origin, backend=backend, model=model, system=system)

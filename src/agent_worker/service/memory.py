@@ -65,7 +65,7 @@ async def memory_set(
 @operation("POST", "/agents/{name}/memory/release")
 async def memory_release(service: Service, name: str, key: str, project: str | None = None) -> str:
     """Let an agent remember what was held back from it."""
-    home = await home_of_agent(service, name, project)
+    home, key = await home_of_agent(service, name, project), service.runtime.database.redact(key)
     await asyncio.to_thread(memory.release, home, key)
     await note(service, name, project, "released", key)
     return "remembered"

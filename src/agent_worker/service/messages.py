@@ -190,8 +190,10 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
     if found is None and (broken := canonical(name, loaded.project.broken)) is not None:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if found is None:
-        known = ", ".join(loaded.agents) or "none yet"
-        raise NotFound(f"there is no agent {name} in this project", hint=f"agents: {known}")
+        workflow = canonical(name, loaded.project.workflows)
+        known = f"agents: {', '.join(loaded.agents) or 'none yet'}"
+        hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else known
+        raise NotFound(f"there is no agent {name} in this project", hint=hint)
     return loaded.agents[found]
 
 

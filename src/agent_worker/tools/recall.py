@@ -60,6 +60,7 @@ async def memory_write(
 @tool(repeatable=True, personal=True)
 async def memory_read(context: ToolContext, key: str = "") -> str:
     """What you remember under a key; without a key, the list of all keys."""
+    key = context.database.redact(key)  # as it was stored
     found = await asyncio.to_thread(memory.load, _home(context))
     if not key:
         lines = [f"{e.key} ({e.tier})" for e in found.entries if e.tier != memory.ARCHIVE]
@@ -77,6 +78,7 @@ async def memory_recall(context: ToolContext, query: str, limit: int = 8) -> str
 @tool(repeatable=True, personal=True, in_turn=True)
 async def memory_forget(context: ToolContext, key: str) -> str:
     """Put an entry into the archive: it is no longer shown to you, but can be found again."""
+    key = context.database.redact(key)  # as it was stored
     known = await asyncio.to_thread(memory.find, _home(context), key)
     if known and known.tier == memory.CORE:
         _not_from_others(context, "forgotten")

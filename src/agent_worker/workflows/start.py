@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import MAIN, check_tag
+from agent_worker.core.address import MAIN, check_no_secret, check_tag
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
@@ -60,7 +60,7 @@ class Start:
 
 async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Instance:
     """Set up, open the workspace, add the members, post the kickoff."""
-    check_tag(wanted.tag)
+    check_no_secret(check_tag(wanted.tag), runtime.database.redact, of="an instance")
     root = loaded.project.root
     powers = await asyncio.to_thread(powers_of, loaded.project, wanted.workflow, wanted.fetched)
     await asyncio.to_thread(runtime.gate.require, root, powers)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
+from agent_worker.core.address import check_no_secret
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import BadInput, NotFound, Stale
 from agent_worker.core.failpoints import failpoint
@@ -171,8 +172,7 @@ class Documents:
     async def _current(self, name: str, by: Author) -> CurrentDocument:
         """What a change is made from. Whatever is committed after this look is noticed by `revise`."""
         name = await self._called(name)
-        if self._database.redact(name) != name:
-            raise BadInput("the name of a document cannot hold a secret", hint="choose another name")
+        check_no_secret(name, self._database.redact, of="a document")
         await self._database.read(document_rows.let_write, self._workspace["id"], name, by)
         last = await self._database.read(document_rows.last_revision, self._workspace["id"], name)
         if last is not None:
