@@ -168,6 +168,14 @@ class Follower:
             if fresh := await self._fresh(heard):
                 yield fresh
 
+    async def rest(self) -> AsyncIterator[Sequence[EventRecord]]:
+        """What has happened by now and was not handed out yet: what was heard, then what is stored and not yet told."""
+        while self._ear is not None and (heard := self._ear.taken()):
+            if fresh := await self._fresh(heard):
+                yield fresh
+        async for batch in self._stored():
+            yield batch
+
     async def _stored(self) -> AsyncIterator[Sequence[EventRecord]]:
         while not self._until.is_set():
             page = await self._database.read(_page, self.at, self._wanted)
@@ -229,13 +237,14 @@ class _Listener:
             if self._behind:
                 raise Lagging
             if self._heard:
-                yield self._taken()
+                yield self.taken()
             elif ended:
                 return
             else:
                 await self._stirred.wait()
 
-    def _taken(self) -> Sequence[Event]:
+    def taken(self) -> Sequence[Event]:
+        """The next of what was heard; nothing when all of it was taken."""
         batch, size = list[Event](), 0
         while self._heard and len(batch) < _BATCH and size < _BATCH_BYTES:
             batch.append(self._heard.popleft())

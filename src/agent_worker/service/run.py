@@ -139,12 +139,20 @@ class _Followed:
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
         async for batch in self._followed():
-            if shown := [told for told in batch if await self._is_part(told)]:
-                self._tools += [_tool_call(told) for told in shown if told.kind == "tool_call"]
-                yield [StreamItem(told.kind, told.text) for told in shown]
+            if shown := await self._shown(batch):
+                yield shown
             if any(told.number for told in batch) and await self._is_over():
+                # It may have ended while this batch was read: what it said before that is still to come.
+                async for rest in self._follower.rest():
+                    if shown := await self._shown(rest):
+                        yield shown
                 break
         yield [await self._last()]
+
+    async def _shown(self, batch: Sequence[EventRecord]) -> list[StreamItem]:
+        shown = [told for told in batch if await self._is_part(told)]
+        self._tools += [_tool_call(told) for told in shown if told.kind == "tool_call"]
+        return [StreamItem(told.kind, told.text) for told in shown]
 
     def result(self) -> Served:
         if isinstance(self._outcome, AgentWorkerError):

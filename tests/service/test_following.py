@@ -1,0 +1,28 @@
+"""Following a piece of work: everything that came of it is told, however late somebody reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from tests.house import house
+
+from agent_worker.core.events import Ended
+from agent_worker.service.run import RunRequest, run
+
+
+async def test_whoever_reads_only_when_the_work_is_done_is_told_all_of_it(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        (here.root / ".agents" / "talker.yaml").write_text("backend: mock\nscript: [{ say: word by word }]\n")
+        ended = asyncio.Event()
+        here.runtime.bus.listen(lambda event: ended.set() if isinstance(event, Ended) else None)
+        stream = await run(here.service, RunRequest(agent="talker", message="talk", project=str(here.root)))
+        told = []
+        async for batch in stream:
+            told += [json.loads(item.data) for item in batch]
+            await ended.wait()
+        await stream.close()
+    kinds = [each["event"] for each in told if each["event"] != "chunk"]
+    assert kinds == ["started", "step", "ended", "done"]
+    assert "".join(each["text"] for each in told if each["event"] == "chunk") == "word by word"
