@@ -15,6 +15,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import select
 import subprocess
 import sys
@@ -31,15 +32,18 @@ from typing import Literal
 from agent_worker.processes.environment import safe_environment
 
 COMMAND = (sys.executable, "-P", "-m", "agent_worker.daemon.web.renderer")  # -P: nothing is imported from where we are
-LIGHT = 4000  #: characters
-FEW = 400  #: characters of a light text that mean something to a parser
+LIGHT = 2000  #: characters
+LINES = 100  #: of a light text
+FEW = 40  #: signs in a light text that mean something to a parser
+LOOKS = 1000  #: signs × lines: a parser looks at every line once more for each list and quote that is open
 PROCESSES = 2  #: processes at once
-WAITING = 64  #: texts that wait for one of them; more are shown as they are
+WAITING = 128  #: texts that wait for one of them; more are shown as they are
 PATIENCE = 5.0  #: seconds that one view waits for all its texts together
 GIVEN_UP = 30.0  #: seconds that one process may take, however busy the machine is
 KEPT = 32 * 1024 * 1024  #: characters of what was made
 
 _MEANINGFUL = str.maketrans("", "", "[]()!*_~`<>|&\\#+=@:-")
+_NUMBERED = re.compile(r"\d[.)](?=\s)")  # begins a list, also within another one
 _CHUNK = 1024 * 1024
 
 log = logging.getLogger(__name__)
@@ -60,10 +64,12 @@ class RenderJob:
 
 
 def is_light(text: str) -> bool:
-    """So small and so plain that rendering it here holds nobody up, whatever it is."""
+    """So small and so plain that rendering it here holds nobody up, whatever it is, nor a hundred like it."""
     if len(text) > LIGHT or "```" in text or "~~~" in text:  # code is coloured by patterns
         return False
-    return len(text) - len(text.translate(_MEANINGFUL)) <= FEW
+    lines = text.count("\n") + 1
+    signs = len(text) - len(text.translate(_MEANINGFUL)) + len(_NUMBERED.findall(text))
+    return lines <= LINES and signs <= FEW and signs * lines <= LOOKS
 
 
 class Rendering:
