@@ -807,6 +807,12 @@ BUGS = (
         ),
     ),
     bug(
+        "a proposal that cannot be ended is tried again at once, and again",
+        "R8",
+        "test_a_proposal_that_cannot_be_ended_is_tried_again_every_minute",
+        Edit("_look", "now + AGAIN", "now + AGAIN / 10"),
+    ),
+    bug(
         "what was interrupted waits behind the others",
         "R2",
         "test_R2_who_was_interrupted_comes_before_those_who_waited_longer",

@@ -237,6 +237,20 @@ async def test_at_its_time_a_quorum_that_is_met_decides(team: Team) -> None:
     assert ((await found(team)).state, (await found(team)).outcome) == ("resolved", "b")
 
 
+async def test_a_proposal_that_cannot_be_ended_is_tried_again_every_minute(
+    team: Team, caplog: pytest.LogCaptureFixture
+) -> None:
+    await propose(team, ProposalRequest("Which index?", options=["tree", "hash"], minutes=1))
+    stuck = "create trigger stuck before update on proposal begin select raise(abort, 'stuck'); end"
+    await team.write(lambda tx: tx.run(stuck))
+    for number in (1, 2, 3):
+        await team.elapse(61)
+        assert caplog.text.count("could not be ended") == number
+    await team.write(lambda tx: tx.run("drop trigger stuck"))
+    await team.elapse(61)
+    assert (await found(team)).state == "expired"
+
+
 async def test_a_proposal_outlives_its_host_and_expires_when_the_workspace_is_open_again(tmp_path: Path) -> None:
     database, clock = tmp_path / "state.db", TestClock()
     quiet = {"alice": "script: []\n", "bob": "script: []\n"}
