@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,22 +33,45 @@ class Listener:
 
     @asynccontextmanager
     async def open(self, certificate: ssl.SSLContext | None = None) -> AsyncIterator[Listener]:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=certificate)
-        self.port = server.sockets[0].getsockname()[1]
-        async with server:
+        async with serving(self.talk, certificate) as self.port:
             yield self
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            self.heads.append(head.decode())
+            await reader.readexactly(int(_header(head, b"content-length") or 0))
+            writer.write(self.answer)
+            await writer.drain()
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(talk: Talk, certificate: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A server that talks like this with everybody who connects; when the block is left, nothing of it is open."""
+    talks: set[asyncio.Task[None] | None] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talks.add(asyncio.current_task())
         try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                self.heads.append(head.decode())
-                await reader.readexactly(int(_header(head, b"content-length") or 0))
-                writer.write(self.answer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+            await talk(reader, writer)
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
-            writer.close()
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=certificate)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in filter(None, talks):
+            task.cancel()
+        await asyncio.gather(*filter(None, talks), return_exceptions=True)
+        await server.wait_closed()
 
 
 def _header(head: bytes, name: bytes) -> bytes:
@@ -93,10 +116,10 @@ async def test_a_connection_is_used_again(client: ModelClient) -> None:
     async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connected
         connected += 1
-        await Listener()._connected(reader, writer)
+        await Listener().talk(reader, writer)
 
-    async with await asyncio.start_server(count, "127.0.0.1", 0) as server:
-        target = ModelAddress(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", False)
+    async with serving(count) as port:
+        target = ModelAddress(f"http://127.0.0.1:{port}", False)
         for _ in range(5):
             await asked(client, target)
     assert connected == 1
@@ -189,23 +212,21 @@ async def test_the_users_proxy_is_asked_and_the_one_of_this_process_is_not(monke
 
 async def test_whoever_is_cancelled_while_something_comes_in_is_cancelled(client: ModelClient) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-            for _ in range(3):
-                writer.write(b"2\r\nok\r\n")
-                await writer.drain()
-            while await reader.read(1000):
-                pass
-        writer.close()
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(3):
+            writer.write(b"2\r\nok\r\n")
+            await writer.drain()
+        while await reader.read(1000):
+            pass
 
     async def listen(heard: asyncio.Event) -> None:
         async with client.post(address, "/", {}, b"") as answer:
             async for _ in answer.chunks():
                 heard.set()
 
-    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
-        address = ModelAddress(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", False)
+    async with serving(talk) as port:
+        address = ModelAddress(f"http://127.0.0.1:{port}", False)
         for number in range(60):  # without a check one in seven goes on listening, until the silence lasts too long
             heard = asyncio.Event()
             listening = asyncio.create_task(listen(heard))
@@ -226,10 +247,9 @@ async def test_leaving_an_answer_closes_its_connection(client: ModelClient) -> N
         while await reader.read(1000):
             pass
         closed.set()
-        writer.close()
 
-    async with await asyncio.start_server(endless, "127.0.0.1", 0) as server:
-        target = ModelAddress(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", False)
+    async with serving(endless) as port:
+        target = ModelAddress(f"http://127.0.0.1:{port}", False)
         async with client.post(target, "/", {}, b"") as answer:
             async for chunk in answer.chunks():
                 assert chunk == b"ok"
