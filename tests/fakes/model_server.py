@@ -141,8 +141,10 @@ class ModelServer:
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
+            writer.transport.abort()  # not close: that would wait for somebody to read what is left
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
             self._connections.discard(task)
-            writer.close()
 
     async def _answer(self, request: Recorded, wire: _Wire) -> None:
         mode, path = _split(request.path)
