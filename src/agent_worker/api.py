@@ -64,7 +64,7 @@ class Team:
     async def resume(self) -> None:
         """Grant a new allowance after a limit was reached."""
         runtime = self._running.runtime
-        await runtime.database.write(commands.resume_workspace, self._running.id, now=runtime.clock.micros())
+        await self._running.database.write(commands.resume_workspace, self._running.id, now=runtime.clock.micros())
 
     async def run(self) -> Summary:
         """Work until everybody is quiet, then end the instance."""

@@ -17,7 +17,7 @@ from agent_worker.workspaces import deliveries, workspace_rows
 
 def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str | None:
     """End it now; nothing it does later counts. The run to be stopped, if one was at it."""
-    row = tx.one("select * from instruction where id = :id", id=instruction)
+    row = tx.one("select * from instruction where project = :project and id = :id", id=instruction)
     if row is None or row["state"] not in ("queued", "running", "waiting"):
         return None
     work = Instruction.of(row)
@@ -58,7 +58,7 @@ def answer(tx: Transaction, item: str, text: str, *, now: int) -> None:
 
 def continue_work(tx: Transaction, instruction: str, *, now: int) -> str | None:
     """Go on with work that ended incomplete or failed, from its saved steps, and with what ended together with it."""
-    row = tx.one("select * from instruction where id = :id", id=instruction)
+    row = tx.one("select * from instruction where project = :project and id = :id", id=instruction)
     if row is None or row["state"] not in ("incomplete", "failed", "dead") or queue.goes_on(tx, row):
         return None
     others = [Instruction.of(other) for other in queue.ended_with(tx, row)]
@@ -101,7 +101,7 @@ def pause_workspace(tx: Transaction, workspace: str, reason: str, *, now: int) -
     if row["state"] != "running" or not workspace_rows.pause(tx, workspace, reason):
         return
     notice(tx, workspace, f"Paused: {reason}. Resume to go on.", "", now=now)
-    inbox.ask(tx, "limit", project=row["project"], workspace=workspace, ref=workspace, text=reason, now=now)
+    inbox.ask(tx, "limit", workspace=workspace, ref=workspace, text=reason, now=now)
 
 
 def resume_workspace(tx: Transaction, workspace: str, *, now: int) -> Sequence[str]:
@@ -112,10 +112,9 @@ def resume_workspace(tx: Transaction, workspace: str, *, now: int) -> Sequence[s
 
 
 def resume_agent(tx: Transaction, agent: str, *, now: int) -> Sequence[str]:
-    me = agent_rows.identity(tx, agent)
     agent_rows.resume(tx, agent)
     limits.forgive(tx, "agent", agent, now=now)
-    limits.forgive(tx, "project", me["project"], now=now)
+    limits.forgive(tx, "project", "", now=now)
     return _continue_limited(tx, "agent", agent, now=now)
 
 
@@ -129,8 +128,9 @@ def lift_limit(tx: Transaction, item: Row, *, now: int) -> None:
 
 def _continue_limited(tx: Transaction, column: str, value: str, *, now: int) -> list[str]:
     rows = tx.all(
-        f"""select ref, i.root, i.hop from inbox_item t join instruction i on i.id = t.ref
-             where t.state = 'open' and t.kind = 'limit' and t.{column} = :value order by t.at""",
+        f"""select ref, i.root, i.hop from inbox_item t join instruction i on i.project = :project and i.id = t.ref
+             where t.project = :project and t.state = 'open' and t.kind = 'limit' and t.{column} = :value
+             order by t.at""",
         value=value,
     )
     continued = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agent_worker.agents import commands
 from agent_worker.database import event_rows
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.memory import audit
 from agent_worker.schedules import schedule
 from agent_worker.work import agent_rows, inbox, queue, steps, threads
@@ -18,7 +18,9 @@ from agent_worker.workspaces import deliveries, workspace_rows
 def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
     """Cancel all work of an agent, and whatever would wake it."""
     for row in tx.all(
-        "select id from instruction where agent = :agent and state in ('queued', 'running', 'waiting')", agent=agent
+        """select id from instruction
+            where project = :project and agent = :agent and state in ('queued', 'running', 'waiting')""",
+        agent=agent,
     ):
         commands.cancel(tx, row["id"], reason="its agent was deleted", now=now)
     schedule.clear_agent(tx, agent)
@@ -34,13 +36,13 @@ def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
     queue.forget(tx, agent)
     deliveries.forget(tx, agent)
     workspace_rows.unseat(tx, agent)
-    audit.forget_words(tx, project=me["project"], agent=agent, who=who, now=now)
+    audit.forget_words(tx, agent=agent, who=who, now=now)
     agent_rows.forget(tx, agent)
 
 
-def erase_quick(tx: Transaction, *, now: int) -> list[Row]:
+def erase_quick(tx: WholeTransaction, *, now: int) -> list[Row]:
     """Agents without a file end with the daemon, however that ended. Who they were."""
-    gone = agent_rows.quick(tx)
+    gone = [me for project in agent_rows.projects(tx) for me in agent_rows.quick(tx.of(project))]
     for me in gone:
-        erase(tx, me, who="agent-worker", now=now)
+        erase(tx.of(me["project"]), me, who="agent-worker", now=now)
     return gone

@@ -80,7 +80,6 @@ async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: Reco
     if await asyncio.to_thread(memory.write, worker.home, entry) == "known":
         return
     done = audit.AuditEntry(
-        project=worker.project,
         agent=worker.agent,
         who=worker.name,
         deed="learned",
@@ -88,7 +87,7 @@ async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: Reco
         before=json.dumps(asdict(before)) if before else "",
         run=entry.source,
     )
-    await recording.database.write(audit.note, done, now=recording.clock.micros())
+    await recording.database.of(worker.project).write(audit.note, done, now=recording.clock.micros())
 
 
 def did_something(done: Sequence[PastStep]) -> bool:

@@ -23,7 +23,7 @@ from agent_worker.core.address import canonical
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted, trouble_of
 from agent_worker.core.ids import new_id
-from agent_worker.database.database import Database, Transaction
+from agent_worker.database.database import Database, Transaction, WholeTransaction
 from agent_worker.database.runtime_lock import ProjectLocks
 from agent_worker.definitions.agent import AgentDefinition, split_model
 from agent_worker.definitions.loading import shown
@@ -102,9 +102,9 @@ class Loader:
             worker = await self._renewed(loaded, loaded.agents[name], definition, held)
             self._registry.add(worker)
             if not worker.definition.schedule:
-                unscheduled.append(schedule.id_of(loaded.id, worker.agent))
+                unscheduled.append(schedule.id_of(worker.agent))
         if unscheduled:  # at once: a commit for each of a thousand takes seconds
-            await self._database.write(_clear_all, unscheduled)
+            await self._database.of(loaded.id).write(_clear_all, unscheduled)
         self._share_limit(loaded.id, _holds(of_project(project), held))
         await self._keep_workflow_schedules(loaded)
         return self._as_it_works(loaded)
@@ -162,9 +162,8 @@ class Loader:
             if isinstance(member, RefMember):
                 worker = await self._as_member(loaded, member, workflow, held, working_copies.get(name))
             else:
-                agent = await self._database.write(
-                    agent_rows.enrol, project=loaded.id, name=name, kind="inline", home=workspace
-                )
+                database = self._database.of(loaded.id)
+                agent = await database.write(agent_rows.enrol, name=name, kind="inline", home=workspace)
                 definition = member.as_agent(name)
                 who, copy = f"{name}@{workflow.name}", working_copies.get(name)
                 worker = await self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
@@ -239,10 +238,11 @@ class Loader:
         if worker.home.is_there:
             await asyncio.to_thread(self._tidy, worker, worker.home)
         seq = await asyncio.to_thread(last_seq, worker.home, CONVERSATIONS, dated=True)
-        if seq and seq > await self._database.read(threads.last_seq, worker.agent, threads.PERSONAL):
+        database = self._database.of(worker.project)
+        if seq and seq > await database.read(threads.last_seq, worker.agent, threads.PERSONAL):
             talk = await asyncio.to_thread(last_talk, worker.home, CONVERSATIONS, RESTORED)
-            await self._database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=seq)
-        self._log_files.watch(Target(None, worker.agent), worker.home, CONVERSATIONS, written=seq)
+            await database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=seq)
+        self._log_files.watch(Target(worker.project, None, worker.agent), worker.home, CONVERSATIONS, written=seq)
 
     @staticmethod
     def _tidy(worker: AgentRuntime, home: Root) -> None:
@@ -251,30 +251,31 @@ class Loader:
             log.warning("%s: a file was edited while it was written; the other version is %s", worker.name, kept)
 
     async def _keep_schedule(self, worker: AgentRuntime, wanted: Schedule, *, instance: str = "") -> None:
-        timer = Timer(worker.project, wanted, agent=worker.agent, instance=instance)
-        await self._database.write(schedule.keep, timer, now=self._clock.now())
+        timer = Timer(wanted, agent=worker.agent, instance=instance)
+        await self._database.of(worker.project).write(schedule.keep, timer, now=self._clock.now())
         if self.ticker:
             self.ticker.look_again()
 
     async def _keep_workflow_schedules(self, loaded: LoadedProject) -> None:
         wanted = {name: flow.schedule for name, flow in loaded.project.workflows.items() if flow.schedule}
-        await self._database.write(schedule.keep_workflows, loaded.id, wanted, now=self._clock.now())
+        await self._database.of(loaded.id).write(schedule.keep_workflows, wanted, now=self._clock.now())
         if wanted and self.ticker:
             self.ticker.look_again()
 
 
 def _enrol_all(
-    tx: Transaction, project: ProjectFiles, quick: Mapping[str, AgentDefinition], *, now: int
+    whole: WholeTransaction, project: ProjectFiles, quick: Mapping[str, AgentDefinition], *, now: int
 ) -> LoadedProject:
-    id = agent_rows.enrol_project(tx, root=str(project.root), name=project.definition.name)
+    id = agent_rows.enrol_project(whole, root=str(project.root), name=project.definition.name)
+    tx = whole.of(id)
     quick = {name: definition for name, definition in quick.items() if name not in project.agents}
     for name in project.agents:
-        before = agent_rows.known(tx, project=id, name=name)
+        before = agent_rows.known(tx, name)
         if before is not None and before["kind"] == "ephemeral":  # whoever has a file now is somebody else
             deletion.cancel_all(tx, before["id"], now=now)
             deletion.erase(tx, before, now=now)
-    agents = {name: agent_rows.enrol(tx, project=id, name=name) for name in project.agents}
-    agents |= {name: agent_rows.enrol(tx, project=id, name=name, kind="ephemeral") for name in quick}
+    agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
+    agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral") for name in quick}
     return LoadedProject(id, project, agents, quick)
 
 

@@ -89,6 +89,7 @@ class Loop:
         self.free = asyncio.Event()  #: it works on nothing
         self.free.set()
         self._loop_context = loop_context
+        self._database = loop_context.recording.database.of(fence.project)
         self._arrived = asyncio.Event()
         self._stopping = False
         self._waited: dict[str, float] = {}  # instruction → seconds spent at a closed gate
@@ -156,7 +157,7 @@ class Loop:
                 job, terms, self._context(job, worker), tools, self._loop_context.recording
             )
             turn, seen, manifest = await self._prepare(job, worker, tools)
-            keeping = self._loop_context.recording.database.write(queue.keep_manifest, job.run, manifest)
+            keeping = self._database.write(queue.keep_manifest, job.run, manifest)
             try:  # it is written before anything that comes of the run: nobody has to wait for it
                 await self._steps(job, worker, turn, recorder, seen)
             finally:
@@ -216,12 +217,11 @@ class Loop:
         return False
 
     async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
-        database = self._loop_context.recording.database
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
         )
-        gathered = await database.read(prompt_data.gather, job, worker, tuple(tools))
+        gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
         brief = replace(gathered.brief, memory=known.memory, memory_left_out=known.left_out, todos=known.todos)
         composed = prompt.compose(brief)
@@ -267,7 +267,7 @@ class Loop:
         recording = self._loop_context.recording
         return ToolContext(
             identity,
-            recording.database,
+            self._database,
             recording.clock,
             cwd=worker.cwd,
             own_copy=worker.own_copy,
@@ -297,7 +297,7 @@ class Loop:
         return not credential or self._loop_context.limiter.still_open(credential)
 
     async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
-        return await self._loop_context.recording.database.write(change, *args, now=self._loop_context.now(), **kwargs)
+        return await self._database.write(change, *args, now=self._loop_context.now(), **kwargs)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep for so many seconds, or until something arrives."""

@@ -62,6 +62,7 @@ class RunRecorder:
         self._context = context
         self._tools = tools
         self._recording = recording
+        self._database = recording.database.of(job.project)
         self.reached: Reached | None = None  #: a limit met by the last step
         self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
         self._kept = asyncio.Event()  # the model's answer is on disk: its calls may reach outside
@@ -118,7 +119,7 @@ class RunRecorder:
             self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
 
     def spent(self, usage: Usage) -> None:
-        charged = self._recording.database.write(
+        charged = self._database.write(
             charge_lost, self._job, usage, self._terms.model, now=self._recording.clock.micros()
         )
         charged.add_done_callback(_say_if_lost)  # nobody waits for it: whoever calls is on its way out
@@ -134,7 +135,7 @@ class RunRecorder:
         self._outside = self._outside or next(self._foreign(reply), "")
         self._kept.clear()
         try:
-            self.reached = await self._recording.database.write(
+            self.reached = await self._database.write(
                 keep_step, self._job, step, reply, self._terms, now=self._recording.clock.micros()
             )
             failpoint("step.after_persist")
@@ -163,7 +164,7 @@ class RunRecorder:
                 return denied
             await turn.comes()
             if tool.stored:
-                result = await self._recording.database.write(self._perform, place, call, tool, arguments)
+                result = await self._database.write(self._perform, place, call, tool, arguments)
                 return _or_suspend(result)
             with disk_explained():
                 return await self._reach_out(place, call, tool, arguments)
@@ -171,31 +172,31 @@ class RunRecorder:
             raise
         except AgentWorkerError as error:
             text = f"{error.message} ({error.hint})" if error.hint else error.message
-            return await self._recording.database.write(self._note, place, call, Result(text, ok=False))
+            return await self._database.write(self._note, place, call, Result(text, ok=False))
         except Exception as error:  # boundary: a broken tool is told to the model, it does not end the work
             log.exception("tool %s failed", call.tool)
             text = f"{call.tool} broke: {type(error).__name__}: {error}"
-            return await self._recording.database.write(self._note, place, call, Result(text, ok=False))
+            return await self._database.write(self._note, place, call, Result(text, ok=False))
 
     async def _leave_to(self, place: CallPosition, call: Call) -> Result | None:
         """None when the person said yes; a result when they said no. Until they say anything the work rests."""
         pending = f"{self._job.name} wants to use {call.tool}: {self._shown(_as_json(call))}"
-        answer = _or_suspend(await self._recording.database.write(self._ask, place, "approval", pending))
+        answer = _or_suspend(await self._database.write(self._ask, place, "approval", pending))
         if answer.text == inbox.YES:
             return None
         reason = _NO.sub("", answer.text)
         refusal = Result(f"The person said no. {reason}".strip(), ok=False)
-        return await self._recording.database.write(self._note, place, call, refusal)
+        return await self._database.write(self._note, place, call, refusal)
 
     async def _reach_out(self, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
         await self._kept.wait()
-        known = await self._recording.database.write(self._start, place, call, tool)
+        known = await self._database.write(self._start, place, call, tool)
         if known is not None:
             return known
         failpoint("call.before")
         text = await tool.function(self._context_for(place), **arguments)
         failpoint("call.after")
-        return await self._recording.database.write(self._note, place, call, Result(str(text)))
+        return await self._database.write(self._note, place, call, Result(str(text)))
 
     def _context_for(self, place: CallPosition) -> ToolContext:
         return replace(self._context, key=place.key, outside=self.outside)
@@ -223,7 +224,6 @@ class RunRecorder:
         inbox.ask(
             tx,
             kind,
-            project=self._job.project,
             workspace=self._job.workspace,
             agent=self._job.fence.agent,
             ref=place.key,

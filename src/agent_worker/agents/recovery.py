@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from agent_worker.agents.notices import tell_sender
 from agent_worker.agents.run_begin import DEATHS
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.work import agent_rows, inbox, queue
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Instruction
 from agent_worker.workspaces import deliveries, routing, workspace_rows
 
 
-def recover(tx: Transaction, owner: str, *, now: int) -> int:
+def recover(tx: WholeTransaction, owner: str, *, now: int) -> int:
     """A host begins: what others left running goes back to its lane, or is dead if it killed too many."""
+    return sum(_recover_project(tx.of(project), owner, now=now) for project in agent_rows.projects(tx))
+
+
+def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:
     lost = tx.all(
-        """select r.id, r.agent, r.instruction from run r join agent a on a.id = r.agent
-            where r.state = 'running' and coalesce(a.owner, '') <> :owner""",
+        """select r.id, r.agent, r.instruction from run r join agent a on a.project = :project and a.id = r.agent
+            where r.project = :project and r.state = 'running' and coalesce(a.owner, '') <> :owner""",
         owner=owner,
     )
     for run in lost:
@@ -50,7 +54,6 @@ def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
     inbox.ask(
         tx,
         "dead",
-        project=me["project"],
         workspace=work.workspace,
         agent=work.agent,
         ref=work.id,
@@ -63,7 +66,11 @@ def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
 def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int) -> None:
     """Put back whatever a loop held that is gone now, with its completed steps."""
     agent_rows.hold(tx, fence)
-    for run in tx.all("select id, instruction from run where agent = :agent and state = 'running'", agent=fence.agent):
+    held = tx.all(
+        "select id, instruction from run where project = :project and agent = :agent and state = 'running'",
+        agent=fence.agent,
+    )
+    for run in held:
         if state == "error":
             _lose(tx, run, reason, now=now)
             continue
@@ -80,5 +87,5 @@ def give_agent_up(tx: Transaction, fence: Fence, reason: str, *, now: int) -> No
     """Its loop crashed too often. It stays in error, and its work queued, until a person starts it."""
     me = agent_rows.identity(tx, fence.agent)
     text = f"{me['name']} crashed too often: {reason}"
-    inbox.ask(tx, "failure", project=me["project"], agent=fence.agent, ref=fence.agent, text=text, now=now)
+    inbox.ask(tx, "failure", agent=fence.agent, ref=fence.agent, text=text, now=now)
     agent_rows.set_state(tx, fence.agent, "error", reason=text)

@@ -98,7 +98,8 @@ def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now:
 def _cancelled(tx: Transaction, run: Descent) -> list[int]:
     """Proposals that the run itself ended: everybody was told its reason."""
     rows = tx.all(
-        "select arguments from call where work = :work and run = :run and tool = 'team_proposal_cancel' and ok = 1",
+        """select arguments from call
+            where project = :project and work = :work and run = :run and tool = 'team_proposal_cancel' and ok = 1""",
         work=run.work,
         run=run.run,
     )
@@ -108,16 +109,21 @@ def _cancelled(tx: Transaction, run: Descent) -> list[int]:
 def _resources(tx: Transaction, run: Descent) -> Iterator[str]:
     """Texts that a run kept: those of its long messages, and those it made by tool."""
     for row in tx.all(
-        "select resource from message where workspace = :workspace and run = :run and resource is not null",
+        """select resource from message
+            where project = :project and workspace = :workspace and run = :run and resource is not null""",
         workspace=run.workspace,
         run=run.run,
     ):
         yield row["resource"]
-    for row in tx.all("select result from call where work = :work and run = :run", work=run.work, run=run.run):
+    for row in tx.all(
+        "select result from call where project = :project and work = :work and run = :run", work=run.work, run=run.run
+    ):
         if made := _KEPT.match(row["result"]):
             yield made[1]
 
 
 def _keys(tx: Transaction, run: Descent) -> set[str]:
-    rows = tx.all("select step, id from call where work = :work and run = :run", work=run.work, run=run.run)
+    rows = tx.all(
+        "select step, id from call where project = :project and work = :work and run = :run", work=run.work, run=run.run
+    )
     return {f"{run.work}/{row['step']}/{row['id']}" for row in rows}

@@ -45,7 +45,6 @@ class Assignment:
     run: str
     fence: Fence
     name: str
-    project: str
     taken: tuple[Instruction, ...]  #: the first leads; the others are mentions answered with it
     past: tuple[PastStep, ...]
     done_before: int = 0  #: of those steps, how many an earlier instruction did that this one continues
@@ -61,8 +60,12 @@ class Assignment:
         return self.lead.workspace
 
     @property
+    def project(self) -> str:
+        return self.fence.project
+
+    @property
     def account(self) -> Payer:
-        return Payer(self.fence.agent, self.project, self.lead.root)
+        return Payer(self.fence.agent, self.lead.root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +100,22 @@ def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing:
         if not alone and first["attempts"] and queue.lost_runs(tx, first["id"]) >= DEATHS - 1:
             return Suspect()
         terms = terms_of(first["workspace"])
-        stop = _limit(tx, first, me["project"], terms.limits, now=now)
+        stop = _limit(tx, first, terms.limits, now=now)
         if stop is None:
             return _take(tx, fence, me, first, terms, now=now)
         _stop_before(tx, me, first, stop, now=now)
 
 
-def _limit(tx: Transaction, first: Row, project: str, allowed: WorkLimits, *, now: int) -> Reached | None:
+def _limit(tx: Transaction, first: Row, allowed: WorkLimits, *, now: int) -> Reached | None:
     fruitless = 0
     if first["workspace"]:
         row = tx.one(
-            "select fruitless from member where workspace = :workspace and agent = :agent",
+            "select fruitless from member where project = :project and workspace = :workspace and agent = :agent",
             workspace=first["workspace"],
             agent=first["agent"],
         )
         fruitless = row["fruitless"] if row else 0
-    account = Payer(first["agent"], project, first["root"])
+    account = Payer(first["agent"], first["root"])
     spent = limits.spent(tx, account, hop=first["hop"], fruitless=fruitless, now=now)
     return limits.reached(_with_granted(tx, first["workspace"], allowed), spent)
 
@@ -145,7 +148,6 @@ def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, n
         run=run,
         fence=fence,
         name=terms.name,
-        project=me["project"],
         taken=tuple(map(Instruction.of, rows)),
         past=past,
         done_before=_done_before(tx, first),
@@ -167,8 +169,8 @@ def _past(tx: Transaction, work: str) -> tuple[tuple[PastStep, ...], BadInput | 
 
 def _done_before(tx: Transaction, first: Row) -> int:
     row = tx.one(
-        """select count(*) as n from step s join run r on r.id = s.run
-            where s.work = :work and r.instruction <> :id""",
+        """select count(*) as n from step s join run r on r.project = :project and r.id = s.run
+            where s.project = :project and s.work = :work and r.instruction <> :id""",
         work=first["work"],
         id=first["id"],
     )
@@ -202,7 +204,6 @@ def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now:
     inbox.ask(
         tx,
         "limit",
-        project=me["project"],
         workspace=work.workspace,
         agent=work.agent,
         ref=work.id,

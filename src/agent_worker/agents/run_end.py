@@ -136,7 +136,6 @@ def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: En
     inbox.ask(
         tx,
         "failure",
-        project=job.project,
         workspace=job.workspace,
         agent=job.fence.agent,
         ref=job.lead.id,

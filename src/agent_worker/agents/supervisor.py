@@ -21,7 +21,7 @@ from agent_worker.backends.programs.probe import ProbeSink
 from agent_worker.core.errors import Fenced, NotNow, StorageFault
 from agent_worker.core.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
 from agent_worker.core.ids import new_id
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.tools.tool import RunIdentity
 from agent_worker.work import agent_rows
 from agent_worker.workspaces import workspace_rows
@@ -59,8 +59,8 @@ class Supervisor:
 
     async def wake_all(self) -> None:
         """Look at every queue that has something in it: after a start there is nobody to tell us."""
-        for row in await self._loop_context.recording.database.read(_with_work):
-            self.wake(row["agent"])
+        for agent in await self._loop_context.recording.database.read(_with_work):
+            self.wake(agent)
 
     def wake(self, agent: str) -> None:
         if self._stopping or not self._loop_context.registry.knows(agent):
@@ -68,7 +68,8 @@ class Supervisor:
         if loop := self._loops.get(agent):
             loop.wake()
         elif agent not in self._tasks:
-            task = asyncio.create_task(self._keep(agent), name=f"loop {agent}")
+            project = self._loop_context.registry.worker(agent).project
+            task = asyncio.create_task(self._keep(project, agent), name=f"loop {agent}")
             self._tasks[agent] = task
             task.add_done_callback(lambda _: self._forget(agent))
 
@@ -142,8 +143,8 @@ class Supervisor:
                 self.wake(agent)
             case AgentChanged(agent=agent, state="idle") if agent in self._loops:
                 self._loops[agent].wake()
-            case WorkspaceChanged(workspace=str(workspace), state="running"):
-                self._later(self._wake_members(workspace))
+            case WorkspaceChanged(project=project, workspace=str(workspace), state="running"):
+                self._later(self._wake_members(project, workspace))
             case Ended(agent=agent, run=run, state="cancelled"):
                 self._interrupt(agent, run)
 
@@ -154,8 +155,8 @@ class Supervisor:
             self._interrupted.add(agent)
             self._tasks[agent].cancel()
 
-    async def _wake_members(self, workspace: str) -> None:
-        for row in await self._loop_context.recording.database.read(workspace_rows.members, workspace):
+    async def _wake_members(self, project: str, workspace: str) -> None:
+        for row in await self._database(project).read(workspace_rows.members, workspace):
             self.wake(row["agent"])
 
     def _later(self, coroutine: Coroutine[None, None, None]) -> None:
@@ -165,10 +166,10 @@ class Supervisor:
 
     # --- keeping --------------------------------------------------------------------------------------
 
-    async def _keep(self, agent: str) -> None:
+    async def _keep(self, project: str, agent: str) -> None:
         crashes: list[float] = []
         while not self._stopping and agent not in self._leaving:
-            fence = await self._store(agent_rows.claim, agent, self.owner)
+            fence = await self._store(project, agent_rows.claim, agent, self.owner)
             loop = self._loops[agent] = Loop(fence, self._loop_context)
             try:
                 await loop.work()
@@ -206,22 +207,30 @@ class Supervisor:
         reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
         await self._abandon(loop, "error", reason)
         if too_many(crashes, self._loop_context.clock.monotonic()):
-            await self._store(recovery.give_agent_up, loop.fence, reason, now=self._loop_context.now())
+            await self._store(
+                loop.fence.project, recovery.give_agent_up, loop.fence, reason, now=self._loop_context.now()
+            )
             return False
         recent = [at for at in crashes if self._loop_context.clock.monotonic() - at < 600]
         await self._loop_context.clock.sleep(restart_wait(len(recent)))
-        await self._store(agent_rows.set_state, loop.fence.agent, "idle")
+        await self._store(loop.fence.project, agent_rows.set_state, loop.fence.agent, "idle")
         return True
 
     async def _abandon(self, loop: Loop, state: str, reason: str) -> None:
         with contextlib.suppress(Fenced, StorageFault):
-            await self._store(recovery.abandon, loop.fence, state=state, reason=reason, now=self._loop_context.now())
+            told = {"state": state, "reason": reason}
+            await self._store(loop.fence.project, recovery.abandon, loop.fence, **told, now=self._loop_context.now())
 
-    async def _store(self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _database(self, project: str) -> ProjectDatabase:
+        return self._loop_context.recording.database.of(project)
+
+    async def _store(
+        self, project: str, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """Write to the database, and wait where it cannot be stored now: nobody tells us when it can."""
         while True:
             try:
-                return await self._loop_context.recording.database.write(change, *args, **kwargs)
+                return await self._database(project).write(change, *args, **kwargs)
             except NotNow:
                 if self._stopping:
                     raise
@@ -238,9 +247,14 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
             log.error("%s does not end", task.get_name())
 
 
-def _with_work(tx: Transaction) -> list[Row]:
+def _with_work(tx: WholeTransaction) -> list[str]:
     """Who has something to do. Those whose work was interrupted come first: there may not be room for all at once."""
+    found = [row for project in agent_rows.projects(tx) for row in _queues(tx.of(project))]
+    return [row["agent"] for row in sorted(found, key=lambda row: (-row["tried"], row["since"], row["agent"]))]
+
+
+def _queues(tx: Transaction) -> list[Row]:
     return tx.all(
-        """select agent from instruction where state = 'queued'
-            group by agent order by max(attempts) desc, min(queued_at), agent"""
+        """select agent, max(attempts) as tried, min(queued_at) as since from instruction
+            where project = :project and state = 'queued' group by agent"""
     )

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 class Event:
     event: ClassVar[str] = "event"
     kept: ClassVar[bool] = True  #: stored, so that a stream can go on after a break
+    project: str = ""  #: the id of the project it happened in: a transaction knows it
     workspace: str | None = None  #: the workspace it happened in; None is personal context
     number: int = 0  #: its place among all stored events; 0 for one that is not stored
 
@@ -64,7 +65,20 @@ def number_at(position: str) -> int | None:
 
 #: What is no free text: ids, names, one of a few words. Any other string of an event is looked through for secrets.
 PLAIN = frozenset(
-    {"workspace", "agent", "name", "run", "instruction", "id", "sender", "creator", "voter", "author", "revision"}
+    {
+        "project",
+        "workspace",
+        "agent",
+        "name",
+        "run",
+        "instruction",
+        "id",
+        "sender",
+        "creator",
+        "voter",
+        "author",
+        "revision",
+    }
     | {"kind", "state"}
 )
 

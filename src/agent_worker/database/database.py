@@ -19,8 +19,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Transaction(Protocol):
-    """What a transaction function sees. Parameters are named, `:like_this`."""
+class Statements(Protocol):
+    """SQL in a transaction. Parameters are named, `:like_this`."""
 
     def run(self, sql: str, **values: object) -> int:
         """Execute a statement; how many rows changed."""
@@ -43,9 +43,55 @@ class Transaction(Protocol):
         ...
 
 
-class Database(Protocol):
+class Transaction(Statements, Protocol):
+    """A transaction about the rows of one project: what a transaction function sees.
+
+    A statement says `project = :project` of every table it reads or writes. Which one that is, nobody hands in.
+    """
+
+    @property
+    def project(self) -> str:
+        """The id of the project."""
+        ...
+
+
+class WholeTransaction(Statements, Protocol):
+    """A transaction about the rows of all projects, for the few who look after all of them."""
+
+    def of(self, project: str) -> Transaction:
+        """The same transaction, about the rows of one project."""
+        ...
+
+
+class ProjectDatabase:
+    """What the database holds of one project."""
+
+    def __init__(self, database: Database, project: str) -> None:
+        self._database = database
+        self.project = project  #: its id
+
     def write(
         self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """Run in a transaction; done once it is on disk. As `Database.write`."""
+        return self._database.write(lambda tx: change(tx.of(self.project), *args, **kwargs))
+
+    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query on a consistent view that cannot write."""
+        return await self._database.read(lambda tx: query(tx.of(self.project), *args, **kwargs))
+
+    def redact(self, text: str) -> str:
+        """The text as it may be kept, in the database or in a file: without secrets."""
+        return self._database.redact(text)
+
+
+class Database(Protocol):
+    def of(self, project: str) -> ProjectDatabase:
+        """What it holds of one project. Nearly everybody works on that."""
+        ...
+
+    def write(
+        self, change: Callable[Concatenate[WholeTransaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
         """Run in a transaction; done once it is on disk. Raises StorageFault when the disk says no.
 
@@ -53,7 +99,7 @@ class Database(Protocol):
         """
         ...
 
-    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read(self, query: Callable[Concatenate[WholeTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query on a consistent view that cannot write."""
         ...
 

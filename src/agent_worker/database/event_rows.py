@@ -10,22 +10,22 @@ from collections.abc import Iterable
 from agent_worker.core.events import Event, Posted
 from agent_worker.database.database import Transaction
 
-STORE = "insert into event(id, workspace, seq, record, at) values (?, ?, ?, ?, ?)"
+STORE = "insert into event(id, project, workspace, seq, record, at) values (?, ?, ?, ?, ?, ?)"
 DROP_UP_TO = "delete from event where id <= ?"
 
 
 def as_row(event: Event, *, at: int) -> tuple[object, ...]:
     """The values for `STORE`."""
     seq = event.seq if isinstance(event, Posted) else None
-    return event.number, event.workspace, seq, event.as_stored(), at
+    return event.number, event.project, event.workspace, seq, event.as_stored(), at
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
-    tx.run("delete from event where workspace = :workspace", workspace=workspace)
+    tx.run("delete from event where project = :project and workspace = :workspace", workspace=workspace)
 
 
 def forget_agent(tx: Transaction, agent: str, asked: Iterable[str]) -> None:
     """Forget what streams were told of an agent and of what it asked a person; some of that is what it said."""
-    tx.run("delete from event where record like :about", about=f'%"agent": "{agent}"%')
+    tx.run("delete from event where project = :project and record like :about", about=f'%"agent": "{agent}"%')
     for id in asked:
-        tx.run("delete from event where record like :about", about=f'%"id": "{id}"%')
+        tx.run("delete from event where project = :project and record like :about", about=f'%"id": "{id}"%')

@@ -290,16 +290,20 @@ def _from_backup(filling: _Filling, backup: Path) -> int:
 def _from_files(filling: _Filling) -> int:
     """Take in what the files of workspaces have more; how many messages."""
     tables = {table.name: table for table in filling.tables}
-    workspaces = list(filling.connection.execute("select id, directory from workspace where provider = 'file'"))
+    workspaces = list(
+        filling.connection.execute("select project, id, directory from workspace where provider = 'file'")
+    )
     found = 0
-    for workspace, directory in workspaces:
+    for project, workspace, directory in workspaces:
+        whose = {"project": project, "workspace": workspace}
         for record in _records(directory, _CHANNEL):
-            if values := _message(tables["message"], workspace, record):
+            if values := _message(tables["message"], record, whose):
                 found += filling.add(tables["message"], values)
-        members = list(filling.connection.execute("select agent, name from member where workspace = ?", (workspace,)))
+        sql = "select agent, name from member where project = :project and workspace = :workspace"
+        members = list(filling.connection.execute(sql, whose))
         for agent, name in members:
             for record in _records(directory, f"history/{name}.jsonl"):
-                if values := _talk(tables["talk"], agent, workspace, record):
+                if values := _talk(tables["talk"], record, {"project": project, "agent": agent, "context": workspace}):
                     filling.add(tables["talk"], values)
     return found
 
@@ -309,23 +313,23 @@ def _records(directory: str, path: str) -> Iterator[Mapping[str, object]]:
         yield from (record for record in iterate(Root(Path(directory)), path) if record)
 
 
-def _talk(table: _Table, agent: str, workspace: str, record: Mapping[str, object]) -> Sequence[Value] | None:
+def _talk(table: _Table, record: Mapping[str, object], whose: Mapping[str, str]) -> Sequence[Value] | None:
     try:
         at = micros(datetime.fromisoformat(str(record.get("at"))))
     except ValueError:
         return None
-    given = {**record, "agent": agent, "context": workspace, "at": at, "held": 0}
+    given = {**record, **whose, "at": at, "held": 0}
     values = [given.get(name) for name in table.columns]
     return values if table.fits(values) else None
 
 
-def _message(table: _Table, workspace: str, record: Mapping[str, object]) -> Sequence[Value] | None:
+def _message(table: _Table, record: Mapping[str, object], whose: Mapping[str, str]) -> Sequence[Value] | None:
     """A line of a channel file as a row; None for a line that somebody else wrote."""
     try:
         at = micros(datetime.fromisoformat(str(record.get("at"))))
     except ValueError:
         return None
-    given = {**record, "workspace": workspace, "mentions": json.dumps(record.get("mentions")), "at": at, "run": None}
+    given = {**record, **whose, "mentions": json.dumps(record.get("mentions")), "at": at, "run": None}
     given["held"] = int(bool(record.get("held")))
     values = [given.get(name) for name in table.columns]
     return values if table.fits(values) else None
@@ -357,14 +361,13 @@ def _is_json(value: object) -> bool:
 
 #: What was said in a workspace that is lost stays readable, as `recovered:<end of its id>`.
 _STAND_IN = (
-    """insert into project(id, root, name) select distinct project, 'lost/' || project, 'recovered' from agent
+    """insert into project(id, root, name) select project, 'lost/' || project, 'recovered'
+         from (select project from agent union select project from message) as named
         where project not in (select id from project)""",
-    """insert or ignore into workspace(id, project, workflow, tag, provider, documents, state, seq, started_at)
-       select m.workspace, a.project, 'recovered', substr(m.workspace, -12), 'sqlite', 'sqlite', 'stopped',
+    """insert or ignore into workspace(project, id, workflow, tag, provider, documents, state, seq, started_at)
+       select m.project, m.workspace, 'recovered', substr(m.workspace, -12), 'sqlite', 'sqlite', 'stopped',
               max(m.seq), min(m.at)
-         from message m join (select workspace, agent from member union select workspace, agent from instruction) b
-              on b.workspace = m.workspace join agent a on a.id = b.agent
-        where m.workspace not in (select id from workspace) group by m.workspace""",
+         from message m where m.workspace not in (select id from workspace) group by m.project, m.workspace""",
 )
 
 #: Rows that hang on what is lost would trip whoever meets them.
@@ -384,21 +387,26 @@ _MEND = (
     """delete from accepted where key not like 'kickoff/%' and ref not in (select id from message)
           and ref not in (select id from instruction)""",
     """update workspace set seq = max(seq, (select coalesce(max(m.seq), 0) from message m
-                                             where m.workspace = workspace.id))""",
+                                             where m.project = workspace.project and m.workspace = workspace.id))""",
     """update agent set ordered = max(ordered, (select coalesce(max(i.ord), 0) from instruction i
-                                                 where i.agent = agent.id))""",
-    """insert into thread(agent, context, seq) select agent, context, max(seq) from talk where true group by 1, 2
-         on conflict (agent, context) do update set seq = max(thread.seq, excluded.seq)""",
+                                                 where i.project = agent.project and i.agent = agent.id))""",
+    """insert into thread(project, agent, context, seq)
+       select project, agent, context, max(seq) from talk where true group by 1, 2, 3
+         on conflict (project, agent, context) do update set seq = max(thread.seq, excluded.seq)""",
     """update instruction set state = 'queued', run = null
-        where state = 'running' and not exists (select 1 from run r where r.id = run and r.state = 'running')""",
+        where state = 'running' and not exists (
+              select 1 from run r where r.project = instruction.project and r.id = run and r.state = 'running')""",
     """update instruction set state = 'queued'
-        where state = 'waiting' and not exists (select 1 from inbox_item t
-                                                 where t.state = 'open' and substr(t.ref, 1, length(work)) = work)""",
+        where state = 'waiting' and not exists (
+              select 1 from inbox_item t where t.project = instruction.project and t.state = 'open'
+                 and substr(t.ref, 1, length(work)) = work)""",
     """update run set state = 'lost', reason = 'its work was lost with a part of the database'
-        where state = 'running' and not exists (select 1 from instruction i where i.run = run.id)""",
+        where state = 'running' and not exists (
+              select 1 from instruction i where i.project = run.project and i.run = run.id)""",
     """update delivery set state = 'failed'
         where state in ('queued', 'given')
-          and not exists (select 1 from instruction i where i.message = delivery.message and i.agent = delivery.agent
+          and not exists (select 1 from instruction i where i.project = delivery.project
+                             and i.message = delivery.message and i.agent = delivery.agent
                                                         and i.state in ('queued', 'running', 'waiting'))""",
 )
 

@@ -29,6 +29,7 @@ from agent_worker.core.failpoints import failpoint
 from agent_worker.database import event_rows
 from agent_worker.database.backup import copy
 from agent_worker.database.commit_marker import FIX, CommitMarker, commits_in, count_commit
+from agent_worker.database.database import ProjectDatabase
 from agent_worker.database.migrations import migrate
 from agent_worker.database.presence import Presence
 from agent_worker.database.restore import SAVED, check_not_taken_away
@@ -118,6 +119,9 @@ class SqliteDatabase:
         return database
 
     _thread: threading.Thread
+
+    def of(self, project: str) -> ProjectDatabase:
+        return ProjectDatabase(self, project)
 
     def write(
         self, change: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import apsw
 
@@ -23,16 +24,25 @@ class SqliteTransaction:
         self.told: list[Event] = []
         self._looked: dict[int, tuple[str, str]] = {}  # texts of this change, as they were and without secrets
 
+    def of(self, project: str) -> ProjectTransaction:
+        return ProjectTransaction(self, project)
+
     def run(self, sql: str, **values: object) -> int:
+        return self.changed(sql, values)
+
+    def one(self, sql: str, **values: object) -> Row | None:
+        rows = self.rows(sql, values)
+        return rows[0] if rows else None
+
+    def all(self, sql: str, **values: object) -> list[Row]:
+        return self.rows(sql, values)
+
+    def changed(self, sql: str, values: dict[str, Any]) -> int:
         before = self.connection.total_changes()
         self.connection.execute(sql, self._hidden(sql, values))
         return self.connection.total_changes() - before
 
-    def one(self, sql: str, **values: object) -> Row | None:
-        rows = self.all(sql, **values)
-        return rows[0] if rows else None
-
-    def all(self, sql: str, **values: object) -> list[Row]:
+    def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
         try:
             return self._rows(sql, values)
         except UnicodeDecodeError as error:
@@ -85,3 +95,36 @@ class SqliteTransaction:
             if isinstance(value := values.get(name), str):
                 values[name] = self.redact_json(value)
         return values
+
+
+class ProjectTransaction:
+    """The same transaction, about the rows of one project: its statements know it as `:project`."""
+
+    __slots__ = ("_whole", "project")
+
+    def __init__(self, whole: SqliteTransaction, project: str) -> None:
+        self._whole = whole
+        self.project = project
+
+    def run(self, sql: str, **values: object) -> int:
+        values["project"] = self.project
+        return self._whole.changed(sql, values)
+
+    def one(self, sql: str, **values: object) -> Row | None:
+        values["project"] = self.project
+        rows = self._whole.rows(sql, values)
+        return rows[0] if rows else None
+
+    def all(self, sql: str, **values: object) -> list[Row]:
+        values["project"] = self.project
+        return self._whole.rows(sql, values)
+
+    def redact(self, text: str) -> str:
+        return self._whole.redact(text)
+
+    def redact_json(self, text: str) -> str:
+        return self._whole.redact_json(text)
+
+    def tell(self, event: Event) -> None:
+        object.__setattr__(event, "project", self.project)  # nobody else has seen it yet
+        self._whole.tell(event)

@@ -40,7 +40,6 @@ _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")
 class AuditEntry:
     """One thing that was done to the memory of an agent."""
 
-    project: str
     agent: str  #: id: whose memory it concerns
     who: str  #: an agent's name, or user
     deed: Deed
@@ -50,10 +49,10 @@ class AuditEntry:
 
 
 def note(tx: Transaction, done: AuditEntry, *, now: int) -> None:
-    last = tx.one("select n, seal from sealed where project = :project", project=done.project)
+    last = tx.one("select n, seal from sealed where project = :project")
     row: Row = {
         "n": last["n"] + 1 if last else 1,
-        "project": done.project,
+        "project": tx.project,
         "agent": done.agent,
         "who": done.who,
         "deed": done.deed,
@@ -74,74 +73,67 @@ def note(tx: Transaction, done: AuditEntry, *, now: int) -> None:
     tx.run(
         """insert into sealed(project, n, seal) values (:project, :n, :seal)
            on conflict (project) do update set n = excluded.n, seal = excluded.seal""",
-        project=done.project,
         n=row["n"],
         seal=seal,
     )
 
 
-def forget_words(tx: Transaction, *, project: str, agent: str, who: str, now: int) -> None:
+def forget_words(tx: Transaction, *, agent: str, who: str, now: int) -> None:
     """The agent is gone. That things were done, by whom and when, stays; what it knew does not."""
     if tx.run(
         "update audit set about = '', before = '', salt = '' where project = :project and agent = :agent",
-        project=project,
         agent=agent,
     ):
-        note(tx, AuditEntry(project=project, agent=agent, who=who, deed="deleted", about=""), now=now)
+        note(tx, AuditEntry(agent=agent, who=who, deed="deleted", about=""), now=now)
 
 
-def entries(tx: Transaction, project: str, *, agent: str | None = None, limit: int = 100) -> list[Row]:
+def entries(tx: Transaction, *, agent: str | None = None, limit: int = 100) -> list[Row]:
     """The newest entries, in order."""
     rows = tx.all(
         """select * from audit where project = :project and (:agent is null or agent = :agent)
             order by n desc limit :limit""",
-        project=project,
         agent=agent,
         limit=limit,
     )
     return rows[::-1]
 
 
-def of_runs(tx: Transaction, project: str, agent: str, runs: Collection[str], at: int | None) -> list[Row]:
+def of_runs(tx: Transaction, agent: str, runs: Collection[str], at: int | None) -> list[Row]:
     """What was done to the memory of an agent in these runs, or from a time on, oldest first."""
-    rows = tx.all(
-        "select * from audit where project = :project and agent = :agent order by n", project=project, agent=agent
-    )
+    rows = tx.all("select * from audit where project = :project and agent = :agent order by n", agent=agent)
     return [row for row in rows if row["run"] in runs or (at is not None and row["at"] >= at)]
 
 
-def count(tx: Transaction, project: str, run: str, deed: Deed) -> int:
+def count(tx: Transaction, run: str, deed: Deed) -> int:
     """How often this was done in a run."""
     row = tx.one(
         "select count(*) as n from audit where project = :project and run = :run and deed = :deed",
-        project=project,
         run=run,
         deed=deed,
     )
     return int(row["n"]) if row else 0
 
 
-def flaw(tx: Transaction, project: str) -> str:
+def flaw(tx: Transaction) -> str:
     """Where the chain of a project is broken; '' when it is whole. Reads all of it."""
-    seal, count, deleted = "", 0, _deleted(tx, project)
-    for row in _all(tx, project):
+    seal, count, deleted = "", 0, _deleted(tx)
+    for row in _all(tx):
         count += 1
         if row["n"] != count:
             return f"entry {count} of the audit is missing"
         seal = _seal(row, seal)
         if row["seal"] != seal or not (_is_as_written(row) or _went_with_its_agent(row, deleted)):
             return f"entry {count} of the audit was altered"
-    last = tx.one("select n, seal from sealed where project = :project", project=project) or {"n": 0, "seal": ""}
+    last = tx.one("select n, seal from sealed where project = :project") or {"n": 0, "seal": ""}
     if (last["n"], last["seal"]) != (count, seal):
         return f"the audit ends with entry {count}, and there were {last['n']}"
     return ""
 
 
-def _all(tx: Transaction, project: str) -> Iterator[Row]:
+def _all(tx: Transaction) -> Iterator[Row]:
     after = 0
     while page := tx.all(
         "select * from audit where project = :project and n > :after order by n limit :page",
-        project=project,
         after=after,
         page=PAGE,
     ):
@@ -149,11 +141,10 @@ def _all(tx: Transaction, project: str) -> Iterator[Row]:
         after = page[-1]["n"]
 
 
-def _deleted(tx: Transaction, project: str) -> dict[str, int]:
+def _deleted(tx: Transaction) -> dict[str, int]:
     """Agents that were deleted, each with the entry that says so."""
     rows = tx.all(
         "select agent, max(n) as n from audit where project = :project and deed = 'deleted' group by agent",
-        project=project,
     )
     return {row["agent"]: row["n"] for row in rows}
 

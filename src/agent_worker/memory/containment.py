@@ -32,12 +32,14 @@ class Descent:
 def since(tx: Transaction, agent: str, at: int) -> list[str]:
     """The runs of an agent from a time on."""
     rows = tx.all(
-        "select r.id from run r where r.agent = :agent and r.started_at >= :at order by r.id", agent=agent, at=at
+        "select r.id from run r where r.project = :project and r.agent = :agent and r.started_at >= :at order by r.id",
+        agent=agent,
+        at=at,
     )
     return [row["id"] for row in rows]
 
 
-def tree(tx: Transaction, project: str, named: Collection[str]) -> list[Descent]:
+def tree(tx: Transaction, named: Collection[str]) -> list[Descent]:
     """The named runs, and every later run of the project that saw words of one of these, oldest first."""
     first = [row for run in named if (row := tx.one(_RUN, run=run))]
     found = {row["id"]: _descent(row, named=True) for row in first}
@@ -45,7 +47,7 @@ def tree(tx: Transaction, project: str, named: Collection[str]) -> list[Descent]
         return []
     words = {line for each in found.values() for line in _said(tx, each)}
     # In order of time: whoever saw something began, or called a tool, after it was said.
-    for row in _later(tx, project, min(each.started_at for each in found.values())):
+    for row in _later(tx, min(each.started_at for each in found.values())):
         if row["id"] in found:
             continue
         if set(_shown(row["manifest"])) & found.keys() or _called_up(tx, row, words):
@@ -56,19 +58,19 @@ def tree(tx: Transaction, project: str, named: Collection[str]) -> list[Descent]
 
 _RUN = """
 select r.id, r.agent, r.workspace, r.manifest, r.started_at, coalesce(i.work, '') as work
-  from run r left join instruction i on i.id = r.instruction where r.id = :run"""
+  from run r left join instruction i on i.project = :project and i.id = r.instruction
+ where r.project = :project and r.id = :run"""
 
 
 def _descent(row: Row, *, named: bool) -> Descent:
     return Descent(row["id"], row["agent"], row["workspace"], row["work"], row["started_at"], named)
 
 
-def _later(tx: Transaction, project: str, at: int) -> Iterator[Row]:
+def _later(tx: Transaction, at: int) -> Iterator[Row]:
     """Runs of a project from a time on, in order."""
     ids = tx.all(
-        """select r.id from run r join agent a on a.id = r.agent
-            where a.project = :project and (r.started_at >= :at or r.state = 'running') order by r.started_at, r.id""",
-        project=project,
+        """select r.id from run r join agent a on a.project = :project and a.id = r.agent
+            where r.project = :project and (r.started_at >= :at or r.state = 'running') order by r.started_at, r.id""",
         at=at,
     )
     return (row for each in ids if (row := tx.one(_RUN, run=each["id"])))
@@ -93,9 +95,9 @@ _WRITING = frozenset(
     {"memory_write", "note_write", "todo_add", "channel_send", "resource_create", "team_proposal_create", "team_vote"}
     | {"team_doc_create", "team_doc_write", "team_doc_append", "team_doc_suggest", "my_status_set"}
 )
-_TOLD = "select text from talk where agent = :agent and run = :run"
-_POSTED = "select text from message where workspace = :workspace and run = :run"
-_CALLS = "select tool, arguments, result from call where work = :work and run = :run"
+_TOLD = "select text from talk where project = :project and agent = :agent and run = :run"
+_POSTED = "select text from message where project = :project and workspace = :workspace and run = :run"
+_CALLS = "select tool, arguments, result from call where project = :project and work = :work and run = :run"
 
 
 def _called_up(tx: Transaction, row: Row, words: Collection[str]) -> bool:

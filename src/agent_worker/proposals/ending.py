@@ -18,8 +18,9 @@ SYSTEM = "system"
 
 def expire(tx: Transaction, id: str, *, now: int) -> None:
     """Its time is up: what the votes say counts if the quorum is met, else the fallback."""
-    proposal = next((each for each in store.due(tx, now=now) if each.id == id), None)
-    if proposal is not None:
+    proposal = store.get(tx, id)
+    running = workspace_rows.get(tx, proposal.workspace)["state"] == "running"
+    if running and proposal.state == "open" and proposal.expires_at <= now:
         _close_vote(tx, proposal, outcome(proposal.rules, store.choices(tx, id)), "expired", now=now)
 
 

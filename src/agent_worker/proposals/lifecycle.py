@@ -151,9 +151,7 @@ def _ask_person(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int
     if proposal.veto:
         asked["veto"] = f"{about} ({options})\nits outcome waits for you: approve lets it stand, deny vetoes it"
     for kind, text in asked.items():
-        inbox.ask(
-            tx, kind, project=workspace["project"], workspace=workspace["id"], ref=proposal.id, text=text, now=now
-        )
+        inbox.ask(tx, kind, workspace=workspace["id"], ref=proposal.id, text=text, now=now)
 
 
 def _still_open(tx: Transaction, workspace: str, number: int, *, now: int) -> Proposal:

@@ -10,7 +10,7 @@ import logging
 
 from agent_worker.core.clock import Clock, from_micros
 from agent_worker.core.errors import BadInput, Refused, Stale
-from agent_worker.database.database import Database, Row, Transaction
+from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.proposals import store
 from agent_worker.proposals.store import Proposal
 from agent_worker.workspaces import document_rows, documents, workspace_rows
@@ -30,7 +30,7 @@ def record(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int) -> 
     store.mark_recorded(tx, proposal.id)
 
 
-async def file_pending(database: Database, clock: Clock, workspace: str | None = None) -> None:
+async def file_pending(database: ProjectDatabase, clock: Clock, workspace: str | None = None) -> None:
     """Add to the files what they lack. A file that cannot be written is tried again with the next decision."""
     for proposal in await database.read(store.unrecorded, workspace):
         place = await database.read(workspace_rows.get, proposal.workspace)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from agent_worker.core.errors import NotFound
 from agent_worker.core.ids import new_id
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.proposals.voting import Resolution, TieBreak, VotingRules
 
 ProposalKind = Literal["election", "decision", "approval", "assignment"]
@@ -37,6 +37,7 @@ class Proposal:
     """A question put to the vote. Never changes; a later look at the row is another value."""
 
     id: str
+    project: str
     workspace: str
     number: int  #: in its workspace; what everybody calls it
     kind: ProposalKind
@@ -67,6 +68,7 @@ class Proposal:
         electorate: dict[str, str] = json.loads(row["electorate"])
         return cls(
             id=row["id"],
+            project=row["project"],
             workspace=row["workspace"],
             number=row["n"],
             kind=row["kind"],
@@ -130,9 +132,11 @@ class NewProposal:
 
 def add(tx: Transaction, draft: NewProposal, *, now: int) -> Proposal:
     row = tx.one(
-        """insert into proposal(id, workspace, n, kind, question, options, electorate, resolution, quorum, tie_break,
+        """insert into proposal(project, id, workspace, n, kind, question, options, electorate, resolution, quorum,
+           tie_break,
                                 fallback, binding, veto, effect, creator, root, hop, state, created_at, expires_at)
-           values (:id, :workspace, (select coalesce(max(n), 0) + 1 from proposal where workspace = :workspace), :kind,
+           values (:project, :id, :workspace, (select coalesce(max(n), 0) + 1 from proposal
+           where project = :project and workspace = :workspace), :kind,
                    :text, :arguments, :electorate, :resolution, :quorum, :tie_break, :answer, :binding, :veto, :effect,
                    :creator, :root, :hop, 'open', :now, :expires_at)
            returning *""",
@@ -162,7 +166,7 @@ def add(tx: Transaction, draft: NewProposal, *, now: int) -> Proposal:
 def announce(tx: Transaction, id: str, *, message: str, root: str) -> Proposal:
     """Its announcement is in the channel; without another root, that is the root of all that comes of it."""
     row = tx.one(
-        "update proposal set message = :message, root = :root where id = :id returning *",
+        "update proposal set message = :message, root = :root where project = :project and id = :id returning *",
         id=id,
         message=message,
         root=root,
@@ -172,7 +176,11 @@ def announce(tx: Transaction, id: str, *, message: str, root: str) -> Proposal:
 
 
 def find(tx: Transaction, workspace: str, number: int) -> Proposal:
-    row = tx.one("select * from proposal where workspace = :workspace and n = :n", workspace=workspace, n=number)
+    row = tx.one(
+        "select * from proposal where project = :project and workspace = :workspace and n = :n",
+        workspace=workspace,
+        n=number,
+    )
     if row is None:
         known = ", ".join(str(each.number) for each in of_workspace(tx, workspace)) or "none yet"
         raise NotFound(f"there is no proposal {number} here", hint=f"proposals: {known}")
@@ -180,7 +188,7 @@ def find(tx: Transaction, workspace: str, number: int) -> Proposal:
 
 
 def get(tx: Transaction, id: str) -> Proposal:
-    row = tx.one("select * from proposal where id = :id", id=id)
+    row = tx.one("select * from proposal where project = :project and id = :id", id=id)
     assert row is not None
     return Proposal.of(row)
 
@@ -189,29 +197,32 @@ def of_workspace(tx: Transaction, workspace: str) -> list[Proposal]:
     """All there ever were, the oldest first."""
     return [
         Proposal.of(row)
-        for row in tx.all("select * from proposal where workspace = :workspace order by n", workspace=workspace)
+        for row in tx.all(
+            "select * from proposal where project = :project and workspace = :workspace order by n", workspace=workspace
+        )
     ]
 
 
 def open_in(tx: Transaction, workspace: str) -> list[Proposal]:
     rows = tx.all(
-        "select * from proposal where workspace = :workspace and state = 'open' order by n", workspace=workspace
+        "select * from proposal where project = :project and workspace = :workspace and state = 'open' order by n",
+        workspace=workspace,
     )
     return [Proposal.of(row) for row in rows]
 
 
 def made_for(tx: Transaction, root: str) -> int:
     """How many one request has led to."""
-    row = tx.one("select count(*) as n from proposal where root = :root", root=root)
+    row = tx.one("select count(*) as n from proposal where project = :project and root = :root", root=root)
     return int(row["n"]) if row else 0
 
 
 def put_vote(tx: Transaction, proposal: Proposal, voter: str, choice: str, *, reason: str, now: int) -> None:
     """One vote each; a later one replaces it."""
     tx.run(
-        """insert into vote(proposal, workspace, voter, choice, reason, at)
-           values (:proposal, :workspace, :voter, :choice, :reason, :now)
-           on conflict (proposal, voter) do update
+        """insert into vote(project, proposal, workspace, voter, choice, reason, at)
+           values (:project, :proposal, :workspace, :voter, :choice, :reason, :now)
+           on conflict (project, proposal, voter) do update
               set choice = excluded.choice, reason = excluded.reason, at = excluded.at""",
         proposal=proposal.id,
         workspace=proposal.workspace,
@@ -223,7 +234,9 @@ def put_vote(tx: Transaction, proposal: Proposal, voter: str, choice: str, *, re
 
 
 def votes(tx: Transaction, proposal: str) -> list[Vote]:
-    rows = tx.all("select * from vote where proposal = :proposal order by at, voter", proposal=proposal)
+    rows = tx.all(
+        "select * from vote where project = :project and proposal = :proposal order by at, voter", proposal=proposal
+    )
     return [Vote(row["voter"], row["choice"], row["reason"], row["at"]) for row in rows]
 
 
@@ -234,7 +247,7 @@ def choices(tx: Transaction, proposal: str) -> dict[str, str]:
 
 def consent(tx: Transaction, id: str) -> Proposal:
     """The person lets it stand."""
-    row = tx.one("update proposal set consented = 1 where id = :id returning *", id=id)
+    row = tx.one("update proposal set consented = 1 where project = :project and id = :id returning *", id=id)
     assert row is not None
     return Proposal.of(row)
 
@@ -245,7 +258,7 @@ def end(
     row = tx.one(
         """update proposal set state = :state, outcome = :outcome, reason = :reason, recorded = :recorded,
                                ended_at = :now
-            where id = :id and state = 'open' returning *""",
+            where project = :project and id = :id and state = 'open' returning *""",
         id=id,
         state=state,
         outcome=outcome,
@@ -257,19 +270,20 @@ def end(
     return Proposal.of(row)
 
 
-def due(tx: Transaction, *, now: int) -> list[Proposal]:
-    """Those whose time is up. One whose workspace does not run waits for it."""
+def due(tx: WholeTransaction, *, now: int) -> list[Proposal]:
+    """Open ones of all projects whose time is up, in workspaces that run, oldest first."""
     rows = tx.all(
-        """select p.* from proposal p join workspace w on w.id = p.workspace
+        """select p.* from proposal p join workspace w on w.project = p.project and w.id = p.workspace
             where p.state = 'open' and p.expires_at <= :now and w.state = 'running' order by p.expires_at, p.id""",
         now=now,
     )
     return [Proposal.of(row) for row in rows]
 
 
-def first_due(tx: Transaction) -> int | None:
+def first_due(tx: WholeTransaction) -> int | None:
     row = tx.one(
-        """select min(p.expires_at) as at from proposal p join workspace w on w.id = p.workspace
+        """select min(p.expires_at) as at from proposal p
+            join workspace w on w.project = p.project and w.id = p.workspace
             where p.state = 'open' and w.state = 'running'"""
     )
     return row["at"] if row else None
@@ -278,8 +292,8 @@ def first_due(tx: Transaction) -> int | None:
 def unrecorded(tx: Transaction, workspace: str | None = None) -> list[Proposal]:
     """Those that ended and are not in decisions.md yet, of one workspace or of all that run, oldest first."""
     rows = tx.all(
-        """select p.* from proposal p join workspace w on w.id = p.workspace
-            where p.recorded = 0 and p.state <> 'open'
+        """select p.* from proposal p join workspace w on w.project = :project and w.id = p.workspace
+            where p.project = :project and p.recorded = 0 and p.state <> 'open'
               and (w.id = :workspace or :workspace is null and w.state = 'running')
             order by p.ended_at, p.n""",
         workspace=workspace,
@@ -288,12 +302,13 @@ def unrecorded(tx: Transaction, workspace: str | None = None) -> list[Proposal]:
 
 
 def mark_recorded(tx: Transaction, id: str) -> None:
-    tx.run("update proposal set recorded = 1 where id = :id", id=id)
+    tx.run("update proposal set recorded = 1 where project = :project and id = :id", id=id)
 
 
 def ended_since(tx: Transaction, workspace: str, at: int) -> list[Proposal]:
     rows = tx.all(
-        "select * from proposal where workspace = :workspace and ended_at >= :at order by ended_at, n",
+        """select * from proposal
+            where project = :project and workspace = :workspace and ended_at >= :at order by ended_at, n""",
         workspace=workspace,
         at=at,
     )
@@ -305,7 +320,7 @@ TAKEN_BACK = "(taken back)"
 
 def announced_by(tx: Transaction, workspace: str, message: str) -> Proposal | None:
     row = tx.one(
-        "select * from proposal where workspace = :workspace and message = :message",
+        "select * from proposal where project = :project and workspace = :workspace and message = :message",
         workspace=workspace,
         message=message,
     )
@@ -314,14 +329,20 @@ def announced_by(tx: Transaction, workspace: str, message: str) -> Proposal | No
 
 def hold_back(tx: Transaction, id: str) -> None:
     """Its words were taken back by a person; the message that announced it keeps them, for people."""
-    tx.run("update proposal set question = :words, reason = '' where id = :id", words=TAKEN_BACK, id=id)
+    tx.run(
+        "update proposal set question = :words, reason = '' where project = :project and id = :id",
+        words=TAKEN_BACK,
+        id=id,
+    )
 
 
 def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int) -> None:
     """What a member said about its votes from a time on. The votes count."""
     tx.run(
-        """update vote set reason = '' where workspace = :workspace and at >= :since and voter = (
-             select m.name from member m where m.workspace = :workspace and m.agent = :agent)""",
+        """update vote set reason = ''
+           where project = :project and workspace = :workspace and at >= :since and voter = (
+             select m.name from member m
+             where m.project = :project and m.workspace = :workspace and m.agent = :agent)""",
         workspace=workspace,
         agent=agent,
         since=since,
@@ -331,7 +352,7 @@ def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int
 def hold_back_reason(tx: Transaction, workspace: str, number: int) -> None:
     """Why its creator cancelled it; that it was cancelled stays."""
     tx.run(
-        "update proposal set reason = :words where workspace = :workspace and n = :number",
+        "update proposal set reason = :words where project = :project and workspace = :workspace and n = :number",
         words=TAKEN_BACK,
         workspace=workspace,
         number=number,
@@ -340,7 +361,9 @@ def hold_back_reason(tx: Transaction, workspace: str, number: int) -> None:
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     tx.run(
-        "delete from vote where proposal in (select id from proposal where workspace = :workspace)",
+        """delete from vote
+            where project = :project and proposal in (select id from proposal
+            where project = :project and workspace = :workspace)""",
         workspace=workspace,
     )
-    tx.run("delete from proposal where workspace = :workspace", workspace=workspace)
+    tx.run("delete from proposal where project = :project and workspace = :workspace", workspace=workspace)

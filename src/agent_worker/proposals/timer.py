@@ -11,6 +11,7 @@ from agent_worker.core.events import Bus, Decided, Event, Proposed, WorkspaceCha
 from agent_worker.database.database import Database
 from agent_worker.proposals import minutes, store
 from agent_worker.proposals.ending import expire
+from agent_worker.work import agent_rows
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,8 @@ class ProposalTimer:
     async def _look(self) -> datetime | None:
         now = self._clock.now()
         await self._expire(micros(now))
-        await minutes.file_pending(self._database, self._clock)
+        for project in await self._database.read(agent_rows.projects):
+            await minutes.file_pending(self._database.of(project), self._clock)
         first = await self._database.read(store.first_due)
         if first is None:
             return None
@@ -59,6 +61,6 @@ class ProposalTimer:
     async def _expire(self, now: int) -> None:
         for proposal in await self._database.read(store.due, now=now):
             try:
-                await self._database.write(expire, proposal.id, now=now)
+                await self._database.of(proposal.project).write(expire, proposal.id, now=now)
             except Exception:  # boundary: the others do not wait for it
                 log.exception("proposal %s could not be ended", proposal.id)

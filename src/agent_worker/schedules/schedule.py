@@ -19,7 +19,7 @@ from cronsim import CronSim, CronSimError
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.core.failpoints import failpoint
-from agent_worker.database.database import Database, Row, Transaction
+from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
 from agent_worker.definitions.schedule import Schedule, Timing, WorkflowSchedule
 from agent_worker.work import queue
 from agent_worker.work.queue import Lane, Order
@@ -35,7 +35,6 @@ AGAIN = timedelta(minutes=1)  # after the database could not be asked
 class Timer:
     """A schedule of one agent or one workflow, as it is kept."""
 
-    project: str
     schedule: Schedule | WorkflowSchedule
     agent: str | None = None
     workflow: str = ""  #: workflow:tag
@@ -44,11 +43,11 @@ class Timer:
 
     @property
     def id(self) -> str:
-        return id_of(self.project, self.agent, self.workflow) + (f"/{self.instance}" if self.instance else "")
+        return id_of(self.agent, self.workflow) + (f"/{self.instance}" if self.instance else "")
 
 
-def id_of(project: str, agent: str | None, workflow: str = "") -> str:
-    return f"s_{agent}" if agent else f"s_{project}/{workflow}"
+def id_of(agent: str | None, workflow: str = "") -> str:
+    return f"s_{agent or workflow}"
 
 
 def next_due(schedule: Timing, *, now: datetime, active: datetime | None) -> datetime | None:
@@ -67,20 +66,19 @@ def next_due(schedule: Timing, *, now: datetime, active: datetime | None) -> dat
 def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
     """Store a schedule. One that was there before with the same words keeps its due time, even one that was missed."""
     spec = tx.redact_json(timer.schedule.model_dump_json(exclude_defaults=True))  # as it is stored: it is compared
-    known = tx.one("select spec, set_by from schedule where id = :id", id=timer.id)
+    known = tx.one("select spec, set_by from schedule where project = :project and id = :id", id=timer.id)
     if known and (known["spec"], known["set_by"]) == (spec, timer.set_by):
         return
     if known and known["set_by"] == "person" and timer.set_by == "file":
         return
     due = next_due(timer.schedule, now=now, active=_active(tx, timer.agent, now))
     tx.run(
-        """insert into schedule(id, project, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
-           values (:id, :project, :agent, :workflow, :workspace, :instance, :prompt, :spec, :set_by, :due)
-           on conflict (id) do update
+        """insert into schedule(project, id, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
+           values (:project, :id, :agent, :workflow, :workspace, :instance, :prompt, :spec, :set_by, :due)
+           on conflict (project, id) do update
               set workspace = excluded.workspace, prompt = excluded.prompt, spec = excluded.spec,
                   set_by = excluded.set_by, due_at = excluded.due_at, slot = null, state = 'active'""",
         id=timer.id,
-        project=timer.project,
         agent=timer.agent,
         workflow=timer.workflow,
         workspace=getattr(timer.schedule, "workspace", None) or "",
@@ -92,23 +90,20 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
     )
 
 
-def keep_workflows(tx: Transaction, project: str, wanted: Mapping[str, WorkflowSchedule], *, now: datetime) -> None:
+def keep_workflows(tx: Transaction, wanted: Mapping[str, WorkflowSchedule], *, now: datetime) -> None:
     """What the files of a project say about its workflows; what they say no longer is cleared."""
-    timers = [Timer(project, schedule, workflow=WorkspaceName(name).full) for name, schedule in wanted.items()]
-    for row in tx.all(
-        "select id from schedule where project = :project and workflow <> '' and set_by = 'file'", project=project
-    ):
+    timers = [Timer(schedule, workflow=WorkspaceName(name).full) for name, schedule in wanted.items()]
+    for row in tx.all("select id from schedule where project = :project and workflow <> '' and set_by = 'file'"):
         if row["id"] not in {timer.id for timer in timers}:
             clear(tx, row["id"])
     for timer in timers:
         keep(tx, timer, now=now)
 
 
-def of_project(tx: Transaction, project: str) -> list[Row]:
+def of_project(tx: Transaction) -> list[Row]:
     return tx.all(
-        """select s.*, a.name from schedule s left join agent a on a.id = s.agent
-            where s.project = :project order by a.name, s.workflow""",
-        project=project,
+        """select s.*, a.name from schedule s left join agent a on a.project = :project and a.id = s.agent
+            where s.project = :project order by a.name, s.workflow"""
     )
 
 
@@ -119,20 +114,21 @@ def spec_of(row: Row) -> Schedule | WorkflowSchedule:
 
 def clear(tx: Transaction, id: str, *, set_by: str = "file") -> bool:
     """End a schedule, if it was set so. True if there was one."""
-    return bool(tx.run("delete from schedule where id = :id and set_by = :set_by", id=id, set_by=set_by))
+    sql = "delete from schedule where project = :project and id = :id and set_by = :set_by"
+    return bool(tx.run(sql, id=id, set_by=set_by))
 
 
 def clear_agent(tx: Transaction, agent: str) -> None:
     """End the schedules of an agent that is gone."""
-    tx.run("delete from schedule where agent = :agent", agent=agent)
+    tx.run("delete from schedule where project = :project and agent = :agent", agent=agent)
 
 
 def clear_workspace(tx: Transaction, instance: str) -> None:
     """Remove the schedules that a workflow gave to its members, because its workspace has ended."""
-    tx.run("delete from schedule where instance = :instance", instance=instance)
+    tx.run("delete from schedule where project = :project and instance = :instance", instance=instance)
 
 
-def workflows_due(tx: Transaction) -> list[Row]:
+def workflows_due(tx: WholeTransaction) -> list[Row]:
     """Workflows that wait to be started, each with the root of its project."""
     return tx.all(
         """select s.*, p.root from schedule s join project p on p.id = s.project
@@ -142,29 +138,31 @@ def workflows_due(tx: Transaction) -> list[Row]:
 
 def begun(tx: Transaction, row: Row) -> None:
     """Note that what was due has been started, or could not be."""
-    tx.run("update schedule set slot = null where id = :id and slot = :slot", id=row["id"], slot=row["slot"])
+    sql = "update schedule set slot = null where project = :project and id = :id and slot = :slot"
+    tx.run(sql, id=row["id"], slot=row["slot"])
 
 
 def again(tx: Transaction, id: str, *, now: int) -> bool:
     """Let what a schedule could not start be tried once more, because a person says so."""
-    return bool(tx.run("update schedule set slot = :now where id = :id and workflow <> ''", id=id, now=now))
+    sql = "update schedule set slot = :now where project = :project and id = :id and workflow <> ''"
+    return bool(tx.run(sql, id=id, now=now))
 
 
-def fire_due(tx: Transaction, *, now: datetime) -> int:
+def fire_due(tx: WholeTransaction, *, now: datetime) -> int:
     """Queue the work of all schedules that are due; how many were."""
     _mend(tx, now)
     due = tx.all("select * from schedule where state = 'active' and due_at <= :now order by due_at", now=micros(now))
     for row in due:
         try:
-            _fire(tx, row, now=now)
+            _fire(tx.of(row["project"]), row, now=now)
         except _UNREADABLE:  # it holds up no other, and does not come again
             log.exception("the schedule %s cannot be followed", row["id"])
-            tx.run("update schedule set due_at = null where id = :id", id=row["id"])
+            _set_due(tx.of(row["project"]), row, None)
     failpoint("schedule.tick")
     return len(due)
 
 
-def _mend(tx: Transaction, now: datetime) -> None:
+def _mend(tx: WholeTransaction, now: datetime) -> None:
     """An interval that is due later than it can be: somebody has set the clock back."""
     for row in tx.all("select * from schedule where state = 'active' and due_at > :now", now=micros(now)):
         try:
@@ -172,26 +170,31 @@ def _mend(tx: Transaction, now: datetime) -> None:
         except _UNREADABLE:  # told when it is due
             continue
         if interval is not None and row["due_at"] > (latest := micros(now + timedelta(seconds=interval))):
-            tx.run("update schedule set due_at = :due where id = :id", id=row["id"], due=latest)
+            _set_due(tx.of(row["project"]), row, latest)
+
+
+def _set_due(tx: Transaction, row: Row, due: int | None) -> None:
+    tx.run("update schedule set due_at = :due where project = :project and id = :id", id=row["id"], due=due)
 
 
 def _fire(tx: Transaction, row: Row, *, now: datetime) -> None:
     schedule = spec_of(row)
     active = _active(tx, row["agent"], now)
     if row["instance"] and not tx.one(
-        "select 1 as one from workspace where id = :id and state = 'running'", id=row["instance"]
+        "select 1 as one from workspace where project = :project and id = :id and state = 'running'", id=row["instance"]
     ):
         following = next_due(schedule, now=now, active=now)
     elif schedule.interval is not None and active and now < active + timedelta(seconds=schedule.interval):
         following = active + timedelta(seconds=schedule.interval)  # it was busy meanwhile
     else:
         if row["workflow"]:
-            tx.run("update schedule set slot = :due where id = :id", id=row["id"], due=row["due_at"])
+            sql = "update schedule set slot = :due where project = :project and id = :id"
+            tx.run(sql, id=row["id"], due=row["due_at"])
         elif not _waits_still(tx, row):
             _queue(tx, row, now=now)
         following = next_due(schedule, now=now, active=now)
     tx.run(
-        "update schedule set due_at = :due, fired_at = :now where id = :id",
+        "update schedule set due_at = :due, fired_at = :now where project = :project and id = :id",
         id=row["id"],
         due=following and micros(following),
         now=micros(now),
@@ -202,8 +205,8 @@ def _waits_still(tx: Transaction, row: Row) -> bool:
     """Has an earlier wake-up of this schedule not ended yet? Then another one would say nothing new."""
     open_one = tx.one(
         """select 1 as one from instruction
-            where agent = :agent and source = 'schedule' and state in ('queued', 'running', 'waiting')
-              and substr(root, 1, :length) = :prefix limit 1""",
+            where project = :project and agent = :agent and source = 'schedule'
+              and state in ('queued', 'running', 'waiting') and substr(root, 1, :length) = :prefix limit 1""",
         agent=row["agent"],
         length=len(row["id"]) + 1,
         prefix=f"{row['id']}@",
@@ -215,10 +218,9 @@ def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
     id = f"{row['id']}@{row['due_at']}"
     name = WorkspaceName.parse(row["workspace"])
     workspace = tx.one(
-        """select w.id from workspace w join member m on m.workspace = w.id
+        """select w.id from workspace w join member m on m.project = :project and m.workspace = w.id
             where w.project = :project and w.workflow = :workflow and w.tag = :tag and w.state = 'running'
               and m.agent = :agent""",
-        project=row["project"],
         workflow=name.workflow,
         tag=name.tag,
         agent=row["agent"],
@@ -237,13 +239,13 @@ def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
 
 def _active(tx: Transaction, agent: str | None, now: datetime) -> datetime | None:
     """When the agent last did something. A time that is yet to come is from before the clock was set back."""
-    row = tx.one("select state, active_at from agent where id = :agent", agent=agent)
+    row = tx.one("select state, active_at from agent where project = :project and id = :agent", agent=agent)
     if row and row["state"] == "running":
         return now
     return from_micros(row["active_at"]) if row and row["active_at"] and row["active_at"] <= micros(now) else None
 
 
-def first_due(tx: Transaction) -> datetime | None:
+def first_due(tx: WholeTransaction) -> datetime | None:
     row = tx.one("select min(due_at) as due from schedule where state = 'active'")
     return from_micros(row["due"]) if row and row["due"] is not None else None
 

@@ -79,7 +79,7 @@ LANES = ("immediate", "normal", "background")
 async def agents_list(service: Service, project: str | None = None) -> list[Agent]:
     """Every agent of a project, with its state and what it spent today."""
     loaded = await service.project(project)
-    rows = await service.read(_states, loaded.id, day=limits.day_of(service.now()))
+    rows = await service.read(loaded, _states, day=limits.day_of(service.now()))
     found = [_agent(service, loaded, row) for row in rows if row["name"] in loaded.agents]
     return sorted((*found, *(_broken(loaded, name) for name in loaded.project.broken)), key=lambda a: a.name)
 
@@ -92,9 +92,9 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
         return AgentDetail(_broken(loaded, broken), {}, "", [], [])
     id = agent_id(loaded, name)
     day = limits.day_of(service.now())
-    row = next(r for r in await service.read(_states, loaded.id, day=day) if r["id"] == id)
-    queue = await service.read(_queue, id)
-    talk = await service.read(threads.recent, id, threads.PERSONAL, 10)
+    row = next(r for r in await service.read(loaded, _states, day=day) if r["id"] == id)
+    queue = await service.read(loaded, _queue, id)
+    talk = await service.read(loaded, threads.recent, id, threads.PERSONAL, 10)
     definition = loaded.definition(row["name"])
     return AgentDetail(
         agent=_agent(service, loaded, row),
@@ -127,7 +127,7 @@ async def agent_create(
         raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
     text = _written(loaded, name, origin, backend=backend, model=model, system=system)
     definition = agent_in(text, file=f"agent {name}")
-    before = await service.read(agent_rows.known, project=loaded.id, name=name)
+    before = await service.read(loaded, agent_rows.known, name)
     found = ""
     if lasting:
         found = await asyncio.to_thread(_folder_of, Root(loaded.project.root), definition.personal_dir)
@@ -181,7 +181,7 @@ async def _write_file(service: Service, loaded: LoadedProject, name: str, text: 
 
 async def _free_name(service: Service, loaded: LoadedProject) -> str:
     """One that no agent has, or had when its file was last seen."""
-    taken = set(loaded.agents) | {row["name"] for row in await service.read(_names, loaded.id)}
+    taken = set(loaded.agents) | {row["name"] for row in await service.read(loaded, _names)}
     return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in taken)
 
 
@@ -233,11 +233,11 @@ async def agent_delete(service: Service, name: str, project: str | None = None, 
     loaded = await service.project(project)
     found, file = _own_file(loaded, name)
     id, definition, root = loaded.agents[found], loaded.project.agents[found], Root(loaded.project.root)
-    if workspaces := await service.read(workspace_rows.at_work_with, id):
+    if workspaces := await service.read(loaded, workspace_rows.at_work_with, id):
         at = " and ".join(f"@{workspace_rows.name_of(workspace)}" for workspace in workspaces)
         raise Refused(f"{found} takes part in {at}", hint=f"agent-worker stop @{workspace_rows.name_of(workspaces[0])}")
-    me = await service.read(agent_rows.identity, id)
-    logs = await service.read(workspace_rows.workspaces_of, id) if files else []
+    me = await service.read(loaded, agent_rows.identity, id)
+    logs = await service.read(loaded, workspace_rows.workspaces_of, id) if files else []
     await asyncio.to_thread(root.remove, file)
     await _take_leave(service, loaded, me, definition)
     if files:
@@ -250,13 +250,13 @@ async def agent_delete(service: Service, name: str, project: str | None = None, 
 async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definition: AgentDefinition) -> None:
     """Whatever of an agent is in this process, in the database, and with coding programs."""
     runtime, id = service.runtime, me["id"]
-    await runtime.database.write(deletion.cancel_all, id, now=service.now())
+    await service.write(loaded, deletion.cancel_all, id, now=service.now())
     await runtime.supervisor.dismiss(id)
     await runtime.log_files.flush()
-    runtime.log_files.forget(Target(None, id))
+    runtime.log_files.forget(Target(loaded.id, None, id))
     for library in runtime.registry.remove_all(id):
         await asyncio.to_thread(library.close)
-    await runtime.database.write(deletion.erase, me, now=service.now())
+    await service.write(loaded, deletion.erase, me, now=service.now())
     await runtime.database.shed()
     root = loaded.project.root
     await asyncio.to_thread(lambda: runtime.gate.withdraw(root, powers_of_agent(definition, root)))
@@ -270,7 +270,7 @@ async def agent_set(
     """Pause or resume an agent (with a new allowance), stop it, or start it again after an error."""
     loaded = await service.project(project)
     id = agent_id(loaded, name)
-    database = service.runtime.database
+    database = service.database(loaded)
     match action:
         case "pause":
             await database.write(agent_rows.pause, id, "paused by a person")
@@ -293,8 +293,8 @@ def _remove_files(root: Root, folder: str, logs: list[Row]) -> None:
             Root(Path(log["directory"])).remove(f"{HISTORY}/{log['name']}.jsonl")
 
 
-def _names(tx: Transaction, project: str) -> list[Row]:
-    return tx.all("select name from agent where project = :project and home = ''", project=project)
+def _names(tx: Transaction) -> list[Row]:
+    return tx.all("select name from agent where project = :project and home = ''")
 
 
 def _broken(loaded: LoadedProject, name: str) -> Agent:
@@ -323,13 +323,14 @@ def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
     )
 
 
-def _states(tx: Transaction, project: str, *, day: str) -> list[Row]:
+def _states(tx: Transaction, *, day: str) -> list[Row]:
     rows = tx.all(
         """select a.*, coalesce(t.micros, 0) as micros,
-                  (select count(*) from instruction i where i.agent = a.id and i.state = 'queued') as queued
-             from agent a left join tally t on t.scope = 'agent' and t.key = a.id and t.day = :day
+                  (select count(*) from instruction i
+                    where i.project = :project and i.agent = a.id and i.state = 'queued') as queued
+             from agent a
+             left join tally t on t.project = :project and t.scope = 'agent' and t.key = a.id and t.day = :day
             where a.project = :project and a.kind <> 'inline' and a.home = '' order by a.name""",
-        project=project,
         day=day,
     )
     return rows
@@ -337,7 +338,8 @@ def _states(tx: Transaction, project: str, *, day: str) -> list[Row]:
 
 def _queue(tx: Transaction, agent: str) -> list[Work]:
     rows = tx.all(
-        """select * from instruction where agent = :agent and state in ('queued', 'running', 'waiting')
+        """select * from instruction
+            where project = :project and agent = :agent and state in ('queued', 'running', 'waiting')
             order by lane, ord limit 200""",
         agent=agent,
     )

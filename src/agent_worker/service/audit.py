@@ -36,12 +36,12 @@ async def audit_show(service: Service, agent: str | None = None, limit: int = 10
     loaded = await service.project(project)
     names = {id: name for name, id in loaded.agents.items()}
     id = agent_id(loaded, agent) if agent else None
-    rows, flaw = await service.read(_look, loaded.id, id, max(1, min(limit, MOST)))
+    rows, flaw = await service.read(loaded, _look, id, max(1, min(limit, MOST)))
     return Audit([_noted(row, names.get(row["agent"], row["agent"])) for row in rows], flaw)
 
 
-def _look(tx: Transaction, project: str, agent: str | None, limit: int) -> tuple[list[Row], str]:
-    return audit.entries(tx, project, agent=agent, limit=limit), audit.flaw(tx, project)
+def _look(tx: Transaction, agent: str | None, limit: int) -> tuple[list[Row], str]:
+    return audit.entries(tx, agent=agent, limit=limit), audit.flaw(tx)
 
 
 def _noted(row: Row, agent: str) -> Noted:

@@ -108,14 +108,14 @@ class DiskWatch:
                 continue
             if told := space.told():
                 log.warning("%s", told)
-            await self._service.runtime.database.write(_put, loaded.id, space, now=self._service.now())
+            await self._service.write(loaded, _put, space, now=self._service.now())
             self._told[loaded.id] = space.state
 
 
-def _put(tx: Transaction, project: str, space: FreeSpace, *, now: int) -> None:
+def _put(tx: Transaction, space: FreeSpace, *, now: int) -> None:
     """What was said about another state is settled by this one."""
     for state in ("low", "stopped"):
         if state != space.state:
-            inbox.close_about(tx, "space", f"{project}/{state}")
+            inbox.close_about(tx, "space", state)
     if told := space.told():
-        inbox.ask(tx, "space", project=project, ref=f"{project}/{space.state}", text=told, now=now)
+        inbox.ask(tx, "space", ref=space.state, text=told, now=now)

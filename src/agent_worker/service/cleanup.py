@@ -18,7 +18,7 @@ from agent_worker.backends.programs.program import owner_of
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.database.backup import UNFINISHED
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, WholeTransaction
 from agent_worker.database.restore import SAVED
 from agent_worker.definitions.project import load_project
 from agent_worker.files.scratch import abandoned
@@ -41,7 +41,7 @@ class Leftover:
 @operation("GET", "/leftovers")
 async def leftovers(service: Service) -> list[Leftover]:
     """What can go from the disk: of killed runs, of deleted agents, old sessions of programs, backups and logs."""
-    rows = await service.read(_agents)
+    rows = await service.runtime.database.read(_agents)
     return await asyncio.to_thread(lambda: sorted(_all(service, rows), key=lambda each: -each.bytes))
 
 
@@ -144,9 +144,9 @@ def _removed(path: Path) -> bool:
     return not os.path.lexists(path)
 
 
-def _agents(tx: Transaction) -> list[Row]:
+def _agents(tx: WholeTransaction) -> list[Row]:
     return tx.all(
         """select a.name, a.kind, p.root, w.workflow from agent a join project p on p.id = a.project
-             left join workspace w on w.id = a.home and w.state <> 'archived'
+             left join workspace w on w.project = a.project and w.id = a.home and w.state <> 'archived'
             where a.home = '' or w.id is not null"""
     )

@@ -8,7 +8,7 @@ import itertools
 from dataclasses import dataclass
 
 from agent_worker.core.address import WorkspaceName
-from agent_worker.database.database import Row
+from agent_worker.database.database import ProjectDatabase, Row
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.workspaces import document_rows, resources, workspace_rows
@@ -56,24 +56,24 @@ async def doc_append(service: Service, at: str, name: str, text: str, project: s
 @operation("GET", "/revisions/{name:path}")
 async def doc_history(service: Service, at: str, name: str, project: str | None = None) -> list[Revision]:
     """The revisions of a document, oldest first."""
-    workspace = await _workspace(service, at, project)
-    rows = await service.read(document_rows.revisions, workspace["id"], name)
+    database, workspace = await _workspace(service, at, project)
+    rows = await database.read(document_rows.revisions, workspace["id"], name)
     return [Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows]
 
 
 @operation("GET", "/changes/{name:path}")
 async def doc_change(service: Service, at: str, name: str, n: int, project: str | None = None) -> list[str]:
     """What one revision changed, as the lines of a unified diff."""
-    workspace = await _workspace(service, at, project)
-    before, after = await service.read(document_rows.revised, workspace["id"], name, n)
+    database, workspace = await _workspace(service, at, project)
+    before, after = await database.read(document_rows.revised, workspace["id"], name, n)
     return await asyncio.to_thread(_difference, before, after)
 
 
 @operation("GET", "/resources/{id}")
 async def resource_get(service: Service, at: str, id: str, project: str | None = None) -> resources.Resource:
     """A resource, whole."""
-    workspace = await _workspace(service, at, project)
-    return await service.read(resources.load, workspace["id"], id)
+    database, workspace = await _workspace(service, at, project)
+    return await database.read(resources.load, workspace["id"], id)
 
 
 def _difference(before: str, after: str) -> list[str]:
@@ -95,9 +95,10 @@ def _alike(old: list[str], new: list[str]) -> int:
 
 
 async def _documents(service: Service, at: str, project: str | None) -> Documents:
-    return Documents(service.runtime.database, service.runtime.clock, await _workspace(service, at, project))
+    database, workspace = await _workspace(service, at, project)
+    return Documents(database, service.runtime.clock, workspace)
 
 
-async def _workspace(service: Service, at: str, project: str | None) -> Row:
-    loaded = await service.project(project)
-    return await service.read(workspace_rows.find, project=loaded.id, name=WorkspaceName.parse(at))
+async def _workspace(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row]:
+    database = service.database(await service.project(project))
+    return database, await database.read(workspace_rows.find, WorkspaceName.parse(at))

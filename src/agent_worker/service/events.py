@@ -18,7 +18,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address, parse_address
 from agent_worker.core.errors import BadInput
 from agent_worker.core.events import BEGINNING, Bus, Event, Lagging, Posted, Talked, number_at, position_of
-from agent_worker.database.database import Database, Row, Transaction
+from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -39,17 +39,18 @@ class Filter:
     kinds: frozenset[str] | None = None
     workspace: str | None = None  #: id; '' is personal context
     agent: str | None = None  #: id
-    project: str | None = None  #: id; it is not in an event, so `wants` does not know it: a Follower looks it up
+    project: str | None = None  #: id
 
-    def wants(self, kind: str, workspace: str | None, agent: str | None) -> bool:
+    def wants(self, kind: str, project: str, workspace: str | None, agent: str | None) -> bool:
         return (
             (self.kinds is None or kind in self.kinds)
+            and (self.project is None or project == self.project)
             and (self.workspace is None or (workspace or "") == self.workspace)
             and (self.agent is None or agent == self.agent)
         )
 
     def wants_event(self, event: Event) -> bool:
-        return self.wants(event.event, event.workspace, getattr(event, "agent", None))
+        return self.wants(event.event, event.project, event.workspace, getattr(event, "agent", None))
 
 
 @operation("GET", "/events")
@@ -68,7 +69,7 @@ async def events(
     kinds = frozenset(kind.split(",")) if kind else None
     if at is not None:
         loaded = await service.project(project)
-        place = await service.read(_place, loaded, parse_address(at))
+        place = await service.read(loaded, _place, loaded, parse_address(at))
         return EventStream(service, Filter(kinds, *place), after=since)
     whose = None if project is None else (await service.project(project)).id
     return EventStream(service, Filter(kinds, project=whose), after=since)
@@ -132,7 +133,6 @@ class Follower:
         self._wanted = wanted
         self._until = until
         self._ear: _Listener | None = None
-        self._projects: dict[str, str | None] = {}  # of what was met: workspaces, agents
         self.at = at  #: the last number seen
 
     def listen(self) -> None:
@@ -165,13 +165,13 @@ class Follower:
                 yield batch
         assert self._ear is not None
         async for heard in self._ear:
-            if fresh := await self._fresh(heard):
+            if fresh := self._fresh(heard):
                 yield fresh
 
     async def rest(self) -> AsyncIterator[Sequence[EventRecord]]:
         """What has happened by now and was not handed out yet: what was heard, then what is stored and not yet told."""
         while self._ear is not None and (heard := self._ear.taken()):
-            if fresh := await self._fresh(heard):
+            if fresh := self._fresh(heard):
                 yield fresh
         async for batch in self._stored():
             yield batch
@@ -182,29 +182,18 @@ class Follower:
             if page.last is None:
                 return
             self.at = page.last
-            if told := [each for each in page.told if await self._of_project(each)]:
-                yield told
+            if page.told:
+                yield page.told
 
-    async def _fresh(self, heard: Sequence[Event]) -> list[EventRecord]:
+    def _fresh(self, heard: Sequence[Event]) -> list[EventRecord]:
         found = []
         for event in heard:
             if event.number:
                 if event.number <= self.at:
                     continue
                 self.at = event.number
-            told = EventRecord(event.event, json.dumps(event.as_record()), event.number)
-            if await self._of_project(told):
-                found.append(told)
+            found.append(EventRecord(event.event, json.dumps(event.as_record()), event.number))
         return found
-
-    async def _of_project(self, told: EventRecord) -> bool:
-        if self._wanted.project is None:
-            return True
-        record = told.record()
-        key = record.get("workspace") or record.get("agent") or record.get("id") or ""
-        if key not in self._projects:
-            self._projects[key] = await self._database.read(_project_of, key)
-        return self._projects[key] == self._wanted.project
 
 
 class _Listener:
@@ -292,7 +281,7 @@ class _Kept:
     newest: int
 
 
-def _kept(tx: Transaction) -> _Kept:
+def _kept(tx: WholeTransaction) -> _Kept:
     # Two questions, each answered by one end of the index; asked as one, all events would be looked at.
     row = tx.one(
         """select coalesce((select min(id) from event), 0) as oldest,
@@ -308,18 +297,21 @@ class _Page:
     last: int | None  #: the number of the last that was looked at; None when there is no more
 
 
-def _page(tx: Transaction, after: int, wanted: Filter) -> _Page:
+def _page(tx: WholeTransaction, after: int, wanted: Filter) -> _Page:
     """The next events, about as many as one may hold in memory for one reader."""
     rows = tx.all(
-        """select id, workspace, seq, record from (
-             select id, workspace, seq, record, sum(size) over (order by id) - size as before from (
-               select e.id, e.workspace, e.seq, e.record,
+        """select id, project, workspace, seq, record from (
+             select id, project, workspace, seq, record, sum(size) over (order by id) - size as before from (
+               select e.id, e.project, e.workspace, e.seq, e.record,
                       octet_length(e.record) + coalesce(octet_length(m.text), 0) as size
-                 from event e left join message m on m.workspace = e.workspace and m.seq = e.seq
-                where e.id > :after and (:workspace is null or coalesce(e.workspace, '') = :workspace)
+                 from event e
+                 left join message m on m.project = e.project and m.workspace = e.workspace and m.seq = e.seq
+                where e.id > :after and (:wanted is null or e.project = :wanted)
+                  and (:workspace is null or coalesce(e.workspace, '') = :workspace)
                 order by e.id limit :rows) as nearest) as counted
             where before < :bytes order by id""",
         after=after,
+        wanted=wanted.project,
         workspace=wanted.workspace,
         rows=_BATCH,
         bytes=_BATCH_BYTES,
@@ -328,15 +320,18 @@ def _page(tx: Transaction, after: int, wanted: Filter) -> _Page:
     return _Page(told, rows[-1]["id"] if rows else None)
 
 
-def _told(tx: Transaction, row: Row, wanted: Filter) -> EventRecord | None:
+def _told(tx: WholeTransaction, row: Row, wanted: Filter) -> EventRecord | None:
     """None when it is not wanted, or tells of a message that is gone with its workspace."""
     told = EventRecord(_kind(row["record"]), row["record"], row["id"])
-    if not wanted.wants(told.kind, row["workspace"], _agent(told, wanted)):
+    if not wanted.wants(told.kind, row["project"], row["workspace"], _agent(told, wanted)):
         return None
     if told.kind != Posted.event:
         return told
-    message = channel.at(tx, row["workspace"], row["seq"])
-    return replace(told, text=json.dumps(message.posted(number=told.number).as_record())) if message else None
+    message = channel.at(tx.of(row["project"]), row["workspace"], row["seq"])
+    if message is None:
+        return None
+    posted = replace(message.posted(number=told.number), project=row["project"])
+    return replace(told, text=json.dumps(posted.as_record()))
 
 
 def _kind(record: str) -> str:
@@ -352,13 +347,5 @@ def _place(tx: Transaction, loaded: LoadedProject, at: Address) -> tuple[str, st
     """A workspace and an agent, by id."""
     if at.workspace is None:
         return PERSONAL, agent_id(loaded, at.agent or "")
-    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace)["id"]
+    workspace = workspace_rows.find(tx, at.workspace)["id"]
     return workspace, workspace_rows.members_in(tx, workspace).get(at.agent, "") if at.agent else None
-
-
-def _project_of(tx: Transaction, id: str) -> str | None:
-    """The project of a workspace, an agent or an item of the inbox."""
-    for table in ("workspace", "agent", "inbox_item"):
-        if row := tx.one(f"select project from {table} where id = :id", id=id):
-            return str(row["project"])
-    return None

@@ -51,25 +51,25 @@ NO_ANSWER = "(the person gave no answer: decide yourself, or do without)"
 async def inbox_list(service: Service, project: str | None = None) -> list[Item]:
     """Everything that waits for the person: questions, approvals, failures, limits, mentions."""
     loaded = await service.project(project)
-    return await service.read(_items, loaded.id)
+    return await service.read(loaded, _items)
 
 
 @operation("POST", "/inbox/{item}", tool="inbox_answer")
 async def inbox_answer(service: Service, item: str, action: Action, text: str = "") -> str:
     """Answer one item: approve or deny a tool call, answer a question, retry or dismiss a failure."""
-    told = await service.write(_act, item, action, text, now=service.now())
+    told = await (await service.holding("inbox_item", item)).write(_act, item, action, text, now=service.now())
     if service.runtime.loader.ticker:
         service.runtime.loader.ticker.look_again()  # it may be a workflow that was not started
     return told
 
 
-def _items(tx: Transaction, project: str) -> list[Item]:
-    return [_item(tx, row) for row in inbox.open_items(tx, project)]
+def _items(tx: Transaction) -> list[Item]:
+    return [_item(tx, row) for row in inbox.open_items(tx)]
 
 
 def _item(tx: Transaction, row: Row) -> Item:
     agent = agent_rows.identity(tx, row["agent"])["name"] if row["agent"] else ""
-    workspace = tx.one("select workflow, tag from workspace where id = :id", id=row["workspace"])
+    workspace = tx.one("select workflow, tag from workspace where project = :project and id = :id", id=row["workspace"])
     place = "" if workspace is None else str(workspace_rows.name_of(workspace))
     return Item(row["id"], row["kind"], row["text"], agent, place, row["at"], CAN[row["kind"]])
 
@@ -131,7 +131,9 @@ def _retry(tx: Transaction, row: Row, *, now: int) -> str:
 
 def _check_workspace(tx: Transaction, row: Row) -> str:
     """Empty when it can go on at once; what it waits for, where work is kept for the next start. Raises NotRunning."""
-    workspace = tx.one("select workflow, tag, state, bound from workspace where id = :id", id=row["workspace"])
+    workspace = tx.one(
+        "select workflow, tag, state, bound from workspace where project = :project and id = :id", id=row["workspace"]
+    )
     if workspace is None or workspace["state"] == "running":
         return ""
     start = workspace_rows.start_command(workspace_rows.name_of(workspace))
@@ -146,6 +148,6 @@ def _reply(tx: Transaction, row: Row, text: str, *, now: int) -> None:
     """To a member who called on the person: said in the channel, and an instruction for that member."""
     asker = agent_rows.identity(tx, row["agent"])["name"]
     workspace = workspace_rows.get(tx, row["workspace"])
-    workspace_rows.find_running(tx, project=workspace["project"], name=workspace_rows.name_of(workspace))
+    workspace_rows.find_running(tx, workspace_rows.name_of(workspace))
     routing.say(tx, routing.OutgoingMessage(workspace["id"], "user", f"@{asker} {text}"), now=now)
     inbox.close(tx, row["id"], state="answered", answer=text)

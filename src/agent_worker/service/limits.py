@@ -34,7 +34,7 @@ async def limits_list(service: Service, project: str | None = None) -> list[Limi
     loaded = await service.project(project)
     own = {name: service.runtime.registry.worker(id).limits for name, id in loaded.agents.items()}
     waiting = await asyncio.to_thread(_waiting, service, loaded)
-    found = await service.read(_allowances, service, loaded, own, now=service.now())
+    found = await service.read(loaded, _allowances, service, loaded, own, now=service.now())
     return [replace(each, waits=waiting.get((_whose(each), each.unit), "")) for each in found]
 
 
@@ -58,26 +58,25 @@ def _allowances(
 ) -> list[LimitUse]:
     found: list[LimitUse] = []
     for name, id in loaded.agents.items():
-        used = spent(tx, Payer(id, loaded.id, ""), hop=0, fruitless=0, now=now)
+        used = spent(tx, Payer(id, ""), hop=0, fruitless=0, now=now)
         if not found:
             total = own[name].usd_per_project_day
             found.append(LimitUse("project", f"today ({day_of(now)})", "USD", used.usd_project, total))
         found.append(LimitUse(name, "today", "USD", used.usd_agent, own[name].usd_per_agent_day))
-    for workspace in workspace_rows.of_project(tx, loaded.id):
+    for workspace in workspace_rows.of_project(tx):
         if workspace["state"] == "running":
-            found += _of_workspace(tx, service, loaded, workspace["id"], now=now)
+            found += _of_workspace(tx, service, workspace["id"], now=now)
     return found
 
 
-def _of_workspace(
-    tx: Transaction, service: Service, loaded: LoadedProject, workspace: str, *, now: int
-) -> list[LimitUse]:
+def _of_workspace(tx: Transaction, service: Service, workspace: str, *, now: int) -> list[LimitUse]:
     """Of the dearest request that is, or just was, worked on: each has an allowance of its own."""
     dearest = tx.one(
-        """select t.key from tally t where t.scope = 'root' and t.key in (
-             select root from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')
+        """select t.key from tally t where t.project = :project and t.scope = 'root' and t.key in (
+             select root from instruction
+              where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')
              union select root from (
-               select root from instruction where workspace = :workspace and ended_at is not null
+               select root from instruction where project = :project and workspace = :workspace and ended_at is not null
                 order by ended_at desc limit :lately) as ended)
            order by t.runs desc limit 1""",
         workspace=workspace,
@@ -90,7 +89,7 @@ def _of_workspace(
     limits = service.runtime.registry.worker(agent, workspace).limits.with_granted(
         workspace_rows.granted(tx, workspace)
     )
-    used = spent(tx, Payer(agent, loaded.id, dearest["key"]), hop=0, fruitless=0, now=now)
+    used = spent(tx, Payer(agent, dearest["key"]), hop=0, fruitless=0, now=now)
     row = workspace_rows.get(tx, workspace)
     name = f"@{workspace_rows.name_of(row)}"
     return [

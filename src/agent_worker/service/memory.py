@@ -140,8 +140,8 @@ async def todo_tick(
 
 async def note(service: Service, name: str, project: str | None, deed: audit.Deed, about: str) -> None:
     loaded = await service.project(project)
-    done = audit.AuditEntry(project=loaded.id, agent=agent_id(loaded, name), who="user", deed=deed, about=about)
-    await service.write(audit.note, done, now=service.now())
+    done = audit.AuditEntry(agent=agent_id(loaded, name), who="user", deed=deed, about=about)
+    await service.write(loaded, audit.note, done, now=service.now())
 
 
 def _same(what: str, now: str, was: str) -> None:

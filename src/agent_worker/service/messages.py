@@ -112,21 +112,21 @@ async def read(
     """
     loaded = await service.project(project)
     pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before, held)
-    return await service.read(_read, loaded, parse_address(at), pick)
+    return await service.read(loaded, _read, loaded, parse_address(at), pick)
 
 
 @operation("POST", "/preview")
 async def preview(service: Service, at: str, message: str, project: str | None = None) -> Wakes:
     """Whom a message in a channel would wake. Nothing is sent."""
     loaded = await service.project(project)
-    return await service.read(_wakes, loaded, parse_address(at), message)
+    return await service.read(loaded, _wakes, parse_address(at), message)
 
 
 @operation("GET", "/mentions")
 async def mentions_map(service: Service, at: str, project: str | None = None) -> list[Calls]:
     """Who has called on whom in a channel, and how often."""
     loaded = await service.project(project)
-    return await service.read(_calls, loaded, parse_address(at))
+    return await service.read(loaded, _calls, parse_address(at))
 
 
 @operation("POST", "/ask", tool="agent_ask")
@@ -138,7 +138,7 @@ async def ask(service: Service, agent: str, message: str, project: str | None = 
 @operation("GET", "/trace/{message}")
 async def trace(service: Service, message: str) -> list[Hop]:
     """Where a message went."""
-    rows = await service.read(deliveries.trace, message)
+    rows = await (await service.holding("delivery", message)).read(deliveries.trace, message)
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 
@@ -147,7 +147,8 @@ async def trace(service: Service, message: str) -> list[Hop]:
 
 async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *, key: str | None = None) -> Receipt:
     routing.check_size(text)
-    return await runtime.database.write(hand_over, loaded, parse_address(to), text, now=runtime.clock.micros(), key=key)
+    database, now = runtime.database.of(loaded.id), runtime.clock.micros()
+    return await database.write(hand_over, loaded, parse_address(to), text, now=now, key=key)
 
 
 async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
@@ -182,7 +183,7 @@ async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text
 async def read_channel(
     runtime: Runtime, loaded: LoadedProject, at: str, *, since: int = 0, limit: int = 100
 ) -> list[Message]:
-    return await runtime.database.read(_messages, loaded, parse_address(at), since, limit)
+    return await runtime.database.of(loaded.id).read(_messages, parse_address(at), since, limit)
 
 
 def agent_id(loaded: LoadedProject, name: str) -> str:
@@ -202,13 +203,13 @@ def hand_over(
 ) -> Receipt:
     if to.workspace is None:
         return routing.tell_agent(tx, agent_id(loaded, to.agent or ""), text, now=now, key=key)
-    workspace = workspace_rows.find_running(tx, project=loaded.id, name=to.workspace)
+    workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     return routing.say(tx, speech, now=now, key=key)
 
 
-def _messages(tx: Transaction, loaded: LoadedProject, at: Address, since: int, limit: int) -> list[Message]:
-    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
+def _messages(tx: Transaction, at: Address, since: int, limit: int) -> list[Message]:
+    workspace = workspace_rows.find(tx, at.workspace or WorkspaceName(""))
     return channel.read(tx, workspace["id"], since=since, limit=limit)
 
 
@@ -224,7 +225,7 @@ class _Pick:
 def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> list[MessageView]:
     if at.workspace is None:
         return _conversation(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL, pick)
-    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace)["id"]
+    workspace = workspace_rows.find(tx, at.workspace)["id"]
     if at.agent is not None:
         return _conversation(tx, agent_id(loaded, at.agent), workspace, pick)
     if pick.last:
@@ -251,8 +252,8 @@ def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> lis
     return [MessageView(t.seq, t.who, t.text, t.at, t.kind, run=t.run, held=t.held) for t in talk]
 
 
-def _wakes(tx: Transaction, loaded: LoadedProject, at: Address, text: str) -> Wakes:
-    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
+def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
+    workspace = workspace_rows.find(tx, at.workspace or WorkspaceName(""))
     members = tuple(workspace_rows.members_in(tx, workspace["id"]))
     if at.agent is not None:
         return Wakes((at.agent,), members=members)
@@ -260,12 +261,13 @@ def _wakes(tx: Transaction, loaded: LoadedProject, at: Address, text: str) -> Wa
     return Wakes(found.names, found.unknown, members)
 
 
-def _calls(tx: Transaction, loaded: LoadedProject, at: Address) -> list[Calls]:
-    workspace = workspace_rows.find(tx, project=loaded.id, name=at.workspace or WorkspaceName(""))
+def _calls(tx: Transaction, at: Address) -> list[Calls]:
+    workspace = workspace_rows.find(tx, at.workspace or WorkspaceName(""))
     counted: Counter[tuple[str, str]] = Counter()
     for row in tx.all(
         """select sender, mentions, count(*) as n from message
-            where workspace = :workspace and mentions <> '[]' group by sender, mentions order by sender, mentions""",
+            where project = :project and workspace = :workspace and mentions <> '[]'
+            group by sender, mentions order by sender, mentions""",
         workspace=workspace["id"],
     ):
         for name in json.loads(row["mentions"]):

@@ -126,9 +126,9 @@ async def _in_workspace(service: Service, at: str, project: str | None, look: Ca
     loaded, name = await service.project(project), WorkspaceName.parse(at)
 
     def find(tx: Transaction) -> T:
-        return look(tx, workspace_rows.find(tx, project=loaded.id, name=name)["id"])
+        return look(tx, workspace_rows.find(tx, name)["id"])
 
-    return await service.read(find)
+    return await service.read(loaded, find)
 
 
 async def _change(
@@ -137,10 +137,10 @@ async def _change(
     loaded, name = await service.project(project), WorkspaceName.parse(at)
 
     def make(tx: Transaction) -> ProposalView:
-        workspace = workspace_rows.find_running(tx, project=loaded.id, name=name)
+        workspace = workspace_rows.find_running(tx, name)
         return _view(tx, change(tx, workspace["id"]))
 
-    return await service.write(make)
+    return await service.write(loaded, make)
 
 
 def _all(tx: Transaction, workspace: str) -> list[ProposalView]:

@@ -14,6 +14,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.revert import Held, take_back
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.database.database import ProjectDatabase
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, containment
 from agent_worker.memory.containment import Descent
@@ -62,21 +63,21 @@ async def memory_revert(
         raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
     loaded = await service.project(project)
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
-    database = service.runtime.database
+    database = service.database(loaded)
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]
-    runs = await database.read(containment.tree, loaded.id, named)
+    runs = await database.read(containment.tree, named)
     taken = TakenBack([_told(loaded, run) for run in runs])
     if show:
         return taken
     await note(service, name, project, "reverted", since or source or "")
     held = await database.write(take_back, runs, agent=id, at=at, now=service.now())
-    await _strike_files(service, held)
+    await _strike_files(service, database, held)
     for agent in dict.fromkeys([id, *(run.agent for run in runs)]):
         await _unlearn(service, loaded, agent, runs, taken, since=since if agent == id else None)
-    await _undo_documents(service, held, taken)
-    taken.messages.extend(await _places(service, held))
+    await _undo_documents(service, database, held, taken)
+    taken.messages.extend(await _places(database, held))
     taken.for_you.extend(held.decided)
-    await database.shed()
+    await service.runtime.database.shed()
     return taken
 
 
@@ -99,7 +100,7 @@ async def _unlearn(
             return
         sources = {run.run for run in runs if run.agent == agent}
         at = micros(_day(since)) if since is not None else None
-        deeds = await service.read(audit.of_runs, loaded.id, agent, sources, at)
+        deeds = await service.read(loaded, audit.of_runs, agent, sources, at)
         how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
 
@@ -114,9 +115,9 @@ def _add(taken: TakenBack, found: Reverted, name: str) -> None:
         all_of.extend(f"{name}: {each}" for each in some)
 
 
-async def _strike_files(service: Service, held: Held) -> None:
+async def _strike_files(service: Service, database: ProjectDatabase, held: Held) -> None:
     """The files that people, and agents who may read files, would still find it in."""
-    log_files, database, registry = service.runtime.log_files, service.runtime.database, service.runtime.registry
+    log_files, registry = service.runtime.log_files, service.runtime.registry
     await log_files.flush()
     for (agent, context), seqs in held.lines.items():
         if context == PERSONAL:
@@ -138,19 +139,19 @@ async def _strike_files(service: Service, held: Held) -> None:
                 await asyncio.to_thread(Root(Path(workspace["directory"])).remove, f"{RESOURCES}/{resource}")
 
 
-async def _undo_documents(service: Service, held: Held, taken: TakenBack) -> None:
+async def _undo_documents(service: Service, database: ProjectDatabase, held: Held, taken: TakenBack) -> None:
     for id, keys in held.keys.items():
-        workspace = await service.read(workspace_rows.get, id)
-        undone = await Documents(service.runtime.database, service.runtime.clock, workspace).undo(keys)
+        workspace = await database.read(workspace_rows.get, id)
+        undone = await Documents(database, service.runtime.clock, workspace).undo(keys)
         place = workspace_rows.name_of(workspace)
         taken.documents.extend(f"@{place}: {name}" for name in undone.taken)
         taken.for_you.extend(f"document {name} of @{place}: others have changed it since" for name in undone.stands)
 
 
-async def _places(service: Service, held: Held) -> list[str]:
+async def _places(database: ProjectDatabase, held: Held) -> list[str]:
     found = []
     for id, seqs in held.messages.items():
-        workspace = await service.read(workspace_rows.get, id)
+        workspace = await database.read(workspace_rows.get, id)
         found += [f"@{workspace_rows.name_of(workspace)} #{seq}" for seq in sorted(seqs)]
     return found
 

@@ -205,40 +205,41 @@ async def _ask(service: Service, loaded: LoadedProject, to: str, message: str) -
     routing.check_size(message)
     follower = await _listening(service, until=service.closing)
     try:
-        work = await service.write(_put, loaded, address, message, now=service.now())
+        work = await service.write(loaded, _put, loaded, address, message, now=service.now())
     except BaseException:
         follower.close()
         raise
-    return _AgentRun(service, follower, work)
+    return _AgentRun(service, loaded, follower, work)
 
 
 class _AgentRun(_Followed):
-    def __init__(self, service: Service, follower: Follower, work: Row) -> None:
+    def __init__(self, service: Service, loaded: LoadedProject, follower: Follower, work: Row) -> None:
         super().__init__(service, follower)
+        self._database = service.database(loaded)
         self._work = work
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind == "inbox":
-            return await self._service.runtime.database.read(_is_about, told.record()["id"], self._work["work"])
+            return await self._database.read(_is_about, told.record()["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:
             return False
         run = told.record()["run"]
         if run not in self._runs:
-            self._runs[run] = await self._service.runtime.database.read(_is_at, run, self._work["id"])
+            self._runs[run] = await self._database.read(_is_at, run, self._work["id"])
         return self._runs[run]
 
     async def _is_over(self) -> bool:
-        row = await self._service.runtime.database.read(_work_by_id, self._work["id"])
+        row = await self._database.read(_work_by_id, self._work["id"])
         return row["state"] in ENDS
 
     async def _conclude(self) -> Served | AgentWorkerError:
-        row = await self._service.runtime.database.read(_work_by_id, self._work["id"])
+        row = await self._database.read(_work_by_id, self._work["id"])
         if row["state"] not in ENDS:
             return _STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
-        usage = await self._service.runtime.database.read(_usage, "r.instruction = :id", self._work["id"], 0)
+        usage = await self._database.read(_usage, "r.instruction = :id", self._work["id"], 0)
         return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
 
 
@@ -311,7 +312,7 @@ class _TeamRun(_Followed):
             return _STOPPING
         summary = self._finishing.result()
         id, since = self._running.id, self._running.started_at
-        usage = await self._service.runtime.database.read(_usage, "r.workspace = :id", id, since)
+        usage = await self._running.database.read(_usage, "r.workspace = :id", id, since)
         return Served(self._content, self._tools, usage, summary.outcome, summary.reason, summary)
 
 
@@ -326,10 +327,11 @@ def _tool_call(told: EventRecord) -> ToolCall:
 def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, now: int) -> Row:
     """The instruction that the message becomes. Nobody waits for one who does not work."""
     receipt = hand_over(tx, loaded, to, message, now=now)
-    row = tx.one("select * from instruction where id = :ref", ref=receipt.id)
+    row = tx.one("select * from instruction where project = :project and id = :ref", ref=receipt.id)
     row = row or tx.one(
-        """select i.* from delivery d join instruction i on i.agent = d.agent and i.message = d.message
-            where d.message = :ref and i.state = 'queued'""",
+        """select i.* from delivery d
+             join instruction i on i.project = :project and i.agent = d.agent and i.message = d.message
+            where d.project = :project and d.message = :ref and i.state = 'queued'""",
         ref=receipt.id,
     )
     assert row is not None
@@ -341,14 +343,15 @@ def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, n
 
 
 def _is_about(tx: Transaction, item: str, work: str) -> bool:
-    row = tx.one("select ref from inbox_item where id = :item", item=item)
+    row = tx.one("select ref from inbox_item where project = :project and id = :item", item=item)
     return row is not None and str(row["ref"]).partition("/")[0] == work
 
 
 def _work_by_id(tx: Transaction, id: str) -> Row:
     row = tx.one(
         """select i.state, i.reason, i.run, r.text as answer
-             from instruction i left join run r on r.id = i.run where i.id = :id""",
+             from instruction i left join run r on r.project = :project and r.id = i.run
+            where i.project = :project and i.id = :id""",
         id=id,
     )
     assert row is not None
@@ -357,8 +360,8 @@ def _work_by_id(tx: Transaction, id: str) -> Row:
 
 def _is_at(tx: Transaction, run: str, work: str) -> bool:
     row = tx.one(
-        """select 1 as found from run where id = :run and instruction = :work
-           union all select 1 from instruction where id = :work and run = :run""",
+        """select 1 as found from run where project = :project and id = :run and instruction = :work
+           union all select 1 from instruction where project = :project and id = :work and run = :run""",
         run=run,
         work=work,
     )
@@ -369,7 +372,8 @@ def _usage(tx: Transaction, whose: str, id: str, since: int) -> UsageTotals:
     row = tx.one(
         f"""select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
                    coalesce(sum(l.micros), 0) as micros
-              from ledger l join run r on r.id = l.run where {whose} and r.started_at >= :since""",
+              from ledger l join run r on r.project = :project and r.id = l.run
+             where l.project = :project and {whose} and r.started_at >= :since""",
         id=id,
         since=since,
     )

@@ -83,40 +83,43 @@ async def runs_list(
     wanted = {"agent": agent, "state": state, "workspace": None}
     if at is not None:
         name = parse_address(at).workspace or WorkspaceName("")
-        wanted["workspace"] = (await service.read(workspace_rows.find, project=loaded.id, name=name))["id"]
-    return await service.read(_runs, loaded.id, wanted, max(1, min(limit, 500)))
+        wanted["workspace"] = (await service.read(loaded, workspace_rows.find, name))["id"]
+    return await service.read(loaded, _runs, wanted, max(1, min(limit, 500)))
 
 
 @operation("GET", "/runs/{run}")
 async def explain(service: Service, run: str) -> Explained:
     """What a run saw and did."""
-    return await service.read(_explain, run)
+    return await (await service.holding("run", run)).read(_explain, run)
 
 
 @operation("GET", "/stats")
 async def stats(service: Service, project: str | None = None) -> Stats:
     """What a project has done and spent."""
     loaded = await service.project(project)
-    return await service.read(_stats, loaded.id)
+    return await service.read(loaded, _stats)
 
 
 RUN = """
 select r.*, a.name, w.workflow, w.tag,
        (select count(*) from step s
-         where s.work = (select i.work from instruction i where i.id = r.instruction) and s.run = r.id) as steps,
-       (select coalesce(sum(l.input + l.output), 0) from ledger l where l.run = r.id) as tokens,
-       (select coalesce(sum(l.micros), 0) from ledger l where l.run = r.id) as micros
-  from run r join agent a on a.id = r.agent left join workspace w on w.id = r.workspace"""
+         where s.project = :project and s.run = r.id and s.work = (
+               select i.work from instruction i where i.project = :project and i.id = r.instruction)) as steps,
+       (select coalesce(sum(l.input + l.output), 0) from ledger l
+         where l.project = :project and l.run = r.id) as tokens,
+       (select coalesce(sum(l.micros), 0) from ledger l where l.project = :project and l.run = r.id) as micros
+  from run r join agent a on a.project = :project and a.id = r.agent
+  left join workspace w on w.project = :project and w.id = r.workspace
+ where r.project = :project"""
 
-CALLS = "select * from call where work = :work and step = :n order by at"
+CALLS = "select * from call where project = :project and work = :work and step = :n order by at"
 
 
-def _runs(tx: Transaction, project: str, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
+def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
     rows = tx.all(
-        f"""{RUN} where a.project = :project and (:agent is null or a.name = :agent)
+        f"""{RUN} and (:agent is null or a.name = :agent)
               and (:state is null or r.state = :state) and (:workspace is null or r.workspace = :workspace)
             order by r.id desc limit :limit""",
-        project=project,
         limit=limit,
         **wanted,
     )
@@ -154,13 +157,14 @@ def _said(step: Row) -> str:
 
 
 def _explain(tx: Transaction, id: str) -> Explained:
-    row = tx.one(f"{RUN} where r.id = :id", id=id)
+    row = tx.one(f"{RUN} and r.id = :id", id=id)
     if row is None:
         raise NotFound(f"there is no run {id}", hint="agent-worker runs")
-    asked = tx.one("select * from instruction where id = :id", id=row["instruction"])
+    asked = tx.one("select * from instruction where project = :project and id = :id", id=row["instruction"])
     work = asked["work"] if asked else ""
     steps = []
-    for step in tx.all("select * from step where work = :work and run = :id order by n", work=work, id=id):
+    sql = "select * from step where project = :project and work = :work and run = :id order by n"
+    for step in tx.all(sql, work=work, id=id):
         calls = tx.all(CALLS, work=step["work"], n=step["n"])
         shown = [
             {
@@ -174,7 +178,7 @@ def _explain(tx: Transaction, id: str) -> Explained:
             for c in calls
         ]
         steps.append(Step(step["n"], _said(step), shown, step["tokens"], step["micros"] / 1e6, step["at"]))
-    attempts = tx.all(f"{RUN} where r.instruction = :instruction order by r.id", instruction=row["instruction"])
+    attempts = tx.all(f"{RUN} and r.instruction = :instruction order by r.id", instruction=row["instruction"])
     return Explained(
         run=_run(row),
         instruction=asked["text"] if asked else "",
@@ -188,19 +192,18 @@ def _explain(tx: Transaction, id: str) -> Explained:
     )
 
 
-def _stats(tx: Transaction, project: str) -> Stats:
+def _stats(tx: Transaction) -> Stats:
     runs = tx.one(
-        "select count(*) as n from run r join agent a on a.id = r.agent where a.project = :project", project=project
+        """select count(*) as n from run r join agent a on a.project = :project and a.id = r.agent
+            where r.project = :project"""
     )
-    said = tx.one("select coalesce(sum(seq), 0) as n from workspace where project = :project", project=project)
+    said = tx.one("select coalesce(sum(seq), 0) as n from workspace where project = :project")
     agents = tx.all(
-        """select a.name, sum(t.micros) as micros from agent a join tally t on t.scope = 'agent' and t.key = a.id
-            where a.project = :project group by a.name order by a.name""",
-        project=project,
+        """select a.name, sum(t.micros) as micros
+             from agent a join tally t on t.project = :project and t.scope = 'agent' and t.key = a.id
+            where a.project = :project group by a.name order by a.name"""
     )
-    days = tx.all(
-        "select day, tokens, micros from tally where scope = 'project' and key = :project order by day", project=project
-    )
+    days = tx.all("select day, tokens, micros from tally where project = :project and scope = 'project' order by day")
     assert runs
     assert said
     return Stats(

@@ -40,21 +40,22 @@ class Timekeeper:
     async def _start_due(self) -> None:
         async with self._busy:
             for row in await self._service.runtime.database.read(schedule.workflows_due):
+                database = self._service.runtime.database.of(row["project"])
                 try:
                     await self._start(row)
-                    await self._service.runtime.database.write(_settled, row["id"])
+                    await database.write(_settled, row["id"])
                 except StorageFault:
                     raise
                 except Exception as error:  # boundary: one that cannot be started holds up no other
                     log.exception("the workflow %s was not started by its schedule", row["workflow"])
-                    await self._service.runtime.database.write(_complain, row, str(error), now=self._service.now())
-                await self._service.runtime.database.write(schedule.begun, row)
+                    await database.write(_complain, row, str(error), now=self._service.now())
+                await database.write(schedule.begun, row)
 
     async def _start(self, row: Row) -> None:
         service, wanted = self._service, schedule.spec_of(row)
         assert isinstance(wanted, WorkflowSchedule)
         name = WorkspaceName.parse(row["workflow"])
-        workspace = await service.read(_running, row["project"], name)
+        workspace = await service.runtime.database.of(row["project"]).read(_running, name)
         if workspace is None:
             request = WorkflowRequest(name.workflow, row["root"], name.tag, wanted.params, wanted.prompt)
             service.background(service.finish(await begin(service, request, ends="quiet")))
@@ -64,11 +65,10 @@ class Timekeeper:
             await kick_again(instance, found.definition, wanted.prompt, key=f"{row['id']}@{row['slot']}")
 
 
-def _running(tx: Transaction, project: str, name: WorkspaceName) -> Row | None:
+def _running(tx: Transaction, name: WorkspaceName) -> Row | None:
     return tx.one(
         """select id, ends, file from workspace
             where project = :project and workflow = :workflow and tag = :tag and state in ('running', 'left')""",
-        project=project,
         workflow=name.workflow,
         tag=name.tag,
     )
@@ -76,7 +76,7 @@ def _running(tx: Transaction, project: str, name: WorkspaceName) -> Row | None:
 
 def _complain(tx: Transaction, row: Row, reason: str, *, now: int) -> None:
     text = f"{WorkspaceName.parse(row['workflow'])} was not started by its schedule: {reason}"
-    inbox.ask(tx, "failure", project=row["project"], ref=row["id"], text=text, now=now)
+    inbox.ask(tx, "failure", ref=row["id"], text=text, now=now)
 
 
 def _settled(tx: Transaction, id: str) -> None:

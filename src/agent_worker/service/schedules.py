@@ -38,7 +38,7 @@ class Scheduled:
 async def schedules_list(service: Service, project: str | None = None) -> list[Scheduled]:
     """All schedules of a project, with when each is due next and was last."""
     loaded = await service.project(project)
-    return [_scheduled(row) for row in await service.read(schedule.of_project, loaded.id)]
+    return [_scheduled(row) for row in await service.read(loaded, schedule.of_project)]
 
 
 @operation("GET", "/schedules/{target}")
@@ -46,7 +46,7 @@ async def schedule_get(service: Service, target: str, project: str | None = None
     """The schedule of an agent, or of a @workflow."""
     loaded = await service.project(project)
     id = _id(loaded, target)
-    for row in await service.read(schedule.of_project, loaded.id):
+    for row in await service.read(loaded, schedule.of_project):
         if row["id"] == id:
             return _scheduled(row)
     raise NotFound(f"{target} has no schedule", hint=f"agent-worker schedule set {target} 5m")
@@ -71,8 +71,8 @@ async def schedule_set(
     wanted = _checked(WorkflowSchedule if workflow else Schedule, {k: v for k, v in given.items() if v is not None})
     if workflow:
         await _check_workflow(service, loaded, workflow, wanted)
-    timer = Timer(loaded.id, wanted, agent=agent, workflow=workflow, set_by="person")
-    await service.write(schedule.keep, timer, now=service.runtime.clock.now())
+    timer = Timer(wanted, agent=agent, workflow=workflow, set_by="person")
+    await service.write(loaded, schedule.keep, timer, now=service.runtime.clock.now())
     if service.runtime.loader.ticker:
         service.runtime.loader.ticker.look_again()
     return await schedule_get(service, target, project)
@@ -83,13 +83,13 @@ async def schedule_clear(service: Service, target: str, project: str | None = No
     """End what a person has set. True if there was something; what the file says counts again."""
     loaded = await service.project(project)
     agent, workflow = _target(loaded, target)
-    id, written = schedule.id_of(loaded.id, agent, workflow), _in_file(loaded, agent, workflow)
-    was = await service.write(schedule.clear, id, set_by="person")
+    id, written = schedule.id_of(agent, workflow), _in_file(loaded, agent, workflow)
+    was = await service.write(loaded, schedule.clear, id, set_by="person")
     if not was and written:
         raise Refused(f"the schedule of {target} is in its file", hint="remove it there: the lines under schedule:")
     if written:
-        timer = Timer(loaded.id, written, agent=agent, workflow=workflow)
-        await service.write(schedule.keep, timer, now=service.runtime.clock.now())
+        timer = Timer(written, agent=agent, workflow=workflow)
+        await service.write(loaded, schedule.keep, timer, now=service.runtime.clock.now())
     return was
 
 
@@ -116,7 +116,7 @@ def _scheduled(row: Row) -> Scheduled:
 
 
 def _id(loaded: LoadedProject, target: str) -> str:
-    return schedule.id_of(loaded.id, *_target(loaded, target))
+    return schedule.id_of(*_target(loaded, target))
 
 
 def _target(loaded: LoadedProject, target: str) -> tuple[str | None, str]:

@@ -14,16 +14,17 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy, trouble_of
 from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
+from agent_worker.work import agent_rows
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.remote import Remotes
@@ -89,13 +90,31 @@ class Service:
     def now(self) -> int:
         return self.runtime.clock.micros()
 
-    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.runtime.database.read(query, *args, **kwargs)
+    def database(self, loaded: LoadedProject) -> ProjectDatabase:
+        """What is stored of a project."""
+        return self.runtime.database.of(loaded.id)
+
+    async def read(
+        self,
+        loaded: LoadedProject,
+        query: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        return await self.database(loaded).read(query, *args, **kwargs)
 
     def write(
-        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+        self,
+        loaded: LoadedProject,
+        change: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> asyncio.Future[T]:
-        return self.runtime.database.write(change, *args, **kwargs)
+        return self.database(loaded).write(change, *args, **kwargs)
+
+    async def holding(self, kind: Literal["run", "inbox_item", "delivery"], id: str) -> ProjectDatabase:
+        """What is stored of the project that holds this, for those who know its id and nothing else."""
+        return self.runtime.database.of(await self.runtime.database.read(_holding, kind, id))
 
     # --- projects -------------------------------------------------------------------------------------
 
@@ -171,14 +190,14 @@ class Service:
         await self.runtime.supervisor.wake_all()
 
     async def _open_projects(self) -> None:
-        for row in await self.read(_roots_with_work):
+        for root in await self.runtime.database.read(_roots_with_work):
             try:
-                await self.project(row["root"])
+                await self.project(root)
             except InUse as error:
                 log.warning("%s", error.message)
-                self.background(self._take_up_later(row["root"]))
+                self.background(self._take_up_later(root))
             except Exception:  # boundary: one that cannot be opened keeps no other one closed
-                log.exception("project %s could not be opened again", row["root"])
+                log.exception("project %s could not be opened again", root)
 
     async def _take_up_later(self, root: str) -> None:
         """Take a project up as soon as the other runtime lets go of it: nobody tells us when."""
@@ -193,7 +212,7 @@ class Service:
             return
 
     async def _workspaces_left(self) -> list[Row]:
-        return await self.read(workspace_rows.left)
+        return await self.runtime.database.read(workspace_rows.left)
 
     async def _open_workspaces(self, workspaces: list[Row]) -> None:
         for workspace in workspaces:
@@ -205,7 +224,7 @@ class Service:
                 log.exception("workflow %s:%s could not be opened again", workspace["workflow"], workspace["tag"])
 
     async def _reopen(self, workspace: Row) -> None:
-        root = (await self.read(_root_of, workspace["project"]))["root"]
+        root = await self.runtime.database.of(workspace["project"]).read(_root_of)
         loaded = await self.project(root)
         found = await self.workflow(loaded, workspace["file"] or workspace["workflow"])
         definition, model = found.definition, json.loads(workspace["given"]).get(MODEL)
@@ -246,7 +265,7 @@ class Service:
     async def instance(self, loaded: LoadedProject, name: str) -> Instance:
         """A running one, by `workflow` or `workflow:tag`."""
         found = WorkspaceName.parse(name)
-        workspace = await self.read(workspace_rows.find_running, project=loaded.id, name=found)
+        workspace = await self.read(loaded, workspace_rows.find_running, found)
         return self._instances[workspace["id"]]
 
     def running(self, workspace: str) -> Instance | None:
@@ -344,17 +363,35 @@ def _stamps(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int, int
                 yield entry.path, status.st_ctime_ns, status.st_size
 
 
-def _roots_with_work(tx: Transaction) -> list[Row]:
-    return tx.all(
-        """select p.root from project p
-            where exists (select 1 from instruction i join agent a on a.id = i.agent
-                           where a.project = p.id and i.state in ('queued', 'running', 'waiting'))
-               or exists (select 1 from schedule s where s.project = p.id and s.state = 'active')
-               or exists (select 1 from workspace w where w.project = p.id and w.state = 'left')"""
+def _roots_with_work(tx: WholeTransaction) -> list[str]:
+    """The directories of projects in which something is to be done, now or by a schedule."""
+    return [_root_of(tx.of(project)) for project in agent_rows.projects(tx) if _has_work(tx.of(project))]
+
+
+def _has_work(tx: Transaction) -> bool:
+    row = tx.one(
+        """select 1 as one from project p where p.id = :project and (
+             exists (select 1 from instruction i
+                      where i.project = :project and i.state in ('queued', 'running', 'waiting'))
+             or exists (select 1 from schedule s where s.project = :project and s.state = 'active')
+             or exists (select 1 from workspace w where w.project = :project and w.state = 'left'))"""
     )
+    return row is not None
 
 
-def _root_of(tx: Transaction, project: str) -> Row:
-    row = tx.one("select root from project where id = :project", project=project)
+def _root_of(tx: Transaction) -> str:
+    row = tx.one("select root from project where id = :project")
     assert row is not None
-    return row
+    return str(row["root"])
+
+
+_BY_ID = {
+    "run": "select 1 as one from run where project = :project and id = :id",
+    "inbox_item": "select 1 as one from inbox_item where project = :project and id = :id",
+    "delivery": "select 1 as one from delivery where project = :project and message = :id",
+}
+
+
+def _holding(tx: WholeTransaction, kind: str, id: str) -> str:
+    """The project that has a row of this kind and id; '' when none has."""
+    return next((project for project in agent_rows.projects(tx) if tx.of(project).one(_BY_ID[kind], id=id)), "")

@@ -73,15 +73,15 @@ async def workflows_list(service: Service, project: str | None = None, file: str
 async def instances_list(service: Service, project: str | None = None) -> list[Running]:
     """The instances of a project's workflows that run or are kept."""
     loaded = await service.project(project)
-    return await service.read(_instances, loaded.id)
+    return await service.read(loaded, _instances)
 
 
 @operation("GET", "/workflows/{instance}", tool="workflow_status")
 async def workflow_status(service: Service, instance: str, project: str | None = None) -> Running:
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
-    row = await service.read(workspace_rows.find, project=loaded.id, name=WorkspaceName.parse(instance))
-    return await service.read(_running, row)
+    row = await service.read(loaded, workspace_rows.find, WorkspaceName.parse(instance))
+    return await service.read(loaded, _running, row)
 
 
 @operation("POST", "/workflows")
@@ -93,7 +93,7 @@ async def workflow_start(
 ) -> Running:
     """Start a workflow and keep it alive until it is stopped. `model` takes the place of its members' models."""
     running = await begin(service, request, trust=trust, model=model)
-    return await service.read(_running_by_id, running.id)
+    return await running.database.read(_running_by_id, running.id)
 
 
 @operation("POST", "/workflows/run", tool="workflow_run")
@@ -117,10 +117,10 @@ async def workflow_set(
     loaded = await service.project(project)
     running = await service.instance(loaded, instance)
     if action == "pause":
-        await service.write(workspace_rows.pause, running.id, "paused by a person")
+        await service.write(loaded, workspace_rows.pause, running.id, "paused by a person")
     else:
-        await service.write(commands.resume_workspace, running.id, now=service.now())
-    return await service.read(_running_by_id, running.id)
+        await service.write(loaded, commands.resume_workspace, running.id, now=service.now())
+    return await service.read(loaded, _running_by_id, running.id)
 
 
 async def begin(
@@ -155,8 +155,8 @@ def _workflow(found: FoundWorkflow) -> Workflow:
     return Workflow(found.definition.name, file, list(found.definition.agents), params)
 
 
-def _instances(tx: Transaction, project: str) -> list[Running]:
-    return [_running(tx, row) for row in workspace_rows.of_project(tx, project)]
+def _instances(tx: Transaction) -> list[Running]:
+    return [_running(tx, row) for row in workspace_rows.of_project(tx)]
 
 
 def _running_by_id(tx: Transaction, id: str) -> Running:

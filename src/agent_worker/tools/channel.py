@@ -64,7 +64,7 @@ def _said_in_this_run(tx: Transaction, identity: RunIdentity, text: str) -> bool
 
 def _seen(tx: Transaction, context: ToolContext) -> int:
     row = tx.one(
-        "select seen from member where workspace = :workspace and agent = :agent",
+        "select seen from member where project = :project and workspace = :workspace and agent = :agent",
         workspace=context.identity.workspace,
         agent=context.identity.agent,
     )

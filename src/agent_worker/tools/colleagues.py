@@ -26,7 +26,7 @@ async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
         raise Refused(
             f"{agent} is not a colleague of yours in this workspace", hint=f"you can ask: {others or 'nobody'}"
         )
-    if await context.database.read(audit.count, context.identity.project, context.identity.run, "asked") >= ASKS:
+    if await context.database.read(audit.count, context.identity.run, "asked") >= ASKS:
         await _deny(context, f"{name}: {question}")
         raise Refused(f"you have asked {ASKS} times in this run", hint="work with what you know")
     home = context.home_of(members[name])
@@ -51,6 +51,4 @@ async def _deny(context: ToolContext, about: str) -> None:
 
 
 def _done(context: ToolContext, whose: str, deed: audit.Deed, about: str) -> audit.AuditEntry:
-    return audit.AuditEntry(
-        context.identity.project, whose, context.identity.name, deed, about, run=context.identity.run
-    )
+    return audit.AuditEntry(whose, context.identity.name, deed, about, run=context.identity.run)

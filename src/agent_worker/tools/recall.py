@@ -205,7 +205,6 @@ async def _keeps_no_secret(home: Root, entry: memory.MemoryEntry) -> None:
 async def _note(context: ToolContext, deed: audit.Deed, about: str, before: memory.MemoryEntry | None = None) -> None:
     """In the audit."""
     done = audit.AuditEntry(
-        project=context.identity.project,
         agent=context.identity.agent,
         who=context.identity.name,
         deed=deed,

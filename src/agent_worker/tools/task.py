@@ -209,7 +209,6 @@ async def _reported(context: ToolContext, new: list[Path]) -> str:
     await context.database.write(
         inbox.ask,
         "control",
-        project=context.identity.project,
         workspace=context.identity.workspace,
         agent=context.identity.agent,
         ref=named[:500],

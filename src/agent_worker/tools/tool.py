@@ -20,7 +20,7 @@ from typing import Any, overload
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.signature import signature_of
-from agent_worker.database.database import Database
+from agent_worker.database.database import ProjectDatabase
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
@@ -78,7 +78,7 @@ class ToolContext:
     """What a tool may use when it is called."""
 
     identity: RunIdentity
-    database: Database
+    database: ProjectDatabase
     clock: Clock
     key: str = ""  #: names this one call among all there ever were; the same when it is made again
     cwd: Path = field(default_factory=Path)  #: where task tools work

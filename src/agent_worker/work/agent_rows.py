@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from agent_worker.core.errors import Fenced, NotFound
 from agent_worker.core.events import AgentChanged
 from agent_worker.core.ids import new_id
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Transaction, WholeTransaction
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
+    project: str
     agent: str
     owner: str
     epoch: int
 
 
-def enrol_project(tx: Transaction, *, root: str, name: str) -> str:
+def enrol_project(tx: WholeTransaction, *, root: str, name: str) -> str:
     """The id of the project at this directory, new or known."""
     row = tx.one(
         """insert into project(id, root, name) values (:id, :root, :name)
@@ -35,11 +36,15 @@ def enrol_project(tx: Transaction, *, root: str, name: str) -> str:
     return str(row["id"])
 
 
-def enrol(tx: Transaction, *, project: str, name: str, kind: str = "project", home: str = "") -> str:
+def projects(tx: WholeTransaction) -> list[str]:
+    """The ids of all projects."""
+    return [str(row["id"]) for row in tx.all("select id from project order by id")]
+
+
+def enrol(tx: Transaction, *, name: str, kind: str = "project", home: str = "") -> str:
     """The id of this agent, new or known. An inline agent's home is its workspace."""
     known = tx.one(
         "select id from agent where project = :project and home = :home and name = :name",
-        project=project,
         home=home,
         name=name,
     )
@@ -47,9 +52,8 @@ def enrol(tx: Transaction, *, project: str, name: str, kind: str = "project", ho
         return str(known["id"])
     id = new_id("a")
     tx.run(
-        """insert into agent(id, project, name, home, kind) values (:id, :project, :name, :home, :kind)""",
+        "insert into agent(project, id, name, home, kind) values (:project, :id, :name, :home, :kind)",
         id=id,
-        project=project,
         name=name,
         home=home,
         kind=kind,
@@ -58,7 +62,7 @@ def enrol(tx: Transaction, *, project: str, name: str, kind: str = "project", ho
 
 
 def identity(tx: Transaction, agent: str) -> Row:
-    row = tx.one("select * from agent where id = :agent", agent=agent)
+    row = tx.one("select * from agent where project = :project and id = :agent", agent=agent)
     if row is None:
         raise NotFound(f"there is no agent {agent}")
     return row
@@ -66,7 +70,9 @@ def identity(tx: Transaction, agent: str) -> Row:
 
 def next_place(tx: Transaction, agent: str) -> int:
     """Number the instructions of an agent; the number never goes back, whatever clocks do."""
-    row = tx.one("update agent set ordered = ordered + 1 where id = :agent returning ordered", agent=agent)
+    row = tx.one(
+        "update agent set ordered = ordered + 1 where project = :project and id = :agent returning ordered", agent=agent
+    )
     if row is None:
         raise NotFound(f"there is no agent {agent}")
     return int(row["ordered"])
@@ -75,20 +81,20 @@ def next_place(tx: Transaction, agent: str) -> int:
 def claim(tx: Transaction, agent: str, owner: str) -> Fence:
     """Become the one who runs this agent; whoever did before is fenced off."""
     row = tx.one(
-        "update agent set owner = :owner, epoch = epoch + 1 where id = :agent returning epoch",
+        "update agent set owner = :owner, epoch = epoch + 1 where project = :project and id = :agent returning epoch",
         agent=agent,
         owner=owner,
     )
     if row is None:
         raise NotFound(f"there is no agent {agent}")
-    return Fence(agent, owner, row["epoch"])
+    return Fence(tx.project, agent, owner, row["epoch"])
 
 
 def free_from_others(tx: Transaction, owner: str) -> None:
     """A host begins: agents that another one held are free, and those that were at work or in error are idle."""
     tx.run(
         """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
-            where coalesce(owner, '') <> :owner""",
+            where project = :project and coalesce(owner, '') <> :owner""",
         owner=owner,
     )
 
@@ -103,8 +109,9 @@ def holds(tx: Transaction, fence: Fence, *, run: str | None = None) -> bool:
     """Is the fence good, and the run still open? If it is, both stay so until the commit."""
     # An update, not a select: on PostgreSQL it locks the row against a rival's claim.
     held = tx.run(
-        """update agent set epoch = epoch where id = :agent and owner = :owner and epoch = :epoch
-              and (:run is null or exists (select 1 from run r where r.id = :run and r.state = 'running'))""",
+        """update agent set epoch = epoch where project = :project and id = :agent and owner = :owner and epoch = :epoch
+              and (:run is null or exists (select 1 from run r
+              where r.project = :project and r.id = :run and r.state = 'running'))""",
         agent=fence.agent,
         owner=fence.owner,
         epoch=fence.epoch,
@@ -117,7 +124,7 @@ def set_state(tx: Transaction, agent: str, state: str, *, reason: str = "", now:
     """idle, running, stopped or error. `now` marks activity, which idle schedules count from."""
     row = tx.one(
         """update agent set state = :state, reason = :reason, active_at = coalesce(:now, active_at)
-            where id = :agent returning name""",
+            where project = :project and id = :agent returning name""",
         agent=agent,
         state=state,
         reason=reason,
@@ -131,7 +138,7 @@ def rest(tx: Transaction, agent: str, *, now: int) -> None:
     """Note that an agent's run is over. One that a person stopped meanwhile stays stopped."""
     row = tx.one(
         """update agent set active_at = :now, state = case when state = 'running' then 'idle' else state end
-            where id = :agent returning name, state, reason""",
+            where project = :project and id = :agent returning name, state, reason""",
         agent=agent,
         now=now,
     )
@@ -149,7 +156,7 @@ def resume(tx: Transaction, agent: str) -> None:
 
 def _set_paused(tx: Transaction, agent: str, reason: str) -> None:
     row = tx.one(
-        "update agent set paused = :reason where id = :agent returning name, state",
+        "update agent set paused = :reason where project = :project and id = :agent returning name, state",
         agent=agent,
         reason=reason,
     )
@@ -161,20 +168,22 @@ def _set_paused(tx: Transaction, agent: str, reason: str) -> None:
 
 def forget(tx: Transaction, agent: str) -> None:
     """Forget an agent: its name is free again, and whoever has it next is somebody else."""
-    row = tx.one("delete from agent where id = :agent returning name", agent=agent)
+    row = tx.one("delete from agent where project = :project and id = :agent returning name", agent=agent)
     if row:
         tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))
 
 
-def known(tx: Transaction, *, project: str, name: str) -> Row | None:
+def known(tx: Transaction, name: str) -> Row | None:
     """The lasting or quick agent that has this name, or had it when its file was last seen. Case does not count."""
     return tx.one(
         "select * from agent where project = :project and home = '' and lower(name) = lower(:name)",
-        project=project,
         name=name,
     )
 
 
 def quick(tx: Transaction) -> list[Row]:
     """Agents without a file: they end with the daemon."""
-    return tx.all("select a.*, p.root from agent a join project p on p.id = a.project where a.kind = 'ephemeral'")
+    return tx.all(
+        """select a.*, p.root from agent a join project p on p.id = a.project
+            where a.project = :project and a.kind = 'ephemeral'"""
+    )

@@ -19,7 +19,6 @@ def ask(
     tx: Transaction,
     kind: Kind,
     *,
-    project: str,
     ref: str,
     text: str,
     now: int,
@@ -28,8 +27,7 @@ def ask(
 ) -> str:
     """Put something before the person, once: the same thing about the same matter is not repeated."""
     known = tx.one(
-        "select id from inbox_item where state = 'open' and project = :project and kind = :kind and ref = :ref",
-        project=project,
+        "select id from inbox_item where project = :project and state = 'open' and kind = :kind and ref = :ref",
         kind=kind,
         ref=ref,
     )
@@ -37,10 +35,9 @@ def ask(
         return str(known["id"])
     id = new_id("t")
     tx.run(
-        """insert into inbox_item(id, project, workspace, agent, kind, ref, text, at)
-           values (:id, :project, :workspace, :agent, :kind, :ref, :text, :now)""",
+        """insert into inbox_item(project, id, workspace, agent, kind, ref, text, at)
+           values (:project, :id, :workspace, :agent, :kind, :ref, :text, :now)""",
         id=id,
-        project=project,
         workspace=workspace,
         agent=agent,
         kind=kind,
@@ -56,7 +53,8 @@ def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
     """The first open thing of this kind in a workspace; empty when there is none."""
     row = tx.one(
         """select text from inbox_item
-            where state = 'open' and kind = :kind and workspace = :workspace and at >= :since order by at limit 1""",
+            where project = :project and state = 'open' and kind = :kind and workspace = :workspace and at >= :since
+            order by at limit 1""",
         kind=kind,
         workspace=workspace,
         since=since,
@@ -64,12 +62,12 @@ def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
     return str(row["text"]) if row else ""
 
 
-def open_items(tx: Transaction, project: str) -> list[Row]:
-    return tx.all("select * from inbox_item where state = 'open' and project = :project order by at", project=project)
+def open_items(tx: Transaction) -> list[Row]:
+    return tx.all("select * from inbox_item where project = :project and state = 'open' order by at")
 
 
 def get(tx: Transaction, id: str) -> Row:
-    row = tx.one("select * from inbox_item where id = :id and state = 'open'", id=id)
+    row = tx.one("select * from inbox_item where project = :project and id = :id and state = 'open'", id=id)
     if row is None:
         raise NotFound(f"nothing is waiting under {id}", hint="agent-worker inbox")
     return row
@@ -77,7 +75,8 @@ def get(tx: Transaction, id: str) -> Row:
 
 def close(tx: Transaction, id: str, *, state: Literal["answered", "dismissed"], answer: str = "") -> Row:
     row = tx.one(
-        "update inbox_item set state = :state, answer = :answer where id = :id and state = 'open' returning *",
+        """update inbox_item set state = :state, answer = :answer
+            where project = :project and id = :id and state = 'open' returning *""",
         id=id,
         state=state,
         answer=answer,
@@ -94,7 +93,8 @@ YES, NO = "yes", "no"  # answers to an approval; a reason may follow the no
 def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
     """What the person answered; None while they have not."""
     row = tx.one(
-        "select answer from inbox_item where kind = :kind and ref = :ref and state in ('answered', 'dismissed')",
+        """select answer from inbox_item
+            where project = :project and kind = :kind and ref = :ref and state in ('answered', 'dismissed')""",
         kind=kind,
         ref=ref,
     )
@@ -105,7 +105,8 @@ def waits_for(tx: Transaction, work: str) -> bool:
     """Whether a question or an approval of this work is unanswered."""
     row = tx.one(
         """select 1 as open from inbox_item
-            where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix""",
+            where project = :project and state = 'open' and kind in ('question', 'approval')
+              and substr(ref, 1, :length) = :prefix""",
         length=len(work) + 1,
         prefix=f"{work}/",
     )
@@ -116,7 +117,8 @@ def drop_work(tx: Transaction, work: str) -> None:
     """Drop all questions about work that is over: nobody needs to be asked about it any more."""
     rows = tx.all(
         """update inbox_item set state = 'dismissed'
-            where state = 'open' and kind in ('question', 'approval') and substr(ref, 1, :length) = :prefix
+            where project = :project and state = 'open' and kind in ('question', 'approval')
+              and substr(ref, 1, :length) = :prefix
            returning id, workspace""",
         length=len(work) + 1,
         prefix=f"{work}/",
@@ -127,7 +129,8 @@ def drop_work(tx: Transaction, work: str) -> None:
 def close_about(tx: Transaction, kind: Kind, ref: str) -> None:
     """Close items about something that has been settled another way."""
     rows = tx.all(
-        """update inbox_item set state = 'answered' where state = 'open' and kind = :kind and ref = :ref
+        """update inbox_item set state = 'answered'
+            where project = :project and state = 'open' and kind = :kind and ref = :ref
            returning id, workspace""",
         kind=kind,
         ref=ref,
@@ -142,11 +145,14 @@ def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
 
 def forget(tx: Transaction, agent: str) -> list[str]:
     """Forget what an agent that is gone had asked; returns the ids of those items."""
-    rows = tx.all("select id, workspace from inbox_item where agent = :agent and state = 'open'", agent=agent)
+    rows = tx.all(
+        "select id, workspace from inbox_item where project = :project and agent = :agent and state = 'open'",
+        agent=agent,
+    )
     _tell_settled(tx, rows)
-    gone = tx.all("delete from inbox_item where agent = :agent returning id", agent=agent)
+    gone = tx.all("delete from inbox_item where project = :project and agent = :agent returning id", agent=agent)
     return [str(row["id"]) for row in gone]
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
-    tx.run("delete from inbox_item where workspace = :workspace", workspace=workspace)
+    tx.run("delete from inbox_item where project = :project and workspace = :workspace", workspace=workspace)

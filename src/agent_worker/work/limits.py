@@ -83,7 +83,6 @@ class Payer:
     """Who pays for a run."""
 
     agent: str
-    project: str
     root: str
 
 
@@ -95,7 +94,7 @@ def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int
     day = day_of(now)
     root = _tally(tx, "root", account.root, "")
     agent = _tally(tx, "agent", account.agent, day)
-    project = _tally(tx, "project", account.project, day)
+    project = _tally(tx, "project", "", day)
     return Spent(
         runs=root["runs"] - root["forgiven_runs"],
         hops=hop - root["forgiven_hops"],
@@ -111,7 +110,7 @@ _NOTHING = dict.fromkeys(("runs", "tokens", "micros", "forgiven_runs", "forgiven
 
 def _tally(tx: Transaction, scope: str, key: str, day: str) -> dict[str, int]:
     row = tx.one(
-        "select * from tally where scope = :scope and key = :key and day = :day",
+        "select * from tally where project = :project and scope = :scope and key = :key and day = :day",
         scope=scope,
         key=key,
         day=day,
@@ -149,14 +148,13 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
     if not tokens and not micros:
         return 0
     tx.run(
-        """insert into ledger(id, run, step, agent, project, root, model, input, cached, output, micros, estimated, at)
-           values (:id, :run, :step, :agent, :project, :root, :model, :input, :cached, :output, :micros,
+        """insert into ledger(project, id, run, step, agent, root, model, input, cached, output, micros, estimated, at)
+           values (:project, :id, :run, :step, :agent, :root, :model, :input, :cached, :output, :micros,
                    :estimated, :at)""",
         id=new_id("l"),
         run=item.run,
         step=item.step,
         agent=account.agent,
-        project=account.project,
         root=account.root,
         model=item.model,
         input=item.input,
@@ -169,7 +167,7 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
     day = day_of(now)
     _add(tx, "root", account.root, "", tokens=tokens, micros=micros)
     _add(tx, "agent", account.agent, day, tokens=tokens, micros=micros)
-    _add(tx, "project", account.project, day, tokens=tokens, micros=micros)
+    _add(tx, "project", "", day, tokens=tokens, micros=micros)
     return micros
 
 
@@ -178,7 +176,7 @@ def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: st
     day = "" if scope == "root" else day_of(now)
     tx.run(
         """update tally set forgiven_runs = runs, forgiven_micros = micros, forgiven_hops = :hops
-            where scope = :scope and key = :key and day = :day""",
+            where project = :project and scope = :scope and key = :key and day = :day""",
         scope=scope,
         key=key,
         day=day,
@@ -188,8 +186,9 @@ def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: st
 
 def _add(tx: Transaction, scope: str, key: str, day: str, *, runs: int = 0, tokens: int = 0, micros: int = 0) -> None:
     tx.run(
-        """insert into tally(scope, key, day, runs, tokens, micros) values (:scope, :key, :day, :runs, :tokens, :micros)
-           on conflict (scope, key, day) do update
+        """insert into tally(project, scope, key, day, runs, tokens, micros)
+           values (:project, :scope, :key, :day, :runs, :tokens, :micros)
+           on conflict (project, scope, key, day) do update
               set runs = tally.runs + :runs, tokens = tally.tokens + :tokens, micros = tally.micros + :micros""",
         scope=scope,
         key=key,

@@ -94,14 +94,15 @@ class Order:
 
 def put(tx: Transaction, order: Order, *, now: int, id: str | None = None) -> str:
     """Queue an order; the instruction's id. A given id makes putting it twice harmless."""
-    if id and tx.one("select 1 as known from instruction where id = :id", id=id):
+    if id and tx.one("select 1 as known from instruction where project = :project and id = :id", id=id):
         return id
     id = id or new_id("i")
     tx.run(
-        """insert into instruction(id, work, agent, workspace, source, sender, lane, ord, text, message, root, hop,
-                                   state, queued_at)
-           values (:id, coalesce((select work from instruction where id = :continues), :id), :agent, :workspace,
-                   :source, :sender, :lane, :ord, :text, :message, :root, :hop, 'queued', :now)""",
+        """insert into instruction(project, id, work, agent, workspace, source, sender, lane, ord, text, message,
+                                   root, hop, state, queued_at)
+           values (:project, :id,
+                   coalesce((select work from instruction where project = :project and id = :continues), :id),
+                   :agent, :workspace, :source, :sender, :lane, :ord, :text, :message, :root, :hop, 'queued', :now)""",
         id=id,
         continues=order.continues,
         agent=order.agent,
@@ -122,12 +123,13 @@ def put(tx: Transaction, order: Order, *, now: int, id: str | None = None) -> st
 
 AGE = """
 update instruction set lane = 0
- where agent = :agent and state = 'queued' and lane > 0 and queued_at <= :aged"""
+ where project = :project and agent = :agent and state = 'queued' and lane > 0 and queued_at <= :aged"""
 
 HEAD = """
 select * from instruction i
- where agent = :agent and state = 'queued'
-   and not exists (select 1 from workspace w where w.id = i.workspace and (w.paused <> '' or w.state <> 'running'))
+ where i.project = :project and agent = :agent and state = 'queued'
+   and not exists (select 1 from workspace w where w.project = :project and w.id = i.workspace
+                      and (w.paused <> '' or w.state <> 'running'))
  order by lane, ord limit 1"""
 
 
@@ -146,7 +148,8 @@ def companions(tx: Transaction, first: Row) -> list[Row]:
         return []
     return tx.all(
         """select * from instruction
-            where agent = :agent and state = 'queued' and source = 'channel' and workspace = :workspace and id <> :id
+            where project = :project and agent = :agent and state = 'queued' and source = 'channel'
+              and workspace = :workspace and id <> :id
             order by lane, ord limit :others""",
         agent=first["agent"],
         workspace=first["workspace"],
@@ -160,8 +163,8 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
     run = new_id("r")
     first = taken[0]
     tx.run(
-        """insert into run(id, instruction, agent, workspace, root, backend, model, state, started_at)
-           values (:id, :instruction, :agent, :workspace, :root, :backend, :model, 'running', :now)""",
+        """insert into run(project, id, instruction, agent, workspace, root, backend, model, state, started_at)
+           values (:project, :id, :instruction, :agent, :workspace, :root, :backend, :model, 'running', :now)""",
         id=run,
         instruction=first["id"],
         agent=first["agent"],
@@ -173,7 +176,8 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
     )
     for row in taken:
         tx.run(
-            "update instruction set state = 'running', run = :run, attempts = attempts + 1 where id = :id",
+            """update instruction set state = 'running', run = :run, attempts = attempts + 1
+                where project = :project and id = :id""",
             run=run,
             id=row["id"],
         )
@@ -183,8 +187,10 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
 def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str | None:
     """The newest instruction here, if it ended incomplete: what came after it would have been another matter."""
     row = tx.one(
-        """select i.id, i.state, coalesce(r.held, 0) as held from instruction i left join run r on r.id = i.run
-            where i.agent = :agent and coalesce(i.workspace, '') = :workspace and i.ended_at is not null
+        """select i.id, i.state, coalesce(r.held, 0) as held
+             from instruction i left join run r on r.project = :project and r.id = i.run
+            where i.project = :project and i.agent = :agent and coalesce(i.workspace, '') = :workspace
+              and i.ended_at is not null
             order by i.ord desc limit 1""",
         agent=agent,
         workspace=workspace or "",
@@ -195,7 +201,8 @@ def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str |
 def goes_on(tx: Transaction, row: Row) -> bool:
     """Whether the work of an instruction has been continued already."""
     later = tx.one(
-        "select 1 as one from instruction where work = :work and work <> id and ord > :ord limit 1",
+        """select 1 as one from instruction
+            where project = :project and work = :work and work <> id and ord > :ord limit 1""",
         work=row["work"],
         ord=row["ord"],
     )
@@ -205,7 +212,8 @@ def goes_on(tx: Transaction, row: Row) -> bool:
 def ended_with(tx: Transaction, row: Row) -> list[Row]:
     """The others that were part of its last run and ended like it."""
     return tx.all(
-        "select * from instruction where run = :run and state = :state and id <> :id order by ord",
+        """select * from instruction
+            where project = :project and run = :run and state = :state and id <> :id order by ord""",
         run=row["run"],
         state=row["state"],
         id=row["id"],
@@ -215,7 +223,8 @@ def ended_with(tx: Transaction, row: Row) -> list[Row]:
 def queued_for(tx: Transaction, agent: str, message: str) -> list[Row]:
     """What this message has queued for an agent and nobody has taken."""
     return tx.all(
-        "select id from instruction where agent = :agent and state = 'queued' and message = :message",
+        """select id from instruction
+            where project = :project and agent = :agent and state = 'queued' and message = :message""",
         agent=agent,
         message=message,
     )
@@ -223,7 +232,10 @@ def queued_for(tx: Transaction, agent: str, message: str) -> list[Row]:
 
 def any_queued(tx: Transaction, agent: str) -> bool:
     return bool(
-        tx.one("select 1 as one from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
+        tx.one(
+            "select 1 as one from instruction where project = :project and agent = :agent and state = 'queued' limit 1",
+            agent=agent,
+        )
     )
 
 
@@ -237,13 +249,17 @@ def waiting_above(tx: Transaction, agent: str, lane: Lane, *, now: int, ageing: 
 
 def running(tx: Transaction, run: str) -> list[Row]:
     """The instructions this run works on; empty when it is no longer the one."""
-    return tx.all("select * from instruction where run = :run and state = 'running' order by ord", run=run)
+    return tx.all(
+        "select * from instruction where project = :project and run = :run and state = 'running' order by ord", run=run
+    )
 
 
 def hear(tx: Transaction, run: str) -> list[Row]:
     """What the run was asked and its agent's thread does not hold yet; each is given out once."""
     rows = tx.all(
-        "update instruction set heard = 1 where run = :run and state = 'running' and heard = 0 returning *", run=run
+        """update instruction set heard = 1
+            where project = :project and run = :run and state = 'running' and heard = 0 returning *""",
+        run=run,
     )
     return sorted(rows, key=lambda row: int(row["ord"]))
 
@@ -265,7 +281,7 @@ def put_back(
                   lane = case when :preempted = 1 and preempted + 1 >= :up and lane > 0 then lane - 1 else lane end,
                   preempted = case when :preempted = 1 and preempted + 1 >= :up then 0
                                    else preempted + :preempted end
-            where run = :run and state = 'running'""",
+            where project = :project and run = :run and state = 'running'""",
         run=run,
         preempted=int(preempted),
         failed=int(failed),
@@ -275,12 +291,19 @@ def put_back(
 
 
 def set_waiting(tx: Transaction, run: str) -> None:
-    tx.run("update instruction set state = 'waiting', run = null where run = :run and state = 'running'", run=run)
+    tx.run(
+        """update instruction set state = 'waiting', run = null
+            where project = :project and run = :run and state = 'running'""",
+        run=run,
+    )
 
 
 def announce(tx: Transaction, agent: str) -> None:
     """Tell again that there is work for this agent."""
-    row = tx.one("select * from instruction where agent = :agent and state = 'queued' limit 1", agent=agent)
+    row = tx.one(
+        "select * from instruction where project = :project and agent = :agent and state = 'queued' limit 1",
+        agent=agent,
+    )
     if row:
         tx.tell(Queued(workspace=row["workspace"], agent=agent, instruction=row["id"], lane=row["lane"]))
 
@@ -288,7 +311,9 @@ def announce(tx: Transaction, agent: str) -> None:
 def wake(tx: Transaction, work: str) -> None:
     """Queue work again that waited for a person, at its old place."""
     rows = tx.all(
-        "update instruction set state = 'queued' where work = :work and state = 'waiting' returning *", work=work
+        """update instruction set state = 'queued'
+            where project = :project and work = :work and state = 'waiting' returning *""",
+        work=work,
     )
     for row in rows:
         tx.tell(Queued(workspace=row["workspace"], agent=row["agent"], instruction=row["id"], lane=row["lane"]))
@@ -298,7 +323,7 @@ def end(tx: Transaction, run: str, state: End, *, reason: str = "", now: int) ->
     """End all instructions of the run in the same way."""
     tx.run(
         """update instruction set state = :state, reason = :reason, ended_at = :now
-            where run = :run and state = 'running'""",
+            where project = :project and run = :run and state = 'running'""",
         run=run,
         state=state,
         reason=reason,
@@ -310,7 +335,7 @@ def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> N
     """End one instruction, whatever becomes of those it shares a run with."""
     tx.run(
         """update instruction set state = :state, reason = :reason, ended_at = :now
-            where id = :id and state in ('queued', 'running', 'waiting')""",
+            where project = :project and id = :id and state in ('queued', 'running', 'waiting')""",
         id=id,
         state=state,
         reason=reason,
@@ -321,7 +346,7 @@ def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> N
 def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
     tx.run(
         """update run set state = :state, reason = :reason, text = :text, ended_at = :now
-            where id = :run and state = 'running'""",
+            where project = :project and id = :run and state = 'running'""",
         run=run,
         state=state,
         reason=reason,
@@ -333,7 +358,7 @@ def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: 
 def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
     """The run had a stored effect: it posted, or changed something the team keeps."""
     tx.run(
-        "update run set produced = produced + 1, posted = posted + :posted where id = :run",
+        "update run set produced = produced + 1, posted = posted + :posted where project = :project and id = :run",
         run=run,
         posted=int(posted),
     )
@@ -343,7 +368,7 @@ def produced_by(tx: Transaction, instruction: str) -> Row:
     """What all runs that it led have posted and produced: being pushed aside in between makes no difference."""
     row = tx.one(
         """select coalesce(sum(posted), 0) as posted, coalesce(sum(produced), 0) as produced
-             from run where instruction = :instruction""",
+             from run where project = :project and instruction = :instruction""",
         instruction=instruction,
     )
     assert row is not None
@@ -351,27 +376,32 @@ def produced_by(tx: Transaction, instruction: str) -> Row:
 
 
 def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:
-    tx.run("update run set manifest = :manifest where id = :run", run=run, manifest=manifest)
+    tx.run("update run set manifest = :manifest where project = :project and id = :run", run=run, manifest=manifest)
 
 
 def lost_runs(tx: Transaction, instruction: str) -> int:
     """How many runs of an instruction never came to an end of their own."""
-    row = tx.one("select count(*) as n from run where instruction = :id and state = 'lost'", id=instruction)
+    row = tx.one(
+        "select count(*) as n from run where project = :project and instruction = :id and state = 'lost'",
+        id=instruction,
+    )
     return int(row["n"]) if row else 0
 
 
 #: Queued for an agent that takes no work until a person lets it.
 HELD = """
  i.state = 'queued' and (a.paused <> '' or a.state = 'stopped' or a.state = 'error' and exists (
-   select 1 from inbox_item t where t.kind = 'failure' and t.state = 'open' and t.ref = a.id))"""
+   select 1 from inbox_item t
+    where t.project = :project and t.kind = 'failure' and t.state = 'open' and t.ref = a.id))"""
 
 
 def going_on(tx: Transaction, workspace: str) -> bool:
     """Whether work of a workspace is under way, or will be without a person who lets it."""
     row = tx.one(
         f"""select 1 as one
-              from instruction i join workspace w on w.id = i.workspace join agent a on a.id = i.agent
-             where i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
+              from instruction i join workspace w on w.project = :project and w.id = i.workspace
+                   join agent a on a.project = :project and a.id = i.agent
+             where i.project = :project and i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
                and (i.state = 'running' or w.paused = '' and not ({HELD})) limit 1""",
         workspace=workspace,
     )
@@ -382,8 +412,9 @@ def held(tx: Transaction, workspace: str) -> list[Row]:
     """Name and reason of the agents for whom work is queued here that they do not take."""
     return tx.all(
         f"""select distinct a.name, case when a.paused <> '' then a.paused else a.reason end as reason
-              from instruction i join agent a on a.id = i.agent
-             where i.workspace = :workspace and i.state in ('queued', 'running', 'waiting') and {HELD}
+              from instruction i join agent a on a.project = :project and a.id = i.agent
+             where i.project = :project and i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
+               and {HELD}
              order by a.name""",
         workspace=workspace,
     )
@@ -391,17 +422,20 @@ def held(tx: Transaction, workspace: str) -> list[Row]:
 
 def forget(tx: Transaction, agent: str) -> None:
     """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
-    tx.run("delete from instruction where agent = :agent", agent=agent)
-    tx.run("update run set text = '', reason = '', manifest = '' where agent = :agent", agent=agent)
+    tx.run("delete from instruction where project = :project and agent = :agent", agent=agent)
+    tx.run(
+        "update run set text = '', reason = '', manifest = '' where project = :project and agent = :agent", agent=agent
+    )
 
 
 def hold_back(tx: Transaction, run: str) -> list[str]:
     """What this run did was taken back. Work that is still open and would go on from it, or begin with its words."""
-    tx.run("update run set held = 1 where id = :run", run=run)
+    tx.run("update run set held = 1 where project = :project and id = :run", run=run)
     rows = tx.all(
-        """select i.id from run r join instruction lead on lead.id = r.instruction
-             join instruction i on i.agent = r.agent and i.state in ('queued', 'running', 'waiting')
-              and i.work = lead.work where r.id = :run""",
+        """select i.id from run r join instruction lead on lead.project = :project and lead.id = r.instruction
+             join instruction i on i.project = :project and i.agent = r.agent
+              and i.state in ('queued', 'running', 'waiting') and i.work = lead.work
+            where r.project = :project and r.id = :run""",
         run=run,
     )
     return [row["id"] for row in rows]
@@ -411,7 +445,8 @@ def called_by(tx: Transaction, message: str, workspace: str) -> list[str]:
     """Open work that a message caused."""
     rows = tx.all(
         """select id from instruction
-            where workspace = :workspace and state in ('queued', 'running', 'waiting') and message = :message""",
+            where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')
+              and message = :message""",
         workspace=workspace,
         message=message,
     )
@@ -420,12 +455,13 @@ def called_by(tx: Transaction, message: str, workspace: str) -> list[str]:
 
 #: All instructions of a workspace, by two indexes: it may be a small part of what is stored.
 OF_WORKSPACE = """
-select id from instruction where workspace = :workspace and ended_at is not null
+select id from instruction where project = :project and workspace = :workspace and ended_at is not null
 union all
-select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')"""
+select id from instruction
+ where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')"""
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     """Forget what was worked on here. Its steps go before: they are found by it."""
-    tx.run("delete from run where workspace = :workspace", workspace=workspace)
-    tx.run(f"delete from instruction where id in ({OF_WORKSPACE})", workspace=workspace)
+    tx.run("delete from run where project = :project and workspace = :workspace", workspace=workspace)
+    tx.run(f"delete from instruction where project = :project and id in ({OF_WORKSPACE})", workspace=workspace)

@@ -28,8 +28,9 @@ class CallPosition:
 
 def keep(tx: Transaction, *, work: str, step: int, run: str, reply: str, tokens: int, micros: int, now: int) -> None:
     tx.run(
-        """insert into step(work, n, run, reply, tokens, micros, at)
-           values (:work, :n, :run, :reply, :tokens, :micros, :now) on conflict (work, n) do nothing""",
+        """insert into step(project, work, n, run, reply, tokens, micros, at)
+           values (:project, :work, :n, :run, :reply, :tokens, :micros, :now)
+           on conflict (project, work, n) do nothing""",
         work=work,
         n=step,
         run=run,
@@ -41,16 +42,16 @@ def keep(tx: Transaction, *, work: str, step: int, run: str, reply: str, tokens:
 
 
 def of_work(tx: Transaction, work: str) -> list[Row]:
-    return tx.all("select * from step where work = :work order by n", work=work)
+    return tx.all("select * from step where project = :project and work = :work order by n", work=work)
 
 
 def calls_of_work(tx: Transaction, work: str) -> list[Row]:
-    return tx.all("select * from call where work = :work order by step, at", work=work)
+    return tx.all("select * from call where project = :project and work = :work order by step, at", work=work)
 
 
 def call_at(tx: Transaction, place: CallPosition) -> Row | None:
     return tx.one(
-        "select * from call where work = :work and step = :step and id = :id",
+        "select * from call where project = :project and work = :work and step = :step and id = :id",
         work=place.work,
         step=place.step,
         id=place.call,
@@ -70,9 +71,9 @@ def put_call(
 ) -> None:
     """Without a result it is `started`; with one it is `done`, whether it was noted before or not. Done is final."""
     tx.run(
-        """insert into call(work, step, id, run, tool, arguments, state, result, ok, at, done_at)
-           values (:work, :step, :id, :run, :tool, :arguments, :state, :result, :ok, :now, :done)
-           on conflict (work, step, id) do update
+        """insert into call(project, work, step, id, run, tool, arguments, state, result, ok, at, done_at)
+           values (:project, :work, :step, :id, :run, :tool, :arguments, :state, :result, :ok, :now, :done)
+           on conflict (project, work, step, id) do update
               set state = excluded.state, result = excluded.result, ok = excluded.ok, done_at = excluded.done_at
             where call.state = 'started' and excluded.state = 'done'""",
         work=place.work,
@@ -91,14 +92,24 @@ def put_call(
 
 def forget(tx: Transaction, agent: str) -> None:
     """Forget the steps of an agent that is gone."""
-    tx.run("delete from step where work in (select work from instruction where agent = :agent)", agent=agent)
-    tx.run("delete from call where work in (select work from instruction where agent = :agent)", agent=agent)
+    tx.run(
+        """delete from step
+            where project = :project and work in (select work from instruction
+            where project = :project and agent = :agent)""",
+        agent=agent,
+    )
+    tx.run(
+        """delete from call
+            where project = :project and work in (select work from instruction
+            where project = :project and agent = :agent)""",
+        agent=agent,
+    )
 
 
-_WORK = f"select work from instruction where id in ({OF_WORKSPACE})"
+_WORK = f"select work from instruction where project = :project and id in ({OF_WORKSPACE})"
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     """Forget the steps of all work in a workspace. The instructions must still be there."""
-    tx.run(f"delete from step where work in ({_WORK})", workspace=workspace)
-    tx.run(f"delete from call where work in ({_WORK})", workspace=workspace)
+    tx.run(f"delete from step where project = :project and work in ({_WORK})", workspace=workspace)
+    tx.run(f"delete from call where project = :project and work in ({_WORK})", workspace=workspace)

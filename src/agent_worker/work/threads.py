@@ -43,15 +43,15 @@ def say(
     run: str | None = None,
 ) -> int:
     row = tx.one(
-        """insert into thread(agent, context, seq) values (:agent, :context, 1)
-           on conflict (agent, context) do update set seq = thread.seq + 1 returning seq""",
+        """insert into thread(project, agent, context, seq) values (:project, :agent, :context, 1)
+           on conflict (project, agent, context) do update set seq = thread.seq + 1 returning seq""",
         agent=agent,
         context=context,
     )
     assert row is not None
     tx.run(
-        """insert into talk(agent, context, seq, who, kind, text, run, at)
-           values (:agent, :context, :seq, :who, :kind, :text, :run, :now)""",
+        """insert into talk(project, agent, context, seq, who, kind, text, run, at)
+           values (:project, :agent, :context, :seq, :who, :kind, :text, :run, :now)""",
         agent=agent,
         context=context,
         seq=row["seq"],
@@ -75,7 +75,8 @@ def before(
 ) -> list[ThreadEntry]:
     """The lines before a seq (None: the end), oldest first. What was taken back is only for people."""
     rows = tx.all(
-        """select * from talk where agent = :agent and context = :context and seq < :seq and held <= :held
+        """select * from talk
+           where project = :project and agent = :agent and context = :context and seq < :seq and held <= :held
             order by seq desc limit :count""",
         agent=agent,
         context=context,
@@ -91,7 +92,8 @@ def since(
 ) -> list[ThreadEntry]:
     """The lines after a seq, oldest first. What was taken back is only for people."""
     rows = tx.all(
-        """select * from talk where agent = :agent and context = :context and seq > :seq and held <= :held
+        """select * from talk
+           where project = :project and agent = :agent and context = :context and seq > :seq and held <= :held
             order by seq limit :limit""",
         agent=agent,
         context=context,
@@ -106,7 +108,8 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
     """No agent gets to see what was said from a time on, or in one run; people do. Context and seq of each line."""
     return tx.all(
         """update talk set held = 1
-            where agent = :agent and held = 0 and at >= :at and (:run is null or run = :run) returning context, seq""",
+            where project = :project and agent = :agent and held = 0 and at >= :at
+              and (:run is null or run = :run) returning context, seq""",
         agent=agent,
         at=at,
         run=run,
@@ -115,12 +118,16 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
 
 def forget(tx: Transaction, agent: str) -> None:
     """Forget everything that an agent was told and said that is gone."""
-    tx.run("delete from talk where agent = :agent", agent=agent)
-    tx.run("delete from thread where agent = :agent", agent=agent)
+    tx.run("delete from talk where project = :project and agent = :agent", agent=agent)
+    tx.run("delete from thread where project = :project and agent = :agent", agent=agent)
 
 
 def last_seq(tx: Transaction, agent: str, context: str) -> int:
-    row = tx.one("select seq from thread where agent = :agent and context = :context", agent=agent, context=context)
+    row = tx.one(
+        "select seq from thread where project = :project and agent = :agent and context = :context",
+        agent=agent,
+        context=context,
+    )
     return int(row["seq"]) if row else 0
 
 
@@ -128,9 +135,9 @@ def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntr
     """An agent's folder came from elsewhere with its own history up to this seq: know its last lines, and go on."""
     for line in talk:
         tx.run(
-            """insert into talk(agent, context, seq, who, kind, text, run, at)
-               values (:agent, :context, :seq, :who, :kind, :text, null, :at)
-               on conflict (agent, context, seq) do nothing""",
+            """insert into talk(project, agent, context, seq, who, kind, text, run, at)
+               values (:project, :agent, :context, :seq, :who, :kind, :text, null, :at)
+               on conflict (project, agent, context, seq) do nothing""",
             agent=agent,
             context=context,
             seq=line.seq,
@@ -140,8 +147,8 @@ def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntr
             at=line.at,
         )
     tx.run(
-        """insert into thread(agent, context, seq) values (:agent, :context, :seq)
-           on conflict (agent, context) do update set seq = :seq where thread.seq < :seq""",
+        """insert into thread(project, agent, context, seq) values (:project, :agent, :context, :seq)
+           on conflict (project, agent, context) do update set seq = :seq where thread.seq < :seq""",
         agent=agent,
         context=context,
         seq=seq,
@@ -150,8 +157,8 @@ def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntr
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     tx.run(
-        """delete from talk where context = :workspace
-            and agent in (select agent from thread where context = :workspace)""",
+        """delete from talk where project = :project and context = :workspace
+            and agent in (select agent from thread where project = :project and context = :workspace)""",
         workspace=workspace,
     )
-    tx.run("delete from thread where context = :workspace", workspace=workspace)
+    tx.run("delete from thread where project = :project and context = :workspace", workspace=workspace)

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.failpoints import failpoint
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import minutes
 from agent_worker.proposals.ending import cancel_all
 from agent_worker.schedules import schedule
@@ -39,6 +39,11 @@ class Instance:
     alarm: asyncio.Task[None] | None = field(default=None, repr=False)  #: pauses it when its time is up
     working_copies: WorkingCopies | None = field(default=None, repr=False)  #: of members that work in a copy
 
+    @property
+    def database(self) -> ProjectDatabase:
+        """What is stored of its project."""
+        return self.runtime.database.of(self.loaded.id)
+
     async def quiet(self) -> str:
         """Wait until nobody has anything to do. Empty, or why work that is left does not go on."""
         return await self.watch.quiet()
@@ -50,14 +55,14 @@ class Instance:
             if self.working_copies:
                 await self.working_copies.settle()
             now = self.runtime.clock.micros()
-            if await self.runtime.database.write(close_if_quiet, self.id, now=now):
+            if await self.database.write(close_if_quiet, self.id, now=now):
                 return await self._wind_up("")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
         """End the instance now: what is queued or running here is cancelled."""
         if self.working_copies:
             await self.working_copies.settle()
-        await self.runtime.database.write(_cancel_all, self.id, reason, now=self.runtime.clock.micros())
+        await self.database.write(_cancel_all, self.id, reason, now=self.runtime.clock.micros())
         return await self._wind_up(reason)
 
     def leave(self) -> None:
@@ -69,8 +74,8 @@ class Instance:
             self.working_copies.leave()
 
     async def _wind_up(self, reason: str) -> Summary:
-        await minutes.file_pending(self.runtime.database, self.runtime.clock, self.id)
-        summary = await self.runtime.database.read(summarise, self.id, self.started_at, reason)
+        await minutes.file_pending(self.database, self.runtime.clock, self.id)
+        summary = await self.database.read(summarise, self.id, self.started_at, reason)
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
@@ -79,13 +84,13 @@ class Instance:
         for agent in self.inline:
             await self.runtime.supervisor.dismiss(agent)
         if self.working_copies:
-            workspace = await self.runtime.database.read(workspace_rows.get, self.id)
+            workspace = await self.database.read(workspace_rows.get, self.id)
             await self.working_copies.close(remove=not workspace["bound"])
         self.runtime.registry.detach(self.id)
-        for target in (Target(self.id, None), *(Target(self.id, agent) for agent in self.members.values())):
-            self.runtime.log_files.forget(target)
-        await self.runtime.database.write(_leave_no_trace, self.id)
-        await self.runtime.database.write(schedule.clear_workspace, self.id)
+        for whose in (None, *self.members.values()):
+            self.runtime.log_files.forget(Target(self.loaded.id, self.id, whose))
+        await self.database.write(_leave_no_trace, self.id)
+        await self.database.write(schedule.clear_workspace, self.id)
         return summary
 
 
@@ -94,7 +99,8 @@ class Instance:
 
 def _cancel_all(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
     for row in tx.all(
-        "select id from instruction where workspace = :workspace and state in ('queued', 'running', 'waiting')",
+        """select id from instruction
+            where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')""",
         workspace=workspace,
     ):
         commands.cancel(tx, row["id"], reason=reason, now=now)

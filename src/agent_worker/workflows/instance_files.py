@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
-from agent_worker.database.database import Row
+from agent_worker.database.database import ProjectDatabase
 from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
@@ -31,49 +31,45 @@ def make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, Workin
         Root(root).make_dirs(os.path.relpath(place, root))
 
 
-async def go_on_after(runtime: Runtime, id: str, root: Root, members: Mapping[str, str]) -> None:
+async def go_on_after(
+    runtime: Runtime, database: ProjectDatabase, id: str, root: Root, members: Mapping[str, str]
+) -> None:
     """Where the files know more than the database (it is new, or was restored), go on counting after what they hold."""
     if not root.is_there:
         return
     said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
-    workspace = await runtime.database.read(workspace_rows.get, id)
+    workspace = await database.read(workspace_rows.get, id)
     if workspace["seq"] < said:
-        await runtime.database.write(workspace_rows.begin_at, id, said)
+        await database.write(workspace_rows.begin_at, id, said)
         if workspace["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
             text = (
                 f"{workspace['workflow']}: the database knows its messages up to {workspace['seq']}, and its "
                 f"channel file up to {said}. What is missing can be read in {root.location(archive.CHANNEL)}"
             )
-            await _tell_person(runtime, workspace, "failure", f"{id}/{workspace['seq']}-{said}", text)
+            ref = f"{id}/{workspace['seq']}-{said}"
+            await database.write(inbox.ask, "failure", workspace=id, ref=ref, text=text, now=runtime.clock.micros())
     for name, agent in members.items():
         talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
-        if await runtime.database.read(threads.last_seq, agent, id) < talked:
-            await runtime.database.write(threads.restore, agent, id, (), seq=talked)
+        if await database.read(threads.last_seq, agent, id) < talked:
+            await database.write(threads.restore, agent, id, (), seq=talked)
 
 
-async def tidy(runtime: Runtime, id: str, files: Root) -> None:
+async def tidy(runtime: Runtime, database: ProjectDatabase, id: str, files: Root) -> None:
     """Make good what a crash left in the files, before anybody writes there."""
     await asyncio.to_thread(files.make_dirs)
     conflicts = await asyncio.to_thread(files.sweep)
-    workspace = await runtime.database.read(workspace_rows.get, id)
+    workspace = await database.read(workspace_rows.get, id)
     for kept in conflicts:
         text = f"a file was edited while we wrote it; the other version is {kept}"
-        await _tell_person(runtime, workspace, "conflict", kept, text)
-    await Documents(runtime.database, runtime.clock, workspace).file_pending()
-    await minutes.file_pending(runtime.database, runtime.clock, id)
+        await database.write(inbox.ask, "conflict", workspace=id, ref=kept, text=text, now=runtime.clock.micros())
+    await Documents(database, runtime.clock, workspace).file_pending()
+    await minutes.file_pending(database, runtime.clock, id)
 
 
-async def _tell_person(runtime: Runtime, workspace: Row, kind: inbox.Kind, ref: str, text: str) -> None:
-    now = runtime.clock.micros()
-    await runtime.database.write(
-        inbox.ask, kind, project=workspace["project"], workspace=workspace["id"], ref=ref, text=text, now=now
-    )
-
-
-def keep_logs(runtime: Runtime, id: str, files: Root, members: Mapping[str, str]) -> None:
-    runtime.log_files.watch(Target(id, None), files, archive.CHANNEL)
+def keep_logs(runtime: Runtime, project: str, id: str, files: Root, members: Mapping[str, str]) -> None:
+    runtime.log_files.watch(Target(project, id, None), files, archive.CHANNEL)
     for name, agent in members.items():
-        runtime.log_files.watch(Target(id, agent), files, f"{HISTORY}/{name}.jsonl")
+        runtime.log_files.watch(Target(project, id, agent), files, f"{HISTORY}/{name}.jsonl")
 
 
 def copies_for(loaded: LoadedProject, workflow: WorkflowDefinition, workspace: NewWorkspace) -> dict[str, WorkingCopy]:
@@ -111,7 +107,6 @@ def new_workspace(
         base = f"{loaded.project.definition.workspace.base}/{workflow.name}/{tag}"
         directory = str(Root(root).location(plain(interpolate(chosen, values)) if chosen else base))
     return NewWorkspace(
-        project=loaded.id,
         workflow=workflow.name,
         tag=tag,
         provider=settings.provider,

@@ -10,7 +10,7 @@ import asyncio
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
-from agent_worker.database.database import Database, Transaction
+from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import store
 from agent_worker.proposals.ending import cancel_all
 from agent_worker.work import queue
@@ -22,7 +22,9 @@ _MAY_END_WORK = (Ended, Decided, WorkspaceChanged)
 
 
 class QuietWatch:
-    def __init__(self, database: Database, bus: Bus, clock: Clock, workspace: str, *, moment: float = MOMENT) -> None:
+    def __init__(
+        self, database: ProjectDatabase, bus: Bus, clock: Clock, workspace: str, *, moment: float = MOMENT
+    ) -> None:
         self._database = database
         self._clock = clock
         self._workspace = workspace

@@ -17,7 +17,7 @@ from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.remote import Fetched
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.proposals import lifecycle
 from agent_worker.proposals.ending import SYSTEM
@@ -69,7 +69,9 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
     for setup in (power for power in powers if power.kind == "setup"):
         check = partial(runtime.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
-    async with _undone_on_failure(runtime, workspace_rows.close_workspace, now=runtime.clock.micros()) as opening:
+    async with _undone_on_failure(
+        runtime, loaded, workspace_rows.close_workspace, now=runtime.clock.micros()
+    ) as opening:
         instance = await _open(runtime, loaded, wanted, values, opening)
         await _kick_off(instance, wanted.workflow, values, wanted.message)
     return instance
@@ -79,7 +81,7 @@ async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefi
     """Go on with an instance whose host died: set-up and kickoff are not done again."""
     wanted = Start(workflow, tag=workspace["tag"], file=workspace["file"], ends=workspace["ends"])
     values = json.loads(workspace["given"])
-    async with _undone_on_failure(runtime, workspace_rows.leave) as opening:
+    async with _undone_on_failure(runtime, loaded, workspace_rows.leave) as opening:
         instance = await _open(runtime, loaded, wanted, values, opening)
         await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
     return instance
@@ -94,7 +96,9 @@ class _Opening:
 
 
 @asynccontextmanager
-async def _undone_on_failure(runtime: Runtime, undo: Callable[..., None], **how: int) -> AsyncIterator[_Opening]:
+async def _undone_on_failure(
+    runtime: Runtime, loaded: LoadedProject, undo: Callable[..., None], **how: int
+) -> AsyncIterator[_Opening]:
     """A workspace that was opened and could not be made ready is not left open: nobody would ever work in it."""
     opening = _Opening()
     try:
@@ -103,7 +107,7 @@ async def _undone_on_failure(runtime: Runtime, undo: Callable[..., None], **how:
         if opening.instance:
             opening.instance.leave()
         with suppress(StorageFault):  # then it is left open, and whoever starts it next goes on with it
-            await runtime.database.write(_undo_workspaces, opening, undo, **how)
+            await runtime.database.of(loaded.id).write(_undo_workspaces, opening, undo, **how)
         for id in opening.workspaces:
             runtime.registry.detach(id)
         if isinstance(error, OSError) and trouble_of(error) is None:
@@ -119,7 +123,7 @@ async def _open(
     workspace = replace(workspace, given=json.dumps(values))
     async with runtime.opening:
         instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
-        await runtime.database.write(workspace_rows.let_in, instance.id)
+        await instance.database.write(workspace_rows.let_in, instance.id)
     await runtime.supervisor.wake_all()  # what was queued before everybody was a member
     return instance
 
@@ -132,31 +136,31 @@ async def _prepare(
     values: Mapping[str, str],
     opening: _Opening,
 ) -> Instance:
-    directory = Path(workspace.directory) if workspace.directory else None
+    database, directory = runtime.database.of(loaded.id), Path(workspace.directory) if workspace.directory else None
     copies = copies_for(loaded, workflow, workspace)
     # Before anything is stored: a link on the way to its files is refused, and none of ours.
     await asyncio.to_thread(make_places, loaded.project.root, workspace, copies)
-    known = await runtime.database.read(workspace_rows.kept, workspace)
+    known = await database.read(workspace_rows.kept, workspace)
     used_before = directory if known is None and not workspace.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
         await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now())
-    id = await runtime.database.write(_open_workspace, workspace, opening, now=runtime.clock.micros())
+    id = await database.write(_open_workspace, workspace, opening, now=runtime.clock.micros())
     failpoint("attach")
     if used_before:
-        await runtime.database.write(archive.forget_old, now=runtime.clock.micros())
+        await database.write(archive.forget_old, now=runtime.clock.micros())
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     working_copies = {name: copy.files for name, copy in copies.items()}
     members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
-    await runtime.database.write(workspace_rows.add_members, id, members)
-    opened = await runtime.database.read(workspace_rows.get, id)
+    await database.write(workspace_rows.add_members, id, members)
+    opened = await database.read(workspace_rows.get, id)
     began = opened["started_at"]  # earlier, if its host died since
     if directory is not None:
         files = workspace_rows.files_of(opened)
-        await go_on_after(runtime, id, files, members)
-        await tidy(runtime, id, files)
+        await go_on_after(runtime, database, id, files, members)
+        await tidy(runtime, database, id, files)
         if workspace.provider == "file":
-            keep_logs(runtime, id, files, members)
-    own = WorkingCopies(runtime.database, runtime.bus, runtime.clock, runtime.supervisor.leaves)
+            keep_logs(runtime, loaded.id, id, files, members)
+    own = WorkingCopies(database, runtime.bus, runtime.clock, runtime.supervisor.leaves)
     await own.open(id, workspace.name, {members[name]: copy for name, copy in copies.items()}, began=began)
     return Instance(
         id=id,
@@ -166,14 +170,16 @@ async def _prepare(
         directory=directory,
         started_at=began,
         runtime=runtime,
-        watch=QuietWatch(runtime.database, runtime.bus, runtime.clock, id, moment=runtime.moment),
+        watch=QuietWatch(database, runtime.bus, runtime.clock, id, moment=runtime.moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
-        alarm=_set_alarm(runtime, id, began, workflow),
+        alarm=_set_alarm(runtime, database, id, began, workflow),
         working_copies=own,
     )
 
 
-def _set_alarm(runtime: Runtime, id: str, began: int, workflow: WorkflowDefinition) -> asyncio.Task[None] | None:
+def _set_alarm(
+    runtime: Runtime, database: ProjectDatabase, id: str, began: int, workflow: WorkflowDefinition
+) -> asyncio.Task[None] | None:
     allowed = workflow.limits.minutes
     if allowed is None or allowed == "off":
         return None
@@ -182,7 +188,7 @@ def _set_alarm(runtime: Runtime, id: str, began: int, workflow: WorkflowDefiniti
         used = (runtime.clock.now() - from_micros(began)).total_seconds()
         await runtime.clock.sleep(max(0.0, allowed * 60 - used))
         reason = f"limit reached: it has been running for {allowed:g} minute{'' if allowed == 1 else 's'}"
-        await runtime.database.write(commands.pause_workspace, id, reason, now=runtime.clock.micros())
+        await database.write(commands.pause_workspace, id, reason, now=runtime.clock.micros())
 
     return asyncio.create_task(ring(), name=f"alarm of {id}")
 
@@ -199,21 +205,19 @@ async def _kick_off(
     # Once, also when the host dies right now and the instance is gone on with.
     key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
     now = instance.runtime.clock.micros()
-    await instance.runtime.database.write(
-        _begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now
-    )
+    await instance.database.write(_begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now)
 
 
 async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str | None, *, key: str) -> None:
     """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
     runtime = instance.runtime
     if text is None:
-        given = json.loads((await runtime.database.read(workspace_rows.get, instance.id))["given"])
+        given = json.loads((await instance.database.read(workspace_rows.get, instance.id))["given"])
         filled = interpolate_marked(workflow.kickoff or "", given)
         speech = routing.OutgoingMessage(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
     else:
         speech = routing.OutgoingMessage(instance.id, "user", text)
-    await runtime.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
+    await instance.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
 
 
 def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening, *, now: int) -> str:

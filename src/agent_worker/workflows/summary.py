@@ -35,16 +35,16 @@ class Summary:
 def summarise(tx: Transaction, workspace: str, since: int, reason: str) -> Summary:
     row = workspace_rows.get(tx, workspace)
     ended = tx.all(
-        """select i.state, i.reason, a.name from instruction i join agent a on a.id = i.agent
-            where i.workspace = :workspace and i.ended_at >= :since""",
+        """select i.state, i.reason, a.name from instruction i join agent a on a.project = :project and a.id = i.agent
+            where i.project = :project and i.workspace = :workspace and i.ended_at >= :since""",
         workspace=workspace,
         since=since,
     )
     bad = [f"{r['name']}: {r['reason']}" for r in ended if r["state"] in ("failed", "dead")]
     incomplete = [r["reason"] for r in ended if r["state"] == "incomplete"]
     done = tx.all(
-        """select a.name, count(*) as n from run r join agent a on a.id = r.agent
-            where r.workspace = :workspace and r.state = 'done' and r.started_at >= :since
+        """select a.name, count(*) as n from run r join agent a on a.project = :project and a.id = r.agent
+            where r.project = :project and r.workspace = :workspace and r.state = 'done' and r.started_at >= :since
             group by a.name order by a.name""",
         workspace=workspace,
         since=since,
@@ -75,7 +75,8 @@ def _outcome(stopped: str, limit: str, held_by: str, bad: list[str]) -> str:
 def _spent(tx: Transaction, workspace: str, since: int) -> tuple[int, int]:
     row = tx.one(
         """select coalesce(sum(l.input + l.output), 0) as tokens, coalesce(sum(l.micros), 0) as micros
-             from ledger l join run r on r.id = l.run where r.workspace = :workspace and r.started_at >= :since""",
+             from ledger l join run r on r.project = :project and r.id = l.run
+             where l.project = :project and r.workspace = :workspace and r.started_at >= :since""",
         workspace=workspace,
         since=since,
     )

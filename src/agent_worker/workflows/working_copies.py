@@ -14,7 +14,7 @@ from datetime import UTC
 from agent_worker.core.clock import Clock, from_micros
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.events import Bus, Ended, Event
-from agent_worker.database.database import Database, Transaction
+from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.workflows.working_copy import REFS, CopyChanges, WorkingCopy
 from agent_worker.workspaces import channel, resources
 
@@ -28,7 +28,7 @@ Leaves = Callable[[str, str], Awaitable[None]]
 
 
 class WorkingCopies:
-    def __init__(self, database: Database, bus: Bus, clock: Clock, leaves: Leaves) -> None:
+    def __init__(self, database: ProjectDatabase, bus: Bus, clock: Clock, leaves: Leaves) -> None:
         self._database = database
         self._bus = bus
         self._clock = clock

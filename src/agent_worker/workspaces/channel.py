@@ -110,9 +110,11 @@ def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
         run=draft.run,
     )
     tx.run(
-        """insert into message(workspace, seq, id, sender, kind, text, mentions, resource, reply_to, proposal, root,
+        """insert into message(project, workspace, seq, id, sender, kind, text, mentions, resource, reply_to,
+           proposal, root,
                                hop, run, at)
-           values (:workspace, :seq, :id, :sender, :kind, :text, :mentions, :resource, :reply_to, :proposal, :root,
+           values (:project, :workspace, :seq, :id, :sender, :kind, :text, :mentions, :resource, :reply_to, :proposal,
+           :root,
                    :hop, :run, :at)""",
         workspace=message.workspace,
         seq=message.seq,
@@ -144,7 +146,7 @@ def read(
 ) -> list[Message]:
     """Messages in order, after `since`. What was taken back is only for people."""
     rows = tx.all(
-        """select * from message where workspace = :workspace and seq > :since and held <= :held
+        """select * from message where project = :project and workspace = :workspace and seq > :since and held <= :held
             order by seq limit :limit""",
         workspace=workspace,
         since=since,
@@ -156,7 +158,9 @@ def read(
 
 def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
     row = tx.one(
-        "select * from message where workspace = :workspace and seq = :seq and held = 0", workspace=workspace, seq=seq
+        "select * from message where project = :project and workspace = :workspace and seq = :seq and held = 0",
+        workspace=workspace,
+        seq=seq,
     )
     return Message.of(row) if row else None
 
@@ -166,7 +170,8 @@ def last(
 ) -> list[Message]:
     """The newest messages between two seqs, the oldest of them first. What was taken back is only for people."""
     rows = tx.all(
-        """select * from message where workspace = :workspace and seq > :after and seq < :before and held <= :held
+        """select * from message
+           where project = :project and workspace = :workspace and seq > :after and seq < :before and held <= :held
             order by seq desc limit :count""",
         workspace=workspace,
         after=after,
@@ -180,7 +185,8 @@ def last(
 def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
     """Take back what this run posted: no agent gets to read it. The messages."""
     return tx.all(
-        "update message set held = 1 where workspace = :workspace and run = :run and held = 0 returning *",
+        """update message set held = 1
+            where project = :project and workspace = :workspace and run = :run and held = 0 returning *""",
         workspace=workspace,
         run=run,
     )
@@ -189,7 +195,8 @@ def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
 def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row]:
     """The announcement of a proposal and its outcome, which say its question again. The messages."""
     return tx.all(
-        """update message set held = 1 where workspace = :workspace and held = 0 and proposal = :number
+        """update message set held = 1
+           where project = :project and workspace = :workspace and held = 0 and proposal = :number
            returning *""",
         workspace=workspace,
         number=number,
@@ -199,7 +206,8 @@ def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row
 def hold_back_outcome(tx: Transaction, workspace: str, number: int) -> list[Row]:
     """How a proposal ended; what it asked stays. The messages."""
     return tx.all(
-        """update message set held = 1 where workspace = :workspace and held = 0 and proposal = :number
+        """update message set held = 1
+           where project = :project and workspace = :workspace and held = 0 and proposal = :number
               and kind = 'decision' returning *""",
         workspace=workspace,
         number=number,
@@ -209,8 +217,9 @@ def hold_back_outcome(tx: Transaction, workspace: str, number: int) -> list[Row]
 def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, among: int = 10) -> bool:
     """Did this sender say just this in its last few messages here? What is long past does not count."""
     rows = tx.all(
-        """select text from message where workspace = :workspace and sender = :sender and kind = 'message'
-              and seq > (select w.seq - :lately from workspace w where w.id = :workspace)
+        """select text from message
+           where project = :project and workspace = :workspace and sender = :sender and kind = 'message'
+              and seq > (select w.seq - :lately from workspace w where w.project = :project and w.id = :workspace)
             order by seq desc limit :among""",
         workspace=workspace,
         sender=sender,
@@ -221,4 +230,4 @@ def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, amon
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
-    tx.run("delete from message where workspace = :workspace", workspace=workspace)
+    tx.run("delete from message where project = :project and workspace = :workspace", workspace=workspace)

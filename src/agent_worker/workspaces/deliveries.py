@@ -11,8 +11,9 @@ from agent_worker.workspaces.channel import Message
 
 def deliver(tx: Transaction, message: Message, agent: str) -> None:
     tx.run(
-        """insert into delivery(message, agent, workspace, seq, state) values (:id, :agent, :workspace, :seq, 'queued')
-           on conflict (message, agent) do nothing""",
+        """insert into delivery(project, message, agent, workspace, seq, state) values (:project, :id, :agent,
+           :workspace, :seq, 'queued')
+           on conflict (project, message, agent) do nothing""",
         id=message.id,
         agent=agent,
         workspace=message.workspace,
@@ -23,8 +24,10 @@ def deliver(tx: Transaction, message: Message, agent: str) -> None:
 def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) -> list[Row]:
     """The inbox: open deliveries with their messages, oldest first."""
     return tx.all(
-        """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
-            where d.agent = :agent and d.workspace = :workspace and d.state in ('queued', 'given')
+        """select m.* from delivery d
+            join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+            where d.project = :project and d.agent = :agent and d.workspace = :workspace
+              and d.state in ('queued', 'given')
               and m.held = 0 order by d.seq limit :limit""",
         agent=agent,
         workspace=workspace,
@@ -35,8 +38,9 @@ def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) ->
 def given_to(tx: Transaction, run: str) -> list[Row]:
     """The messages that this run has in its hands, oldest first."""
     return tx.all(
-        """select m.* from delivery d join message m on m.workspace = d.workspace and m.seq = d.seq
-            where d.run = :run and d.state = 'given' and m.held = 0 order by d.seq""",
+        """select m.* from delivery d
+            join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+            where d.project = :project and d.run = :run and d.state = 'given' and m.held = 0 order by d.seq""",
         run=run,
     )
 
@@ -45,7 +49,8 @@ def seqs_open_for(tx: Transaction, agent: str, workspace: str, *, since: int) ->
     """Which messages from this one on are in the inbox."""
     rows = tx.all(
         """select seq from delivery
-            where agent = :agent and workspace = :workspace and seq >= :since and state in ('queued', 'given')""",
+            where project = :project and agent = :agent and workspace = :workspace and seq >= :since
+              and state in ('queued', 'given')""",
         agent=agent,
         workspace=workspace,
         since=since,
@@ -58,7 +63,7 @@ def give(tx: Transaction, messages: Sequence[str], agent: str, run: str) -> None
     for message in messages:
         tx.run(
             """update delivery set state = 'given', run = :run
-                where message = :message and agent = :agent and state in ('queued', 'given')""",
+                where project = :project and message = :message and agent = :agent and state in ('queued', 'given')""",
             message=message,
             agent=agent,
             run=run,
@@ -66,17 +71,24 @@ def give(tx: Transaction, messages: Sequence[str], agent: str, run: str) -> None
 
 
 def take_back(tx: Transaction, run: str) -> None:
-    tx.run("update delivery set state = 'queued', run = null where run = :run and state = 'given'", run=run)
+    tx.run(
+        "update delivery set state = 'queued', run = null where project = :project and run = :run and state = 'given'",
+        run=run,
+    )
 
 
 def close(tx: Transaction, run: str, state: Literal["acked", "failed", "dead"]) -> None:
-    tx.run("update delivery set state = :state where run = :run and state = 'given'", run=run, state=state)
+    tx.run(
+        "update delivery set state = :state where project = :project and run = :run and state = 'given'",
+        run=run,
+        state=state,
+    )
 
 
 def close_one(tx: Transaction, message: str, agent: str, state: Literal["acked", "failed", "dead"]) -> None:
     tx.run(
         """update delivery set state = :state
-            where message = :message and agent = :agent and state in ('queued', 'given')""",
+            where project = :project and message = :message and agent = :agent and state in ('queued', 'given')""",
         message=message,
         agent=agent,
         state=state,
@@ -87,7 +99,7 @@ def reopen(tx: Transaction, message: str, agent: str) -> None:
     """Open a delivery again that failed."""
     tx.run(
         """update delivery set state = 'queued', run = null
-            where message = :message and agent = :agent and state in ('failed', 'dead')""",
+            where project = :project and message = :message and agent = :agent and state in ('failed', 'dead')""",
         message=message,
         agent=agent,
     )
@@ -99,7 +111,7 @@ def acknowledge(tx: Transaction, agent: str, run: str, seqs: Sequence[int]) -> l
     for seq in seqs:
         if tx.run(
             """update delivery set state = 'acked'
-                where agent = :agent and run = :run and seq = :seq and state = 'given'""",
+                where project = :project and agent = :agent and run = :run and seq = :seq and state = 'given'""",
             agent=agent,
             run=run,
             seq=seq,
@@ -111,20 +123,22 @@ def acknowledge(tx: Transaction, agent: str, run: str, seqs: Sequence[int]) -> l
 def trace(tx: Transaction, message: str) -> list[Row]:
     """Where a message went: recipient, state, and the run it was given to."""
     return tx.all(
-        """select a.name, d.state, d.run from delivery d join agent a on a.id = d.agent
-            where d.message = :message order by a.name""",
+        """select a.name, d.state, d.run from delivery d join agent a on a.project = :project and a.id = d.agent
+            where d.project = :project and d.message = :message order by a.name""",
         message=message,
     )
 
 
 def forget(tx: Transaction, agent: str) -> None:
     """Forget the deliveries to an agent that is gone; the messages are its team's."""
-    tx.run("delete from delivery where agent = :agent", agent=agent)
+    tx.run("delete from delivery where project = :project and agent = :agent", agent=agent)
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     """Forget to whom messages went. The messages must still be there."""
     tx.run(
-        "delete from delivery where message in (select id from message where workspace = :workspace)",
+        """delete from delivery
+            where project = :project and message in (select id from message
+            where project = :project and workspace = :workspace)""",
         workspace=workspace,
     )

@@ -59,7 +59,9 @@ class Overtaken(Exception):
 
 def let_write(tx: Transaction, workspace: str, name: str, by: Author) -> None:
     """Refuse an agent that does not own the documents."""
-    row = tx.one("select document_owner from workspace where id = :workspace", workspace=workspace)
+    row = tx.one(
+        "select document_owner from workspace where project = :project and id = :workspace", workspace=workspace
+    )
     owner = row["document_owner"] if row else ""
     if owner and by.is_agent and by.name != owner:
         raise Refused(
@@ -107,7 +109,8 @@ def _fold(tx: Transaction, last: Row, following: str) -> None:
     """What the next revision begins with is not stored twice: a line that is appended costs a line, not the text."""
     if following.startswith(last["text"]):
         tx.run(
-            "update document set text = '', part = :part where workspace = :workspace and name = :name and n = :n",
+            """update document set text = '', part = :part
+                where project = :project and workspace = :workspace and name = :name and n = :n""",
             workspace=last["workspace"],
             name=last["name"],
             n=last["n"],
@@ -120,7 +123,8 @@ def _unfolded(tx: Transaction, row: Row) -> Row:
     if row["part"] is None:
         return row
     whole = tx.one(
-        """select text from document where workspace = :workspace and name = :name and n > :n and part is null
+        """select text from document
+           where project = :project and workspace = :workspace and name = :name and n > :n and part is null
             order by n limit 1""",
         workspace=row["workspace"],
         name=row["name"],
@@ -135,8 +139,8 @@ def _insert(
     tx: Transaction, workspace: str, document: Document, n: int, base: str, by: Author, at: int, *, filed: int
 ) -> Row:
     row = tx.one(
-        """insert into document(workspace, name, n, revision, base, author, text, key, filed, at)
-           values (:workspace, :name, :n, :revision, :base, :author, :body, :key, :filed, :at) returning *""",
+        """insert into document(project, workspace, name, n, revision, base, author, text, key, filed, at)
+           values (:project, :workspace, :name, :n, :revision, :base, :author, :body, :key, :filed, :at) returning *""",
         workspace=workspace,
         name=document.name,
         n=n,
@@ -157,7 +161,8 @@ def filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> 
     if (state := state_of(tx, row)) != UNFILED:
         return state
     tx.run(
-        "update document set filed = :state where workspace = :workspace and name = :name and n = :n",
+        """update document set filed = :state
+            where project = :project and workspace = :workspace and name = :name and n = :n""",
         state=BESIDE if kept else FILED,
         workspace=workspace["id"],
         name=row["name"],
@@ -168,7 +173,6 @@ def filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> 
     inbox.ask(
         tx,
         "conflict",
-        project=workspace["project"],
         workspace=workspace["id"],
         ref=f"{row['name']}@{row['revision'][:12]}",
         text=f"{row['name']} was edited while {row['author']} wrote it; the other version is {kept}",
@@ -179,7 +183,7 @@ def filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> 
 
 def state_of(tx: Transaction, row: Row) -> int:
     found = tx.one(
-        "select filed from document where workspace = :workspace and name = :name and n = :n",
+        "select filed from document where project = :project and workspace = :workspace and name = :name and n = :n",
         workspace=row["workspace"],
         name=row["name"],
         n=row["n"],
@@ -197,7 +201,8 @@ def spelling(tx: Transaction, workspace: str, name: str) -> str:
 
 def last_revision(tx: Transaction, workspace: str, name: str) -> Row | None:
     return tx.one(
-        "select * from document where workspace = :workspace and name = :name order by n desc limit 1",
+        """select * from document
+            where project = :project and workspace = :workspace and name = :name order by n desc limit 1""",
         workspace=workspace,
         name=name,
     )
@@ -205,14 +210,17 @@ def last_revision(tx: Transaction, workspace: str, name: str) -> Row | None:
 
 def by_key(tx: Transaction, workspace: str, key: str) -> Row | None:
     row = tx.one(
-        "select * from document where workspace = :workspace and key = :key and key <> ''", workspace=workspace, key=key
+        "select * from document where project = :project and workspace = :workspace and key = :key and key <> ''",
+        workspace=workspace,
+        key=key,
     )
     return _unfolded(tx, row) if row else None
 
 
 def unfiled(tx: Transaction, workspace: str) -> list[Row]:
     return tx.all(
-        "select * from document where workspace = :workspace and filed = 0 order by name, n", workspace=workspace
+        "select * from document where project = :project and workspace = :workspace and filed = 0 order by name, n",
+        workspace=workspace,
     )
 
 
@@ -222,11 +230,13 @@ def latest(tx: Transaction, workspace: str) -> list[Row]:
     """
     return tx.all(
         """with recursive known(name) as (
-             select min(name) from document where workspace = :workspace
+             select min(name) from document where project = :project and workspace = :workspace
              union all
-             select (select min(d.name) from document d where d.workspace = :workspace and d.name > known.name)
+             select (select min(d.name) from document d
+             where d.project = :project and d.workspace = :workspace and d.name > known.name)
                from known where known.name is not null)
-           select name, (select d.revision from document d where d.workspace = :workspace and d.name = known.name
+           select name, (select d.revision from document d
+           where d.project = :project and d.workspace = :workspace and d.name = known.name
                           order by d.n desc limit 1) as revision
              from known where name is not null order by name""",
         workspace=workspace,
@@ -236,7 +246,11 @@ def latest(tx: Transaction, workspace: str) -> list[Row]:
 def written_by(tx: Transaction, workspace: str, keys: Collection[str]) -> list[str]:
     """Names of the documents that these tool calls wrote."""
     found = [
-        tx.one("select name from document where workspace = :workspace and key = :key", workspace=workspace, key=k)
+        tx.one(
+            "select name from document where project = :project and workspace = :workspace and key = :key",
+            workspace=workspace,
+            key=k,
+        )
         for k in keys
     ]
     return sorted({row["name"] for row in found if row})
@@ -245,7 +259,8 @@ def written_by(tx: Transaction, workspace: str, keys: Collection[str]) -> list[s
 def without(tx: Transaction, workspace: str, now: Document, keys: Collection[str]) -> str | None:
     """A document without what these tool calls wrote; None when others have written on it in a way we cannot undo."""
     rows = tx.all(
-        "select n, revision, key from document where workspace = :workspace and name = :name order by n desc",
+        """select n, revision, key from document
+            where project = :project and workspace = :workspace and name = :name order by n desc""",
         workspace=workspace,
         name=now.name,
     )
@@ -273,7 +288,8 @@ def _cut(text: str, added: str) -> str | None:
 def revisions(tx: Transaction, workspace: str, name: str) -> list[Row]:
     """The history of a document, oldest first."""
     return tx.all(
-        "select n, revision, base, author, at from document where workspace = :workspace and name = :name order by n",
+        """select n, revision, base, author, at from document
+            where project = :project and workspace = :workspace and name = :name order by n""",
         workspace=workspace,
         name=name,
     )
@@ -288,12 +304,13 @@ def revised(tx: Transaction, workspace: str, name: str, n: int) -> tuple[str, st
     return (_unfolded(tx, before)["text"] if before else ""), _unfolded(tx, after)["text"]
 
 
-_REVISION = "select * from document where workspace = :workspace and name = :name and n = :n"
+_REVISION = "select * from document where project = :project and workspace = :workspace and name = :name and n = :n"
 
 
 def changed_since(tx: Transaction, workspace: str, at: int) -> list[str]:
     rows = tx.all(
-        "select distinct name from document where workspace = :workspace and at >= :at order by name",
+        """select distinct name from document
+            where project = :project and workspace = :workspace and at >= :at order by name""",
         workspace=workspace,
         at=at,
     )
@@ -316,4 +333,4 @@ def stale(name: str, now: Document | None) -> Stale:
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
-    tx.run("delete from document where workspace = :workspace", workspace=workspace)
+    tx.run("delete from document where project = :project and workspace = :workspace", workspace=workspace)

@@ -22,7 +22,7 @@ from agent_worker.core.address import check_no_secret
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import BadInput, NotFound, Stale
 from agent_worker.core.failpoints import failpoint
-from agent_worker.database.database import Database, Row
+from agent_worker.database.database import ProjectDatabase, Row
 from agent_worker.files.paths import is_text, same_document, text_names
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash, kept_as
@@ -57,7 +57,7 @@ class Documents:
 
     _writing: ClassVar[WeakValueDictionary[tuple[int, str, str], asyncio.Lock]] = WeakValueDictionary()
 
-    def __init__(self, database: Database, clock: Clock, workspace: Row) -> None:
+    def __init__(self, database: ProjectDatabase, clock: Clock, workspace: Row) -> None:
         self._database = database
         self._clock = clock
         self._workspace = workspace

@@ -18,7 +18,7 @@ from agent_worker.core.clock import from_micros, micros
 from agent_worker.core.errors import NotFound
 from agent_worker.core.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.core.failpoints import failpoint
-from agent_worker.database.database import Database, Transaction
+from agent_worker.database.database import Database, ProjectDatabase, Transaction
 from agent_worker.files.jsonl import append_records, last_record, read_last
 from agent_worker.files.root import DirectoryEntry, Root
 from agent_worker.work import threads
@@ -38,6 +38,7 @@ STRANGERS = 100  # lines of somebody else that may stand at the end of a log
 class Target:
     """One log and where it is written. An agent without a workspace is its personal conversation."""
 
+    project: str
     workspace: str | None
     agent: str | None  #: None is the channel
 
@@ -95,14 +96,14 @@ class LogFiles:
 
     def _hear(self, event: Event) -> None:
         match event:
-            case Posted(workspace=workspace):
-                self._note(Target(workspace, None))
-            case ResourceKept(workspace=str(workspace), id=id):
+            case Posted(project=project, workspace=workspace):
+                self._note(Target(project, workspace, None))
+            case ResourceKept(project=project, workspace=str(workspace), id=id):
                 if workspace in self._lacking:
                     self._lacking[workspace].add(id)
-                self._note(Target(workspace, None))
-            case Talked(workspace=workspace, agent=agent):
-                self._note(Target(workspace, agent))
+                self._note(Target(project, workspace, None))
+            case Talked(project=project, workspace=workspace, agent=agent):
+                self._note(Target(project, workspace, agent))
 
     def _note(self, target: Target) -> None:
         if target in self._places:
@@ -135,21 +136,22 @@ class LogFiles:
         root, path = place
         if target not in self._written:
             self._written[target] = await asyncio.to_thread(last_seq, root, path, dated=_is_dated(target))
-        while rows := await self._database.read(_FETCH[_kind(target)], target, self._written[target]):
+        database = self._database.of(target.project)
+        while rows := await database.read(_FETCH[_kind(target)], target, self._written[target]):
             failpoint("outbox.before_append")
             await asyncio.to_thread(_append, root, path, rows, _is_dated(target))
             self._written[target] = rows[-1].seq
         if target.agent is None and target.workspace:
-            await self._keep_resources(root, target.workspace)
+            await self._keep_resources(database, root, target.workspace)
 
-    async def _keep_resources(self, root: Root, workspace: str) -> None:
+    async def _keep_resources(self, database: ProjectDatabase, root: Root, workspace: str) -> None:
         lacking = self._lacking.get(workspace)
         if lacking is None:
             lacking = self._lacking[workspace] = set()  # what is kept from now on is heard of
             there = await asyncio.to_thread(_resources_on_disk, root)
-            lacking |= set(await self._database.read(resources.ids, workspace)) - there
+            lacking |= set(await database.read(resources.ids, workspace)) - there
         for id in tuple(lacking):
-            kept = await self._database.read(resources.load, workspace, id)
+            kept = await database.read(resources.load, workspace, id)
             await asyncio.to_thread(root.replace, f"{RESOURCES}/{id}", kept.text)
             lacking.discard(id)
 

@@ -36,8 +36,8 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
         raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {plural(len(data), 'byte')}")
     resource = Resource(hashlib.sha256(data).hexdigest(), len(data), text)
     new = tx.run(
-        """insert into resource(workspace, id, size, text) values (:workspace, :id, :size, :body)
-           on conflict (workspace, id) do nothing""",
+        """insert into resource(project, workspace, id, size, text) values (:project, :workspace, :id, :size, :body)
+           on conflict (project, workspace, id) do nothing""",
         workspace=workspace,
         id=resource.id,
         size=resource.size,
@@ -50,14 +50,22 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
 
 def size(tx: Transaction, workspace: str, id: str) -> int | None:
     """How many bytes a resource holds; None if there is none of that id."""
-    row = tx.one("select size from resource where workspace = :workspace and id = :id", workspace=workspace, id=id)
+    row = tx.one(
+        "select size from resource where project = :project and workspace = :workspace and id = :id",
+        workspace=workspace,
+        id=id,
+    )
     return row["size"] if row else None
 
 
 def load(tx: Transaction, workspace: str, id: str) -> Resource:
     if not _ID.fullmatch(id):
         raise BadInput(f"a resource id is 64 hexadecimal digits, not {id!r}")
-    row = tx.one("select * from resource where workspace = :workspace and id = :id", workspace=workspace, id=id)
+    row = tx.one(
+        "select * from resource where project = :project and workspace = :workspace and id = :id",
+        workspace=workspace,
+        id=id,
+    )
     if row is None:
         raise NotFound(f"there is no resource {id[:12]}… here")
     text = str(row["text"])
@@ -70,8 +78,10 @@ def hold_back(tx: Transaction, workspace: str, id: str) -> bool:
     """Take back a resource: no agent gets to read it, unless a message that stands still refers to it."""
     return bool(
         tx.run(
-            """update resource set held = 1 where workspace = :workspace and id = :id and held = 0 and not exists (
-                 select 1 from message m where m.workspace = :workspace and m.resource = :id and m.held = 0)""",
+            """update resource set held = 1
+               where project = :project and workspace = :workspace and id = :id and held = 0 and not exists (
+                 select 1 from message m
+                 where m.project = :project and m.workspace = :workspace and m.resource = :id and m.held = 0)""",
             workspace=workspace,
             id=id,
         )
@@ -80,9 +90,11 @@ def hold_back(tx: Transaction, workspace: str, id: str) -> bool:
 
 def ids(tx: Transaction, workspace: str) -> list[str]:
     """Ids of the resources that nobody took back."""
-    rows = tx.all("select id from resource where workspace = :workspace and held = 0", workspace=workspace)
+    rows = tx.all(
+        "select id from resource where project = :project and workspace = :workspace and held = 0", workspace=workspace
+    )
     return [row["id"] for row in rows]
 
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
-    tx.run("delete from resource where workspace = :workspace", workspace=workspace)
+    tx.run("delete from resource where project = :project and workspace = :workspace", workspace=workspace)

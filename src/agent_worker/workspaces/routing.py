@@ -99,7 +99,6 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
         inbox.ask(
             tx,
             "mention",
-            project=workspace_rows.get(tx, speech.workspace)["project"],
             workspace=speech.workspace,
             agent=agents.get(speech.sender),
             ref=message.id,
@@ -191,14 +190,14 @@ def tell_agent(
 
 def accepted(tx: Transaction, key: str) -> str | None:
     """What an earlier send with this key became."""
-    row = tx.one("select ref from accepted where key = :key", key=_kept(tx, key))
+    row = tx.one("select ref from accepted where project = :project and key = :key", key=_kept(tx, key))
     return str(row["ref"]) if row else None
 
 
 def forget_keys(tx: Transaction, *, now: int) -> None:
     """Nobody sends the same thing again after a day; an instance that is gone on with may be older than that."""
     tx.run(
-        "delete from accepted where at < :before and substr(key, 1, :length) <> :kickoff",
+        "delete from accepted where project = :project and at < :before and substr(key, 1, :length) <> :kickoff",
         before=now - KEYS_KEPT,
         length=len(KICKOFF),
         kickoff=KICKOFF,
@@ -206,7 +205,12 @@ def forget_keys(tx: Transaction, *, now: int) -> None:
 
 
 def accept(tx: Transaction, key: str, ref: str, *, now: int) -> None:
-    tx.run("insert into accepted(key, ref, at) values (:key, :ref, :at)", key=_kept(tx, key), ref=ref, at=now)
+    tx.run(
+        "insert into accepted(project, key, ref, at) values (:project, :key, :ref, :at)",
+        key=_kept(tx, key),
+        ref=ref,
+        at=now,
+    )
 
 
 def _kept(tx: Transaction, key: str) -> str:

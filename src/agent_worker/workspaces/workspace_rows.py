@@ -13,7 +13,7 @@ from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound, NotRunning, Refused
 from agent_worker.core.events import WorkspaceChanged
 from agent_worker.core.ids import new_id
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.files.root import Root
 
 
@@ -21,7 +21,6 @@ from agent_worker.files.root import Root
 class NewWorkspace:
     """How to open a workspace."""
 
-    project: str
     workflow: str
     tag: str = MAIN
     provider: str = "file"  #: file | sqlite | memory
@@ -43,7 +42,6 @@ def kept(tx: Transaction, workspace: NewWorkspace) -> Row | None:
     known = tx.one(
         """select * from workspace
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
-        project=workspace.project,
         workflow=workspace.workflow,
         tag=workspace.tag,
     )
@@ -92,7 +90,7 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
                       owner_named = :named,
                       paused = case when state = 'left' then paused else '' end,
                       started_at = case when state = 'left' then started_at else :now end
-                where id = :id""",
+                where project = :project and id = :id""",
             id=id,
             now=now,
             directory=workspace.directory,
@@ -104,20 +102,19 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
             owner=workspace.document_owner,
             named=int(workspace.document_owner != ""),
         )
-        tx.run("update member set fruitless = 0 where workspace = :id", id=id)
+        tx.run("update member set fruitless = 0 where project = :project and workspace = :id", id=id)
     else:
         tx.run(
             """update workspace set state = 'archived'
                 where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
-            project=workspace.project,
             workflow=workspace.workflow,
             tag=workspace.tag,
         )
         id = new_id("w")
         tx.run(
-            """insert into workspace(id, project, workflow, tag, provider, documents, directory, bound, file, given,
+            """insert into workspace(project, id, workflow, tag, provider, documents, directory, bound, file, given,
                                      ends, document_owner, owner_named, state, started_at)
-               values (:id, :project, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
+               values (:project, :id, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
                        :ends, :owner, :named, 'left', :now)""",
             owner=workspace.document_owner,
             named=int(workspace.document_owner != ""),
@@ -125,7 +122,6 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
             given=workspace.given,
             ends=workspace.ends,
             id=id,
-            project=workspace.project,
             workflow=workspace.workflow,
             tag=workspace.tag,
             provider=workspace.provider,
@@ -139,23 +135,25 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
 
 def let_in(tx: Transaction, workspace: str) -> None:
     """Its files are in order and everybody is a member: it takes messages, and its members work."""
-    tx.run("update workspace set state = 'running' where id = :workspace", workspace=workspace)
+    tx.run("update workspace set state = 'running' where project = :project and id = :workspace", workspace=workspace)
     tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
 
 
 def add_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> None:
     """Name → agent id: exactly these take part. One who was here before keeps what it has seen."""
-    for row in tx.all("select agent, name from member where workspace = :workspace", workspace=workspace):
+    for row in tx.all(
+        "select agent, name from member where project = :project and workspace = :workspace", workspace=workspace
+    ):
         if agents.get(row["name"]) != row["agent"]:
             tx.run(
-                "delete from member where workspace = :workspace and agent = :agent",
+                "delete from member where project = :project and workspace = :workspace and agent = :agent",
                 workspace=workspace,
                 agent=row["agent"],
             )
     for name, agent in agents.items():
         tx.run(
-            """insert into member(workspace, agent, name) values (:workspace, :agent, :name)
-               on conflict (workspace, agent) do update set name = excluded.name""",
+            """insert into member(project, workspace, agent, name) values (:project, :workspace, :agent, :name)
+               on conflict (project, workspace, agent) do update set name = excluded.name""",
             workspace=workspace,
             agent=agent,
             name=name,
@@ -168,8 +166,9 @@ def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
     for role in ("document_owner", "coordinator"):
         tx.run(
             f"""update workspace set {role} = ''
-                 where id = :workspace and {role} <> '' and (:alone = 1 or not exists (
-                   select 1 from member m where m.workspace = workspace.id and m.name = workspace.{role}))""",
+                 where project = :project and id = :workspace and {role} <> '' and (:alone = 1 or not exists (
+                   select 1 from member m
+                   where m.project = :project and m.workspace = workspace.id and m.name = workspace.{role}))""",
             workspace=workspace,
             alone=int(alone),
         )
@@ -178,15 +177,18 @@ def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
 def members(tx: Transaction, workspace: str) -> list[Row]:
     """Name, agent id, status and state of everyone here, by name."""
     return tx.all(
-        """select m.*, a.state, a.paused from member m join agent a on a.id = m.agent
-            where m.workspace = :workspace order by m.name""",
+        """select m.*, a.state, a.paused from member m join agent a on a.project = :project and a.id = m.agent
+            where m.project = :project and m.workspace = :workspace order by m.name""",
         workspace=workspace,
     )
 
 
 def members_in(tx: Transaction, workspace: str) -> dict[str, str]:
     """Name → agent id of everyone here, by name."""
-    rows = tx.all("select name, agent from member where workspace = :workspace order by name", workspace=workspace)
+    rows = tx.all(
+        "select name, agent from member where project = :project and workspace = :workspace order by name",
+        workspace=workspace,
+    )
     return {row["name"]: row["agent"] for row in rows}
 
 
@@ -200,8 +202,10 @@ class Others:
 
 def others(tx: Transaction, workspace: str, agent: str, *, limit: int) -> Others:
     rows = tx.all(
-        """select name, (select count(*) from member o where o.workspace = :workspace and o.agent <> :agent) as n
-             from member where workspace = :workspace and agent <> :agent order by name limit :limit""",
+        """select name, (select count(*) from member o
+           where o.project = :project and o.workspace = :workspace and o.agent <> :agent) as n
+             from member
+             where project = :project and workspace = :workspace and agent <> :agent order by name limit :limit""",
         workspace=workspace,
         agent=agent,
         limit=limit,
@@ -212,7 +216,9 @@ def others(tx: Transaction, workspace: str, agent: str, *, limit: int) -> Others
 def seen(tx: Transaction, workspace: str, agent: str) -> int:
     """The last message that this member was shown."""
     row = tx.one(
-        "select seen from member where workspace = :workspace and agent = :agent", workspace=workspace, agent=agent
+        "select seen from member where project = :project and workspace = :workspace and agent = :agent",
+        workspace=workspace,
+        agent=agent,
     )
     return int(row["seen"]) if row else 0
 
@@ -230,8 +236,9 @@ def start_command(name: WorkspaceName) -> str:
 def at_work_with(tx: Transaction, agent: str) -> list[Row]:
     """Workspaces in which this agent takes part now, or will once their host is back."""
     return tx.all(
-        """select w.* from member m join workspace w on w.id = m.workspace
-            where m.agent = :agent and w.state in ('running', 'left') order by w.workflow, w.tag""",
+        """select w.* from member m join workspace w on w.project = :project and w.id = m.workspace
+            where m.project = :project and m.agent = :agent and w.state in ('running', 'left')
+            order by w.workflow, w.tag""",
         agent=agent,
     )
 
@@ -241,19 +248,20 @@ def unseat(tx: Transaction, agent: str) -> None:
     for role, chosen in (("document_owner", "and owner_named = 0"), ("coordinator", "")):
         tx.run(
             f"""update workspace set {role} = ''
-                 where {role} <> '' {chosen} and exists (
+                 where project = :project and {role} <> '' {chosen} and exists (
                    select 1 from member m
-                    where m.workspace = workspace.id and m.agent = :agent and m.name = workspace.{role})""",
+                    where m.project = :project and m.workspace = workspace.id and m.agent = :agent
+                      and m.name = workspace.{role})""",
             agent=agent,
         )
-    tx.run("delete from member where agent = :agent", agent=agent)
+    tx.run("delete from member where project = :project and agent = :agent", agent=agent)
 
 
 def workspaces_of(tx: Transaction, agent: str) -> list[Row]:
     """Where this agent is, or was, a member: the name it has there, and where the files are."""
     return tx.all(
-        """select m.name, w.directory from member m join workspace w on w.id = m.workspace
-            where m.agent = :agent and w.directory <> ''""",
+        """select m.name, w.directory from member m join workspace w on w.project = :project and w.id = m.workspace
+            where m.project = :project and m.agent = :agent and w.directory <> ''""",
         agent=agent,
     )
 
@@ -261,20 +269,24 @@ def workspaces_of(tx: Transaction, agent: str) -> list[Row]:
 def name_in(tx: Transaction, workspace: str, agent: str) -> str:
     """What a member is called here; '' for one that is not a member."""
     row = tx.one(
-        "select name from member where workspace = :workspace and agent = :agent", workspace=workspace, agent=agent
+        "select name from member where project = :project and workspace = :workspace and agent = :agent",
+        workspace=workspace,
+        agent=agent,
     )
     return str(row["name"]) if row else ""
 
 
 def get(tx: Transaction, workspace: str) -> Row:
-    row = tx.one(f"{_WORKSPACE} where workspace.id = :workspace", workspace=workspace)
+    row = tx.one(f"{_WORKSPACE} and workspace.id = :workspace", workspace=workspace)
     if row is None:
         raise NotFound(f"there is no workspace {workspace}")
     return row
 
 
 #: With the project's directory, which is the one that is trusted on the way to its files (`files_of`).
-_WORKSPACE = "select workspace.*, project.root from workspace join project on project.id = workspace.project"
+_WORKSPACE = """
+select workspace.*, project.root from workspace join project on project.id = workspace.project
+ where workspace.project = :project"""
 
 
 def files_of(workspace: Row) -> Root:
@@ -282,34 +294,30 @@ def files_of(workspace: Row) -> Root:
     return Root(Path(workspace["root"])).beneath(os.path.relpath(workspace["directory"], workspace["root"]))
 
 
-def find(tx: Transaction, *, project: str, name: WorkspaceName) -> Row:
+def find(tx: Transaction, name: WorkspaceName) -> Row:
     """A workspace by its name, running or not, as long as it is kept."""
     row = tx.one(
-        f"""{_WORKSPACE}
-            where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
-        project=project,
+        f"{_WORKSPACE} and workflow = :workflow and tag = :tag and state <> 'archived'",
         workflow=name.workflow,
         tag=name.tag,
     )
-    return row or find_running(tx, project=project, name=name)
+    return row or find_running(tx, name)
 
 
-def find_running(tx: Transaction, *, project: str, name: WorkspaceName) -> Row:
+def find_running(tx: Transaction, name: WorkspaceName) -> Row:
     row = tx.one(
-        f"""{_WORKSPACE}
-            where project = :project and workflow = :workflow and tag = :tag and state = 'running'""",
-        project=project,
+        f"{_WORKSPACE} and workflow = :workflow and tag = :tag and state = 'running'",
         workflow=name.workflow,
         tag=name.tag,
     )
     if row is None:
-        raise _not_running(tx, project, name)
+        raise _not_running(tx, name)
     return row
 
 
-def _not_running(tx: Transaction, project: str, name: WorkspaceName) -> NotRunning:
+def _not_running(tx: Transaction, name: WorkspaceName) -> NotRunning:
     start = start_command(name)
-    rows = tx.all("select distinct workflow from workspace where project = :project", project=project)
+    rows = tx.all("select distinct workflow from workspace where project = :project")
     known = [row["workflow"] for row in rows]
     near = get_close_matches(name.workflow[:64], known, n=1) if name.workflow not in known else []
     told = f'workflow "{name}" is not running. Start it with: {start}'
@@ -318,13 +326,14 @@ def _not_running(tx: Transaction, project: str, name: WorkspaceName) -> NotRunni
 
 def archived_before(tx: Transaction, at: int) -> list[Row]:
     """Those that were replaced by the next of their name, ended before this, and are not erased yet."""
-    return tx.all("select id from workspace where state = 'archived' and ended_at < :at", at=at)
+    return tx.all("select id from workspace where project = :project and state = 'archived' and ended_at < :at", at=at)
 
 
 def next_seq(tx: Transaction, workspace: str) -> int | None:
     """The number of the next message; None when the workspace is closed."""
     row = tx.one(
-        "update workspace set seq = seq + 1 where id = :workspace and state = 'running' returning seq",
+        """update workspace set seq = seq + 1
+            where project = :project and id = :workspace and state = 'running' returning seq""",
         workspace=workspace,
     )
     return row["seq"] if row else None
@@ -332,25 +341,27 @@ def next_seq(tx: Transaction, workspace: str) -> int | None:
 
 def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
     """Its directory came from elsewhere with a channel of its own: go on counting after it."""
-    tx.run("update workspace set seq = :seq where id = :workspace and seq < :seq", workspace=workspace, seq=seq)
+    tx.run(
+        "update workspace set seq = :seq where project = :project and id = :workspace and seq < :seq",
+        workspace=workspace,
+        seq=seq,
+    )
 
 
-def left(tx: Transaction) -> list[Row]:
-    """Workspaces whose host died: someone must start them again."""
+def left(tx: WholeTransaction) -> list[Row]:
+    """Workspaces of all projects whose host died: someone must start them again."""
     return tx.all("select * from workspace where state = 'left' order by started_at")
 
 
-def of_project(tx: Transaction, project: str) -> list[Row]:
-    return tx.all(
-        "select * from workspace where project = :project and state <> 'archived' order by workflow, tag",
-        project=project,
-    )
+def of_project(tx: Transaction) -> list[Row]:
+    return tx.all("select * from workspace where project = :project and state <> 'archived' order by workflow, tag")
 
 
 def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:
     """Close a workspace: no message is accepted any more. A bound one can be opened again."""
     tx.run(
-        "update workspace set state = 'stopped', ended_at = :now where id = :id and state in ('running', 'left')",
+        """update workspace set state = 'stopped', ended_at = :now
+            where project = :project and id = :id and state in ('running', 'left')""",
         id=workspace,
         now=now,
     )
@@ -359,19 +370,22 @@ def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: i
 
 def leave_all(tx: Transaction) -> None:
     """Their host is gone: they take no message, and their work waits, until someone starts them again."""
-    tx.run("update workspace set state = 'left' where state = 'running'")
+    tx.run("update workspace set state = 'left' where project = :project and state = 'running'")
 
 
 def leave(tx: Transaction, workspace: str) -> None:
     """Leave a workspace that could not be opened again as if its host were still gone."""
-    tx.run("update workspace set state = 'left' where id = :id and state = 'running'", id=workspace)
+    tx.run(
+        "update workspace set state = 'left' where project = :project and id = :id and state = 'running'", id=workspace
+    )
 
 
 def erase(tx: Transaction, workspace: str) -> None:
     """Nobody is a member any more, and the workspace is archived. What others keep of it: workflows/archive.py."""
-    tx.run("delete from member where workspace = :workspace", workspace=workspace)
+    tx.run("delete from member where project = :project and workspace = :workspace", workspace=workspace)
     tx.run(
-        "update workspace set state = 'archived', given = '{}', ended_at = null where id = :workspace",
+        """update workspace set state = 'archived', given = '{}', ended_at = null
+            where project = :project and id = :workspace""",
         workspace=workspace,
     )
     # Not only for whoever looks on: the last event tells the next start how far the database must go.
@@ -381,7 +395,7 @@ def erase(tx: Transaction, workspace: str) -> None:
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:
     """Let the work of a workspace wait. True if it was not paused before."""
     changed = tx.run(
-        "update workspace set paused = :reason where id = :workspace and paused = ''",
+        "update workspace set paused = :reason where project = :project and id = :workspace and paused = ''",
         workspace=workspace,
         reason=reason,
     )
@@ -391,37 +405,47 @@ def pause(tx: Transaction, workspace: str, reason: str) -> bool:
 
 
 def resume(tx: Transaction, workspace: str) -> None:
-    tx.run("update workspace set paused = '' where id = :workspace", workspace=workspace)
-    tx.run("update member set fruitless = 0 where workspace = :workspace", workspace=workspace)
+    tx.run("update workspace set paused = '' where project = :project and id = :workspace", workspace=workspace)
+    tx.run("update member set fruitless = 0 where project = :project and workspace = :workspace", workspace=workspace)
     tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
 
 
 def set_document_owner(tx: Transaction, workspace: str, name: str) -> None:
     """Let only this member write documents from now on; people always may."""
-    tx.run("update workspace set document_owner = :name where id = :workspace", workspace=workspace, name=name)
+    tx.run(
+        "update workspace set document_owner = :name where project = :project and id = :workspace",
+        workspace=workspace,
+        name=name,
+    )
 
 
 def set_coordinator(tx: Transaction, workspace: str, name: str) -> None:
-    tx.run("update workspace set coordinator = :name where id = :workspace", workspace=workspace, name=name)
+    tx.run(
+        "update workspace set coordinator = :name where project = :project and id = :workspace",
+        workspace=workspace,
+        name=name,
+    )
 
 
 def grant(tx: Transaction, workspace: str, limits: Mapping[str, float]) -> None:
     """Limits of this instance that stand above those of its file: `turns`, `usd`."""
     changed = {**granted(tx, workspace), **limits}
     tx.run(
-        "update workspace set granted = :limits where id = :workspace", workspace=workspace, limits=json.dumps(changed)
+        "update workspace set granted = :limits where project = :project and id = :workspace",
+        workspace=workspace,
+        limits=json.dumps(changed),
     )
 
 
 def granted(tx: Transaction, workspace: str) -> dict[str, float]:
-    row = tx.one("select granted from workspace where id = :workspace", workspace=workspace)
+    row = tx.one("select granted from workspace where project = :project and id = :workspace", workspace=workspace)
     found: dict[str, float] = json.loads(row["granted"]) if row else {}
     return found
 
 
 def set_status(tx: Transaction, workspace: str, agent: str, status: str) -> None:
     tx.run(
-        "update member set status = :status where workspace = :workspace and agent = :agent",
+        "update member set status = :status where project = :project and workspace = :workspace and agent = :agent",
         workspace=workspace,
         agent=agent,
         status=status,
@@ -430,7 +454,8 @@ def set_status(tx: Transaction, workspace: str, agent: str, status: str) -> None
 
 def mark_seen(tx: Transaction, workspace: str, agent: str, seq: int) -> None:
     tx.run(
-        "update member set seen = :seq where workspace = :workspace and agent = :agent and seen < :seq",
+        """update member set seen = :seq
+            where project = :project and workspace = :workspace and agent = :agent and seen < :seq""",
         workspace=workspace,
         agent=agent,
         seq=seq,
@@ -441,7 +466,7 @@ def count_fruitless(tx: Transaction, workspace: str, agent: str, *, fruitful: bo
     """How many runs in a row this member has had here without producing anything new."""
     row = tx.one(
         """update member set fruitless = case when :fruitful = 1 then 0 else fruitless + 1 end
-            where workspace = :workspace and agent = :agent returning fruitless""",
+            where project = :project and workspace = :workspace and agent = :agent returning fruitless""",
         workspace=workspace,
         agent=agent,
         fruitful=int(fruitful),

@@ -1,4 +1,6 @@
 -- The ring: who works, where, on what, and what came of it. Times are microseconds UTC; they never order.
+-- What belongs to a project says so in its first column, and its keys begin with it: so that a project's rows can live
+-- on a database of their own one day.
 
 create table project (
   id text primary key,
@@ -7,8 +9,8 @@ create table project (
 );
 
 create table agent (
-  id text primary key,
   project text not null references project(id),
+  id text not null,
   name text not null,
   home text not null default '',            -- the workspace an inline agent lives in; '' for all others
   kind text not null,                       -- project | inline | ephemeral
@@ -19,12 +21,13 @@ create table agent (
   paused text not null default '',          -- why it takes no work; '' when it does
   ordered bigint not null default 0,        -- instructions ever queued: numbers them
   active_at bigint,
+  primary key (project, id),
   unique (project, home, name)
 );
 
 create table workspace (
-  id text primary key,
   project text not null references project(id),
+  id text not null,
   workflow text not null,
   tag text not null,
   provider text not null,                   -- file | sqlite | memory
@@ -42,21 +45,26 @@ create table workspace (
   granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
   started_at bigint not null,
-  ended_at bigint
+  ended_at bigint,
+  primary key (project, id)
 );
 create unique index workspace_name on workspace(project, workflow, tag) where state <> 'archived';
 
 create table member (
-  workspace text not null references workspace(id),
-  agent text not null references agent(id),
+  project text not null,
+  workspace text not null,
+  agent text not null,
   name text not null,
   status text not null default '',
   seen bigint not null default 0,           -- the last seq it was shown
   fruitless integer not null default 0,     -- runs in a row that produced nothing new
-  primary key (workspace, agent)
+  primary key (project, workspace, agent),
+  foreign key (project, workspace) references workspace(project, id),
+  foreign key (project, agent) references agent(project, id)
 );
 
 create table message (
+  project text not null,
   workspace text not null,
   seq bigint not null,
   id text not null,                         -- ours, so unique without an index
@@ -72,25 +80,27 @@ create table message (
   run text,
   held integer not null default 0,          -- 1: taken back by a person, so that no agent reads it any more
   at bigint not null,
-  primary key (workspace, seq)
+  primary key (project, workspace, seq)
 );
 
 create table delivery (
+  project text not null,
   message text not null,
   agent text not null,
   workspace text not null,
   seq bigint not null,
   state text not null,                      -- queued | given | acked | failed | bounced | dead
   run text,
-  primary key (message, agent)
+  primary key (project, message, agent)
 );
-create index delivery_open on delivery(agent, workspace, seq) where state in ('queued', 'given');
-create index delivery_given on delivery(run) where state = 'given';
+create index delivery_open on delivery(project, agent, workspace, seq) where state in ('queued', 'given');
+create index delivery_given on delivery(project, run) where state = 'given';
 
 create table instruction (
-  id text primary key,
+  project text not null,
+  id text not null,
   work text not null,                       -- the first of a chain of continuations; steps hang on it
-  agent text not null references agent(id),
+  agent text not null,
   workspace text,
   source text not null,                     -- dm | workspace | channel | schedule
   sender text not null,
@@ -109,19 +119,22 @@ create table instruction (
   reason text not null default '',
   queued_at bigint not null,
   not_before bigint not null default 0,
-  ended_at bigint
+  ended_at bigint,
+  primary key (project, id),
+  foreign key (project, agent) references agent(project, id)
 );
-create index instruction_queue on instruction(agent, lane, ord) where state = 'queued';
-create index instruction_age on instruction(agent, queued_at) where state = 'queued' and lane > 0;
-create index instruction_open on instruction(workspace) where state in ('queued', 'running', 'waiting');
-create index instruction_waiting on instruction(work) where state = 'waiting';
-create index instruction_run on instruction(run) where run is not null;
-create index instruction_chain on instruction(work) where work <> id;
-create index instruction_past on instruction(agent, ord) where ended_at is not null;
-create index instruction_ended on instruction(workspace, ended_at) where ended_at is not null;
+create index instruction_queue on instruction(project, agent, lane, ord) where state = 'queued';
+create index instruction_age on instruction(project, agent, queued_at) where state = 'queued' and lane > 0;
+create index instruction_open on instruction(project, workspace) where state in ('queued', 'running', 'waiting');
+create index instruction_waiting on instruction(project, work) where state = 'waiting';
+create index instruction_run on instruction(project, run) where run is not null;
+create index instruction_chain on instruction(project, work) where work <> id;
+create index instruction_past on instruction(project, agent, ord) where ended_at is not null;
+create index instruction_ended on instruction(project, workspace, ended_at) where ended_at is not null;
 
 create table run (
-  id text primary key,
+  project text not null,
+  id text not null,
   instruction text not null,
   agent text not null,
   workspace text,
@@ -136,13 +149,15 @@ create table run (
   manifest text not null default '',
   held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
   started_at bigint not null,
-  ended_at bigint
+  ended_at bigint,
+  primary key (project, id)
 );
-create index run_open on run(agent) where state = 'running';
-create index run_of on run(instruction);
-create index run_at on run(workspace, started_at);
+create index run_open on run(project, agent) where state = 'running';
+create index run_of on run(project, instruction);
+create index run_at on run(project, workspace, started_at);
 
 create table step (
+  project text not null,
   work text not null,
   n integer not null,
   run text not null,
@@ -150,10 +165,11 @@ create table step (
   tokens integer not null default 0,
   micros bigint not null default 0,         -- millionths of a US dollar
   at bigint not null,
-  primary key (work, n)
+  primary key (project, work, n)
 );
 
 create table call (
+  project text not null,
   work text not null,
   step integer not null,
   id text not null,
@@ -165,12 +181,13 @@ create table call (
   result text not null default '',
   at bigint not null,
   done_at bigint,
-  primary key (work, step, id)
+  primary key (project, work, step, id)
 );
 
 create table tally (
+  project text not null,
   scope text not null,                      -- root | agent | project
-  key text not null,
+  key text not null,                        -- of the root or the agent; '' for the project
   day text not null,                        -- '' for a root: its money has no day
   runs integer not null default 0,
   tokens bigint not null default 0,
@@ -178,15 +195,15 @@ create table tally (
   forgiven_runs integer not null default 0, -- what a person granted again
   forgiven_micros bigint not null default 0,
   forgiven_hops integer not null default 0,
-  primary key (scope, key, day)
+  primary key (project, scope, key, day)
 );
 
 create table ledger (
+  project text not null,
   run text not null,
   id text not null,
   step integer not null,
   agent text not null,
-  project text not null,
   root text not null,
   model text not null,
   input bigint not null,
@@ -195,17 +212,19 @@ create table ledger (
   micros bigint not null,
   estimated integer not null,
   at bigint not null,
-  primary key (run, id)
+  primary key (project, run, id)
 );
 
 create table thread (
+  project text not null,
   agent text not null,
   context text not null,                    -- a workspace id; '' is personal
   seq bigint not null default 0,
-  primary key (agent, context)
+  primary key (project, agent, context)
 );
 
 create table talk (
+  project text not null,
   agent text not null,
   context text not null,
   seq bigint not null,
@@ -215,19 +234,21 @@ create table talk (
   run text,
   held integer not null default 0,          -- 1: taken back by a person, so that no prompt shows it any more
   at bigint not null,
-  primary key (agent, context, seq)
+  primary key (project, agent, context, seq)
 );
 
 create table resource (
+  project text not null,
   workspace text not null,
   id text not null,                         -- SHA-256 of the text
   size bigint not null,
   held integer not null default 0,          -- 1: taken back by a person
   text text not null,
-  primary key (workspace, id)
+  primary key (project, workspace, id)
 );
 
 create table document (
+  project text not null,
   workspace text not null,
   name text not null,
   n integer not null,                       -- counts its revisions
@@ -239,13 +260,14 @@ create table document (
   at bigint not null,
   part bigint,                              -- not null: its text is so many characters of the next whole revision
   text text not null,                       -- last, so that a list need not read past it
-  primary key (workspace, name, n)
+  primary key (project, workspace, name, n)
 );
-create index document_unfiled on document(workspace) where filed = 0;
-create index document_key on document(workspace, key) where key <> '';
+create index document_unfiled on document(project, workspace) where filed = 0;
+create index document_key on document(project, workspace, key) where key <> '';
 
 create table proposal (
-  id text primary key,
+  project text not null,
+  id text not null,
   workspace text not null,
   n integer not null,                       -- its number in the workspace: what everybody calls it
   kind text not null,                       -- election | decision | approval | assignment
@@ -271,25 +293,27 @@ create table proposal (
   created_at bigint not null,
   expires_at bigint not null,
   ended_at bigint,
-  unique (workspace, n)
+  primary key (project, id),
+  unique (project, workspace, n)
 );
-create index proposal_open on proposal(workspace) where state = 'open';
+create index proposal_open on proposal(project, workspace) where state = 'open';
 create index proposal_due on proposal(expires_at) where state = 'open';
-create index proposal_unrecorded on proposal(workspace) where recorded = 0 and state <> 'open';
+create index proposal_unrecorded on proposal(project, workspace) where recorded = 0 and state <> 'open';
 
 create table vote (
+  project text not null,
   proposal text not null,
   workspace text not null,
   voter text not null,
   choice text not null,
   reason text not null,
   at bigint not null,
-  primary key (proposal, voter)
+  primary key (project, proposal, voter)
 );
 
 create table inbox_item (
-  id text primary key,
   project text not null,
+  id text not null,
   workspace text,
   agent text,
   kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
@@ -298,10 +322,11 @@ create table inbox_item (
   text text not null,
   state text not null default 'open',       -- open | answered | dismissed
   answer text not null default '',
-  at bigint not null
+  at bigint not null,
+  primary key (project, id)
 );
 create index inbox_item_open on inbox_item(project) where state = 'open';
-create index inbox_item_about on inbox_item(ref);
+create index inbox_item_about on inbox_item(project, ref);
 
 create table audit (
   project text not null,
@@ -329,6 +354,7 @@ create table sealed (                       -- where the audit of a project ends
 
 create table event (
   id integer primary key,                   -- grows with each commit: where a stream goes on after a break
+  project text not null,
   workspace text,
   seq bigint,                               -- of the message it tells of: its text is there, not here
   record text not null,                     -- JSON
@@ -342,24 +368,28 @@ create table progress (
 insert into progress(id, commits) values (1, 0);
 
 create table accepted (
-  key text primary key,                     -- chosen by the sender: the same key is accepted once
+  project text not null,
+  key text not null,                        -- chosen by the sender: the same key is accepted once
   ref text not null,
-  at bigint not null
+  at bigint not null,
+  primary key (project, key)
 );
 
 create table schedule (
-  id text primary key,
   project text not null,
-  agent text references agent(id),          -- null: it is a workflow's
+  id text not null,
+  agent text,                               -- null: it is a workflow's
   workflow text not null default '',        -- workflow:tag; '' when it is an agent's
   workspace text not null default '',       -- address; '' is personal
   prompt text not null default '',
   spec text not null,                       -- JSON: as written
-  instance text not null default '',           -- the workspace it ends with, when a workflow gave it to a member
+  instance text not null default '',        -- the workspace it ends with, when a workflow gave it to a member
   set_by text not null default 'file',      -- file | person: what a person set is not changed by a file
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,
   slot bigint,                              -- of a workflow that is due and has not been started yet
-  state text not null default 'active'
+  state text not null default 'active',
+  primary key (project, id),
+  foreign key (project, agent) references agent(project, id)
 );
 create index schedule_due on schedule(due_at) where state = 'active';
