@@ -25,7 +25,7 @@ async def by_hand(team: Team, agent: str = "alice", owner: str = "by hand") -> A
 def recorder_of(team: Team, job: Assignment, *tools: Tool) -> RunRecorder:
     runtime = team.runtime
     identity = RunIdentity(job.fence.agent, job.name, job.project, job.run, job.lead.root, job.lead.hop, job.workspace)
-    context = ToolContext(identity, runtime.database, runtime.clock)
+    context = ToolContext(identity, team.database, runtime.clock)
     return RunRecorder(
         job, TERMS, context, {t.name: t for t in tools}, RecorderContext(runtime.database, runtime.bus, runtime.clock)
     )

@@ -17,7 +17,7 @@ from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock, TestClock
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.project import load_project
 from agent_worker.files.root import Root
 from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
@@ -40,6 +40,11 @@ class Team:
     @property
     def backends(self) -> dict[str, MockModel]:
         return self.runtime.backends.mocks
+
+    @property
+    def database(self) -> ProjectDatabase:
+        """What is stored of the team's project."""
+        return self.workspace.database
 
     def now(self) -> int:
         return self.clock.micros()
@@ -178,10 +183,10 @@ class Team:
         return await self.rows(f"select * from {table} where true{where} order by rowid", **wanted)
 
     async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        return await self.runtime.database.read(query, *args, **kwargs)
+        return await self.database.read(query, *args, **kwargs)
 
     async def write(self, change: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        return await self.runtime.database.write(change, *args, **kwargs)
+        return await self.database.write(change, *args, **kwargs)
 
 
 class Stirrings:

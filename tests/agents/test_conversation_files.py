@@ -131,7 +131,7 @@ async def test_D7_a_log_that_is_watched_already_knows_better_how_far_it_goes(tmp
         home = team.runtime.registry.worker(team.id_of("alice")).home
         assert home is not None
         await team.runtime.log_files.flush()
-        team.runtime.log_files.watch(Target(None, team.id_of("alice")), home, CONVERSATIONS, written=0)
+        team.runtime.log_files.watch(Target(team.loaded.id, None, team.id_of("alice")), home, CONVERSATIONS, written=0)
         await say(team, ("again", "yes"))
     assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4]
 

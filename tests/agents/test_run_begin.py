@@ -46,7 +46,7 @@ async def test_Q3_work_that_died_twice_is_taken_only_by_one_who_is_alone(team: T
     await team.post("user", "@alice go")
     for died in range(2):
         job = await by_hand(team, owner=f"host {died}")
-        await team.write(recovery.recover, "another host", now=team.now())
+        await team.runtime.database.write(recovery.recover, "another host", now=team.now())
         assert [row["state"] for row in await team.runs(id=job.run)] == ["lost"]
         await team.write(lambda tx: tx.run("update workspace set state = 'running'"))
     fence = await team.write(agent_rows.claim, team.id_of("alice"), "me")
@@ -126,7 +126,7 @@ async def test_O3_work_gives_way_neither_to_its_equals_nor_to_what_cannot_begin_
 async def test_Q10_a_start_of_the_daemon_starts_nobody_whom_a_person_stopped(team: Team) -> None:
     for name, state in (("alice", "stopped"), ("bob", "error")):
         await team.write(agent_rows.set_state, team.id_of(name), state)
-    await team.write(recovery.recover, "another host", now=team.now())
+    await team.runtime.database.write(recovery.recover, "another host", now=team.now())
     assert [(await team.agent(name))["state"] for name in ("alice", "bob")] == ["stopped", "idle"]
 
 
@@ -165,7 +165,7 @@ async def test_R2_who_was_interrupted_comes_before_those_who_waited_longer(team:
     await team.write(routing.tell_agent, team.id_of("alice"), "go", now=team.now() + 1)
     job = await by_hand(team)
     await team.write(run_end.put_back, job, why="stopping", now=team.now(), ageing=AGEING)
-    assert [row["agent"] for row in await team.read(_with_work)] == [team.id_of("alice"), team.id_of("bob")]
+    assert await team.runtime.database.read(_with_work) == [team.id_of("alice"), team.id_of("bob")]
 
 
 async def test_I5_a_memory_that_cannot_be_read_is_said_in_the_prompt(tmp_path: Path) -> None:

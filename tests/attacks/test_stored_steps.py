@@ -91,8 +91,8 @@ async def test_N8_work_with_a_hostile_step_fails_with_a_reason_and_its_agent_goe
             await team.dm("alice", f"question {n}")
             await team.write(
                 lambda tx, record=record: tx.run(
-                    """insert into step(work, n, run, reply, at)
-                       select work, 0, 'r', :stored, 0 from instruction where state = 'queued'""",
+                    """insert into step(project, work, n, run, reply, at)
+                       select project, work, 0, 'r', :stored, 0 from instruction where state = 'queued'""",
                     stored=record,
                 )
             )

@@ -384,7 +384,7 @@ async def test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written
         for kept in await team.rows("select id from resource"):
             assert "[redacted:secret]" in (await team.read(resources.load, team.workspace.id, kept["id"])).text
         workspace = await team.read(workspace_rows.get, team.workspace.id)
-        document = await Documents(team.runtime.database, team.clock, workspace).read("a.md")
+        document = await Documents(team.database, team.clock, workspace).read("a.md")
         assert document.text.count("[redacted:secret]") == 2
         assert document.revision == content_hash(document.text)
         assert not files_with(secret, tmp_path)

@@ -123,9 +123,9 @@ def test_N9_json_stays_json(database: apsw.Connection) -> None:
     begin, end = "-----BEGIN " + "PRIVATE KEY-----", "-----END " + "PRIVATE KEY-----"
     given = {"a": begin, "b": end, "c": f"it is {SECRET}", SECRET: 1}
     transaction.run(
-        "insert into proposal(id, workspace, n, kind, question, options, electorate, resolution, quorum, tie_break, "
-        "fallback, binding, veto, effect, creator, root, hop, state, created_at, expires_at) values ('p', 'w', 1, '', "
-        "'', :options, '', '', 1, '', '', 1, 1, :given, '', '', 0, '', 0, 0)",
+        "insert into proposal(project, id, workspace, n, kind, question, options, electorate, resolution, quorum, "
+        "tie_break, fallback, binding, veto, effect, creator, root, hop, state, created_at, expires_at) "
+        "values ('', 'p', 'w', 1, '', '', :options, '', '', 1, '', '', 1, 1, :given, '', '', 0, '', 0, 0)",
         options=json.dumps([begin, SECRET, end]),
         given=json.dumps(given),
     )

@@ -35,7 +35,9 @@ def test_the_writer_syncs_in_full_and_checks_references(tmp_path: Path) -> None:
 
 async def test_a_reference_to_nothing_is_refused(database: SqliteDatabase) -> None:
     with pytest.raises(apsw.ConstraintError):
-        await database.write(lambda tx: tx.run("insert into member(workspace, agent, name) values ('w', 'a', 'alice')"))
+        await database.write(
+            lambda tx: tx.run("insert into member(project, workspace, agent, name) values ('p', 'w', 'a', 'alice')")
+        )
 
 
 async def test_an_event_that_cannot_be_stored_fails_its_own_change_only(database: SqliteDatabase) -> None:
@@ -76,7 +78,7 @@ async def test_old_events_go_while_the_process_lives(tmp_path: Path, monkeypatch
 
 async def test_a_change_that_fails_takes_nobody_elses_with_it(database: SqliteDatabase) -> None:
     def put(tx: Transaction, n: int) -> int:
-        tx.run("insert into accepted(key, ref, at) values (:key, 'r', 0)", key=str(n))
+        tx.run("insert into accepted(project, key, ref, at) values ('p', :key, 'r', 0)", key=str(n))
         if n % 3 == 0:
             raise ValueError(n)
         return n
@@ -101,7 +103,7 @@ async def test_what_is_told_is_heard_after_its_commit_in_the_order_of_commits(tm
 
     def put(tx: Transaction, n: int) -> None:
         tx.tell(Posted(workspace="w", seq=n, id=str(n), sender="user", text=""))
-        tx.run("insert into accepted(key, ref, at) values (:key, 'r', 0)", key=str(n))
+        tx.run("insert into accepted(project, key, ref, at) values ('p', :key, 'r', 0)", key=str(n))
 
     await asyncio.gather(*(database.write(put, n) for n in range(1, 101)))
     await database.close()
@@ -136,12 +138,12 @@ async def test_a_write_whose_caller_went_away_is_still_told(tmp_path: Path) -> N
 
 async def test_a_reader_cannot_write(database: SqliteDatabase) -> None:
     with pytest.raises(apsw.ReadOnlyError):
-        await database.read(lambda tx: tx.run("insert into accepted(key, ref, at) values ('k', 'r', 0)"))
+        await database.read(lambda tx: tx.run("insert into accepted(project, key, ref, at) values ('p', 'k', 'r', 0)"))
 
 
 async def test_what_was_written_is_seen_by_the_next_read(database: SqliteDatabase) -> None:
     for n in range(50):
-        await database.write(lambda tx, n=n: tx.run("insert into accepted values (:key, 'r', 0)", key=str(n)))
+        await database.write(lambda tx, n=n: tx.run("insert into accepted values ('p', :key, 'r', 0)", key=str(n)))
         rows = await database.read(lambda tx: tx.all("select key from accepted"))
         assert len(rows) == n + 1
 

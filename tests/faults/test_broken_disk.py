@@ -47,7 +47,9 @@ def fresh(tmp_path: Path) -> Path:
 def change(tx: Transaction, n: int) -> int:
     """Several rows in two tables that belong together, some of them large."""
     for part in range(3):
-        tx.run("insert into accepted(key, ref, at) values (:key, :ref, 0)", key=f"{n}/{part}", ref="x" * 500)
+        tx.run(
+            "insert into accepted(project, key, ref, at) values ('p', :key, :ref, 0)", key=f"{n}/{part}", ref="x" * 500
+        )
     tx.run(
         "insert into agent(id, project, name, kind) values (:id, 'p', :id, :kind)",
         id=f"a{n}",

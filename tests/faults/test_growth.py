@@ -93,7 +93,7 @@ def say_hello(daemon: Served, count: int) -> None:
 
 def keep(tx: Transaction, id: str, size: int) -> None:
     tx.run(
-        "insert into resource(workspace, id, size, text) values ('w', :id, :size, :body)",
+        "insert into resource(project, workspace, id, size, text) values ('p', 'w', :id, :size, :body)",
         id=id,
         size=size,
         body="x" * size,

@@ -89,16 +89,17 @@ def put_work_and_history(place: Place) -> None:
     each = QUEUED // len(AGENTS) - 1
     place.rows(
         """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
-           insert into instruction(id, work, agent, source, sender, lane, ord, text, root, hop, state, queued_at)
-           select 'i_' || agent || n, 'i_' || agent || n, agent, source, sender, lane, ord + n, text, root, hop,
-                  'queued', queued_at from (select * from instruction group by agent) join n""",
+           insert into instruction(project, id, work, agent, source, sender, lane, ord, text, root, hop, state,
+                                   queued_at)
+           select project, 'i_' || agent || n, 'i_' || agent || n, agent, source, sender, lane, ord + n, text, root,
+                  hop, 'queued', queued_at from (select * from instruction group by agent) join n""",
         each,
     )
     place.rows("update agent set ordered = ordered + ?", each)
     place.rows(
         """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
-           insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
-           select w.id, w.seq + n, 'm_' || n, 'user', 'message', hex(zeroblob(2000)), '[]', 'm_' || n, 0, n
+           insert into message(project, workspace, seq, id, sender, kind, text, mentions, root, hop, at)
+           select w.project, w.id, w.seq + n, 'm_' || n, 'user', 'message', hex(zeroblob(2000)), '[]', 'm_' || n, 0, n
              from workspace w join n""",
         HISTORY * 250,
     )

@@ -33,7 +33,7 @@ async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
 
 def note(tx: Transaction, key: str) -> None:
     """Something that no event tells of."""
-    tx.run("insert into accepted(key, ref, at) values (:key, '', 0)", key=key)
+    tx.run("insert into accepted(project, key, ref, at) values ('p', :key, '', 0)", key=key)
 
 
 def count(tx: Transaction) -> int:
@@ -307,7 +307,7 @@ async def test_D12_another_program_that_uses_the_database_as_one_is_no_stranger(
 ) -> None:
     await write(database, "one")
     with closing(apsw.Connection(str(tmp_path / "home" / "state.db"))) as other:
-        other.execute("insert into accepted(key, ref, at) values ('theirs', '', 0)")
+        other.execute("insert into accepted(project, key, ref, at) values ('p', 'theirs', '', 0)")
         await write(database, "two")
     await write(database, "three")
     assert await database.read(count) == 4

@@ -40,12 +40,13 @@ def last_record_of(path: Path) -> int:
 
 async def catch_up(scene: Scene, database: SqliteDatabase, bus: Bus) -> None:
     """What a start does for the files."""
-    workspace = (await database.read(lambda tx: tx.all("select id from workspace")))[0]["id"]
+    (row,) = await database.read(lambda tx: tx.all("select project, id from workspace"))
+    project, workspace = row["project"], row["id"]
     alice = (await database.read(lambda tx: tx.all("select id from agent where name = 'alice'")))[0]["id"]
     log_files = LogFiles(database, bus)
-    log_files.watch(Target(workspace, None), Root(scene.workspace), "channel.jsonl")
-    log_files.watch(Target(workspace, alice), Root(scene.workspace), "history/alice.jsonl")
-    log_files.watch(Target(None, alice), Root(scene.project / ".agents" / "alice"), CONVERSATIONS)
+    log_files.watch(Target(project, workspace, None), Root(scene.workspace), "channel.jsonl")
+    log_files.watch(Target(project, workspace, alice), Root(scene.workspace), "history/alice.jsonl")
+    log_files.watch(Target(project, None, alice), Root(scene.project / ".agents" / "alice"), CONVERSATIONS)
     await log_files.close()
 
 
@@ -83,12 +84,12 @@ async def test_D7_a_resource_has_its_file_in_every_workspace_and_is_not_written_
     bus = Bus()
     database = await SqliteDatabase.open(tmp_path / "state.db", bus)
     for workspace in ("one", "two"):
-        kept = await database.write(resources.store, workspace, "the same text")
+        kept = await database.of("p").write(resources.store, workspace, "the same text")
     seen = set()
     for _ in range(2):
         log_files = LogFiles(database, bus)
         for workspace in ("one", "two"):
-            log_files.watch(Target(workspace, None), Root(tmp_path / workspace), "channel.jsonl")
+            log_files.watch(Target("p", workspace, None), Root(tmp_path / workspace), "channel.jsonl")
         await log_files.close()
         files = [tmp_path / workspace / "resources" / kept.id for workspace in ("one", "two")]
         assert [path.read_text() for path in files] == ["the same text"] * 2

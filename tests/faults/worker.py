@@ -29,7 +29,7 @@ from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core import failpoints
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.events import Event
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import WholeTransaction
 from agent_worker.database.migrations import migrate, versions
 from agent_worker.database.sqlite import connect
 from agent_worker.definitions.project import load_project
@@ -92,7 +92,7 @@ class Life:
                     case {"open": _}:
                         self.gate.set()
                     case {"inbox": _}:
-                        items = await runtime.database.read(inbox.open_items, loaded.id)
+                        items = await workspace.database.read(inbox.open_items)
                         self.report(inbox=[[i["kind"], i["text"]] for i in items])
                     case {"keys": _}:
                         known = await runtime.database.read(_keys)
@@ -101,7 +101,7 @@ class Life:
                         self._spawn(self._back_up(runtime, path))
                     case {"retry": id}:
                         now = runtime.clock.micros()
-                        self.report(retried=await runtime.database.write(commands.continue_work, id, now=now))
+                        self.report(retried=await workspace.database.write(commands.continue_work, id, now=now))
                     case {"end": _}:
                         self.report(summary=(await workspace.stop()).outcome)
                     case {"stop": _}:
@@ -152,11 +152,11 @@ class Life:
         self.report(quiet=True)
 
 
-def _keys(tx: Transaction) -> list[str]:
+def _keys(tx: WholeTransaction) -> list[str]:
     return [row["key"] for row in tx.all("select key from accepted where key not like 'kickoff/%'")]
 
 
-def _is_open(tx: Transaction) -> bool:
+def _is_open(tx: WholeTransaction) -> bool:
     return bool(tx.one(OPEN))
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent_worker.core.redaction import Redactor
 from agent_worker.database.migrations import migrate
 from agent_worker.database.sqlite import connect
-from agent_worker.database.transaction import SqliteTransaction
+from agent_worker.database.transaction import ProjectTransaction, SqliteTransaction
 from agent_worker.memory import audit
 from agent_worker.memory.audit import AuditEntry
 
@@ -17,19 +17,19 @@ SECRET = "correct-horse-battery-staple"
 
 
 @pytest.fixture
-def tx() -> Iterator[SqliteTransaction]:
+def tx() -> Iterator[ProjectTransaction]:
     connection = connect(":memory:", write=True)
     migrate(connection, None)
-    tx = SqliteTransaction(connection, Redactor([SECRET]))
+    tx = SqliteTransaction(connection, Redactor([SECRET])).of("p")
     for n in range(3):
-        audit.note(tx, AuditEntry("p", "a", "alice", "learned", f"key {n} {SECRET}", before=f"was {SECRET}"), now=n)
+        audit.note(tx, AuditEntry("a", "alice", "learned", f"key {n} {SECRET}", before=f"was {SECRET}"), now=n)
     yield tx
     connection.close()
 
 
-def test_N5_the_audit_keeps_no_secret_and_is_whole_without_it(tx: SqliteTransaction) -> None:
-    assert audit.flaw(tx, "p") == ""
-    told = "".join(row["about"] + row["before"] for row in audit.entries(tx, "p"))
+def test_N5_the_audit_keeps_no_secret_and_is_whole_without_it(tx: ProjectTransaction) -> None:
+    assert audit.flaw(tx) == ""
+    told = "".join(row["about"] + row["before"] for row in audit.entries(tx))
     assert SECRET not in told
     assert told.count("[redacted:secret]") == 6
 
@@ -47,14 +47,15 @@ def test_N5_the_audit_keeps_no_secret_and_is_whole_without_it(tx: SqliteTransact
         ),
     ],
 )
-def test_A13_whatever_is_done_to_an_entry_is_noticed_there(tx: SqliteTransaction, deed: str, flaw: str) -> None:
+def test_A13_whatever_is_done_to_an_entry_is_noticed_there(tx: ProjectTransaction, deed: str, flaw: str) -> None:
     tx.run(deed)
-    assert audit.flaw(tx, "p") == flaw
+    assert audit.flaw(tx) == flaw
 
 
-def test_A13_each_project_has_a_record_of_its_own(tx: SqliteTransaction) -> None:
-    audit.note(tx, AuditEntry("another", "b", "bob", "learned", "key"), now=4)
+def test_A13_each_project_has_a_record_of_its_own(tx: ProjectTransaction) -> None:
+    another = ProjectTransaction(tx._whole, "another")
+    audit.note(another, AuditEntry("b", "bob", "learned", "key"), now=4)
     tx.run("delete from audit where project = 'p' and n = 2")
-    assert audit.flaw(tx, "p") == "entry 2 of the audit is missing"
-    assert audit.flaw(tx, "another") == ""
-    assert [row["n"] for row in audit.entries(tx, "another")] == [1]
+    assert audit.flaw(tx) == "entry 2 of the audit is missing"
+    assert audit.flaw(another) == ""
+    assert [row["n"] for row in audit.entries(another)] == [1]

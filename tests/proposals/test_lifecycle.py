@@ -64,7 +64,7 @@ async def decisions(team: Team) -> list[str]:
 
 async def document(team: Team, name: str = "decisions.md") -> str:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return (await Documents(team.runtime.database, team.clock, workspace).read(name)).text
+    return (await Documents(team.database, team.clock, workspace).read(name)).text
 
 
 # --- asking ------------------------------------------------------------------------------------------------

@@ -145,9 +145,8 @@ async def test_I7_a_schedule_that_cannot_be_read_any_more_holds_up_no_other(sche
         due = team.now() + 60_000_000
         await team.write(
             lambda tx: tx.run(
-                """insert into schedule(id, project, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
-                   values ('s_other', :project, :agent, '', '', '', 'x', :spec, 'person', :due)""",
-                project=team.loaded.id,
+                """insert into schedule(project, id, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
+                   values (:project, 's_other', :agent, '', '', '', 'x', :spec, 'person', :due)""",
                 agent=team.id_of("bob"),
                 spec=spec,
                 due=due,
@@ -183,7 +182,7 @@ async def test_R9_a_slot_fires_once_however_often_it_is_looked_at(scheduled: Ope
         due = from_micros(row["due_at"])
         for _ in range(3):  # as after a crash between two commits, had there been two
             await team.write(lambda tx: tx.run("update schedule set due_at = :due", due=row["due_at"]))
-            await team.write(schedule.fire_due, now=due)
+            await team.runtime.database.write(schedule.fire_due, now=due)
         assert len(await fired(team)) == 1
 
 
@@ -198,7 +197,7 @@ async def test_R9_firing_and_the_next_due_time_are_one_transaction(scheduled: Op
             raise OSError("the process died here")
 
         with pytest.raises(OSError, match="died here"):
-            await team.write(fire_and_break)
+            await team.runtime.database.write(fire_and_break)
         assert await team.rows("select due_at from schedule") == before
         assert await fired(team) == []
 
@@ -301,7 +300,7 @@ async def test_background_work_lets_others_go_first(quiet: Team) -> None:
     quiet.backends["alice"].then(says("busy").model_copy(update={"slow": 10.0}), says("hello"), says("looked around"))
     await quiet.post("user", "think", to="alice")
     await quiet.still()
-    await quiet.write(schedule.fire_due, now=quiet.clock.now() + timedelta(hours=6))
+    await quiet.runtime.database.write(schedule.fire_due, now=quiet.clock.now() + timedelta(hours=6))
     await quiet.dm("alice", "hi")
     await quiet.elapse(60)
     answers = [row["text"] for row in await quiet.runs(state="done")]
@@ -339,8 +338,7 @@ async def test_R8_many_overdue_schedules_fire_once_each_and_no_more_run_at_once_
 
 
 async def kept(team: Team, wakeup: str, **of: Any) -> schedule.Timer:
-    (row,) = await team.rows("select project from agent where id = :id", id=team.id_of("alice"))
-    timer = schedule.Timer(row["project"], Schedule(wakeup=wakeup), agent=team.id_of("alice"), **of)
+    timer = schedule.Timer(Schedule(wakeup=wakeup), agent=team.id_of("alice"), **of)
     await team.write(schedule.keep, timer, now=team.clock.now())
     return timer
 
@@ -363,5 +361,5 @@ async def test_R9_a_member_is_not_woken_while_the_workspace_that_wakes_it_does_n
         for state, woken in (("left", 0), ("running", 1)):
             await team.write(lambda tx, state=state: tx.run("update workspace set state = :state", state=state))
             clock.jump(timedelta(minutes=6))
-            await team.write(schedule.fire_due, now=clock.now())
+            await team.runtime.database.write(schedule.fire_due, now=clock.now())
             assert len(await team.states()) == woken

@@ -135,9 +135,12 @@ def fill(daemon: Served, workspace: str, count: int) -> None:
     connection.set_busy_timeout(5000)
     with connection:
         connection.executemany(
-            """insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
-               values (?, ?, ?, ?, 'message', ?, '[]', '', 0, ?)""",
-            [(workspace, n, f"m_{workspace}_{n}", "bob", f"number {n}", n * 1_000_000) for n in range(1, count + 1)],
+            """insert into message(project, workspace, seq, id, sender, kind, text, mentions, root, hop, at)
+               values ((select project from workspace where id = ?), ?, ?, ?, ?, 'message', ?, '[]', '', 0, ?)""",
+            [
+                (workspace, workspace, n, f"m_{workspace}_{n}", "bob", f"number {n}", n * 1_000_000)
+                for n in range(1, count + 1)
+            ],
         )
         connection.execute("update workspace set seq = ? where id = ?", (count, workspace))
     connection.close()

@@ -36,11 +36,11 @@ class Queue:
     def __init__(self) -> None:
         connection = connect(":memory:", write=True)
         migrate(connection, None)
-        self.tx = tx = SqliteTransaction(connection)
+        whole = SqliteTransaction(connection)
+        self.tx = tx = whole.of(agent_rows.enrol_project(whole, root="/p", name="p"))
         self.now = 1_000_000 * SECOND
-        project = agent_rows.enrol_project(tx, root="/p", name="p")
-        self.agent = agent_rows.enrol(tx, project=project, name="alice")
-        workspaces = [NewWorkspace(project, name, provider="sqlite", documents="sqlite") for name in ("one", "two")]
+        self.agent = agent_rows.enrol(tx, name="alice")
+        workspaces = [NewWorkspace(name, provider="sqlite", documents="sqlite") for name in ("one", "two")]
         self.workspaces = [workspace_rows.open_workspace(tx, workspace, now=self.now) for workspace in workspaces]
         for workspace in self.workspaces:
             workspace_rows.let_in(tx, workspace)

@@ -34,7 +34,7 @@ async def filed(tmp_path: Path) -> AsyncIterator[Team]:
 
 async def documents_of(team: Team) -> Documents:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return Documents(team.runtime.database, team.clock, workspace)
+    return Documents(team.database, team.clock, workspace)
 
 
 async def history(team: Team, name: str) -> list[str]:
@@ -188,7 +188,7 @@ async def test_D8_an_edit_in_the_very_moment_is_kept_and_so_is_ours_and_the_pers
     """The file changes after we have looked at it and before ours is put in its place."""
     documents = await documents_of(filed)
     first = await documents.write("a.md", "one", base=None, by=ALICE)
-    database = filed.runtime.database
+    database = filed.database
 
     class Editor:
         """Lets a person save the file while the revision is being committed."""

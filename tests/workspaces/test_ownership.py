@@ -37,7 +37,7 @@ async def owner(team: Team) -> str:
 
 async def documents_of(team: Team) -> Documents:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return Documents(team.runtime.database, team.clock, workspace)
+    return Documents(team.database, team.clock, workspace)
 
 
 async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(team: Team) -> None:
@@ -62,7 +62,7 @@ async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(t
 
 async def test_M13_an_owner_that_changes_while_one_writes_counts(team: Team) -> None:
     """The look before is only for a better sentence: what decides is in the transaction."""
-    documents, database = await documents_of(team), team.runtime.database
+    documents, database = await documents_of(team), team.database
 
     class Slow:
         async def write(self, change, *args, **kwargs):  # type: ignore[no-untyped-def]
@@ -202,7 +202,7 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
         await team.elapse(10 * 60 + 1)
         await begin(team)
         await clock.advance(hours=30)
-        await team.write(recovery.recover, "another host", now=team.now())
+        await team.runtime.database.write(recovery.recover, "another host", now=team.now())
         await begin(team)
         assert [m.kind for m in await team.messages()] == ["proposal", "decision", "message"]
         await team.halt()

@@ -28,7 +28,7 @@ class OtherEngine:
     """The same stored state through another door: what one engine's writers do for each other, it knows nothing of."""
 
     def __init__(self, team: Team, chance: random.Random) -> None:
-        self._database = team.runtime.database
+        self._database = team.database
         self._chance = chance
         self.redact = self._database.redact
 

@@ -26,11 +26,10 @@ DAY = 24 * 3600 * 1_000_000
 class House:
     """A room with alice and bob in it, bound: it is opened again with its history."""
 
-    def __init__(self, tx: SqliteTransaction) -> None:
-        self.tx = tx
-        self.project = agent_rows.enrol_project(tx, root="/p", name="p")
-        self.alice, self.bob = (agent_rows.enrol(tx, project=self.project, name=name) for name in ("alice", "bob"))
-        self.request = NewWorkspace(self.project, "review", provider="sqlite", documents="sqlite", bound=True)
+    def __init__(self, whole: SqliteTransaction) -> None:
+        self.tx = whole.of(agent_rows.enrol_project(whole, root="/p", name="p"))
+        self.alice, self.bob = (agent_rows.enrol(self.tx, name=name) for name in ("alice", "bob"))
+        self.request = NewWorkspace("review", provider="sqlite", documents="sqlite", bound=True)
         self.workspace = self.open()
 
     def open(self, **changes: object) -> str:
@@ -85,7 +84,7 @@ def test_Q7_who_was_here_before_has_seen_what_it_saw(house: House) -> None:
 
 def test_who_takes_the_name_of_a_member_has_seen_nothing(house: House) -> None:
     workspace_rows.mark_seen(house.tx, house.workspace, house.alice, 7)
-    another = agent_rows.enrol(house.tx, project=house.project, name="another")
+    another = agent_rows.enrol(house.tx, name="another")
     workspace_rows.add_members(house.tx, house.workspace, {"alice": another})
     assert workspace_rows.seen(house.tx, house.workspace, another) == 0
     assert workspace_rows.members_in(house.tx, house.workspace) == {"alice": another}
@@ -123,7 +122,7 @@ def test_M13_who_is_gone_and_who_is_alone_holds_no_role(house: House, role: str)
         give(house.tx, house.workspace, holder)
         workspace_rows.add_members(house.tx, house.workspace, left)
         assert house.told(role) == ""
-    third = agent_rows.enrol(house.tx, project=house.project, name="carol")
+    third = agent_rows.enrol(house.tx, name="carol")
     workspace_rows.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob, "carol": third})
     give(house.tx, house.workspace, "alice")
     workspace_rows.add_members(house.tx, house.workspace, {"bob": house.bob, "carol": third})
@@ -131,7 +130,7 @@ def test_M13_who_is_gone_and_who_is_alone_holds_no_role(house: House, role: str)
 
 
 def test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent(house: House) -> None:
-    account = Payer(house.alice, house.project, "root")
+    account = Payer(house.alice, "root")
     house.say("user", "@alice go")
     (work,) = house.tx.all("select * from instruction")
     run = queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
@@ -180,13 +179,10 @@ def test_Q4_what_is_sent_again_under_its_key_is_said_once(house: House) -> None:
 
 
 def test_Q8_the_same_matter_is_put_before_the_person_once(house: House) -> None:
-    asked = [
-        inbox.ask(house.tx, "limit", project=house.project, ref=ref, text="too much", now=NOW)
-        for ref in ("i_1", "i_1", "i_2")
-    ]
+    asked = [inbox.ask(house.tx, "limit", ref=ref, text="too much", now=NOW) for ref in ("i_1", "i_1", "i_2")]
     assert asked[0] == asked[1] != asked[2]
     inbox.close(house.tx, asked[0], state="answered")
-    again = inbox.ask(house.tx, "limit", project=house.project, ref="i_1", text="too much", now=NOW)
+    again = inbox.ask(house.tx, "limit", ref="i_1", text="too much", now=NOW)
     assert again != asked[0], "it was settled, and has come up again"
 
 
@@ -229,7 +225,7 @@ def test_O2_what_a_run_was_asked_is_heard_once_however_often_it_is_interrupted(h
 
 
 def test_D4p_a_message_wakes_at_most_so_many(house: House) -> None:
-    many = {f"m{n}": agent_rows.enrol(house.tx, project=house.project, name=f"m{n}") for n in range(51)}
+    many = {f"m{n}": agent_rows.enrol(house.tx, name=f"m{n}") for n in range(51)}
     workspace_rows.add_members(house.tx, house.workspace, many)
     with pytest.raises(BadInput, match="at most 50 members"):
         house.say("user", "@all hello")
@@ -248,7 +244,7 @@ def test_D3p_what_cannot_be_sent_is_refused(text: str) -> None:
 
 
 def test_Q1_work_waits_for_its_own_questions_and_not_for_those_of_work_with_a_longer_name(house: House) -> None:
-    asked = {"project": house.project, "text": "may I?", "now": NOW}
+    asked = {"text": "may I?", "now": NOW}
     inbox.ask(house.tx, "question", ref="i_12/0/c_1", **asked)  # type: ignore[arg-type]
     assert inbox.waits_for(house.tx, "i_12")
     assert not inbox.waits_for(house.tx, "i_1")

@@ -178,7 +178,9 @@ def _explain(tx: Transaction, id: str) -> Explained:
             for c in calls
         ]
         steps.append(Step(step["n"], _said(step), shown, step["tokens"], step["micros"] / 1e6, step["at"]))
-    attempts = tx.all(f"{RUN} and r.instruction = :instruction order by r.id", instruction=row["instruction"])
+    attempts = tx.all(
+        f"{RUN} and r.instruction = :instruction order by r.started_at, r.id", instruction=row["instruction"]
+    )
     return Explained(
         run=_run(row),
         instruction=asked["text"] if asked else "",
