@@ -109,7 +109,7 @@ BUGS = (
         "limits are not looked at before work begins",
         "L4",
         "test_L4_money_per_project_and_day_stops_the_next_agent_too",
-        Edit("begin", '_limit(tx, first, me["project"], terms.limits, now=now)', "None"),
+        Edit("begin", "_limit(tx, first, terms.limits, now=now)", "None"),
     ),
     bug(
         "what fails is tried again for ever",
@@ -129,9 +129,9 @@ BUGS = (
         "test_M12_a_vote_cast_twice_counts_once",
         Inside(
             "put_vote",
-            "values (:proposal, :workspace, :voter, :choice, :reason, :now)",
-            "values (:proposal, :workspace, :voter || coalesce((select max(at) from vote"
-            " where proposal = :proposal and voter = :voter), ''), :choice, :reason, :now)",
+            "values (:project, :proposal, :workspace, :voter, :choice, :reason, :now)",
+            "values (:project, :proposal, :workspace, :voter || coalesce((select max(at) from vote"
+            " where project = :project and proposal = :proposal and voter = :voter), ''), :choice, :reason, :now)",
         ),
         Edit(
             "_cast",
@@ -461,9 +461,7 @@ BUGS = (
         "what was posted before a run was pushed aside is posted again",
         "Q2",
         "test_what_the_answer_rule_says_does_not_depend_on_being_pushed_aside",
-        Inside(
-            "produced_by", "where instruction = :instruction", "where instruction = :instruction and state = 'running'"
-        ),
+        Inside("produced_by", "instruction = :instruction", "instruction = :instruction and state = 'running'"),
     ),
     bug(
         "the answer stands before its question",
@@ -698,7 +696,8 @@ BUGS = (
             "_fire",
             """
             row["instance"] and not tx.one(
-                "select 1 as one from workspace where id = :id and state = 'running'", id=row["instance"]
+                "select 1 as one from workspace where project = :project and id = :id and state = 'running'",
+                id=row["instance"],
             )
             """,
             "False",
@@ -788,7 +787,7 @@ BUGS = (
         "the allowance of a project stays used up for the agent that goes on",
         "L4",
         "test_L4_who_lets_an_agent_go_on_lifts_the_limit_of_its_project_too",
-        Edit("resume_agent", 'limits.forgive(tx, "project", me["project"], now=now)', ""),
+        Edit("resume_agent", 'limits.forgive(tx, "project", "", now=now)', ""),
     ),
     bug(
         "a notice is said in a workspace that is closed",
@@ -1023,8 +1022,8 @@ BUGS = (
         "test_Q10_nothing_is_said_in_a_workspace_that_is_closed",
         Inside(
             "next_seq",
-            "where id = :workspace and state = 'running' returning seq",
-            "where id = :workspace returning seq",
+            "where project = :project and id = :workspace and state = 'running' returning seq",
+            "where project = :project and id = :workspace returning seq",
         ),
     ),
     bug(
@@ -1112,7 +1111,7 @@ BUGS = (
         "a channel that came from elsewhere makes a longer one count again",
         "O1",
         "test_O1_a_channel_never_counts_back",
-        Inside("begin_at", "where id = :workspace and seq < :seq", "where id = :workspace"),
+        Inside("begin_at", "id = :workspace and seq < :seq", "id = :workspace"),
     ),
     # --- routing, inbox, threads, steps
     bug(
@@ -1167,16 +1166,18 @@ BUGS = (
         "a step that is kept twice becomes another one",
         "Q2",
         "test_Q2_the_result_of_a_call_and_the_answer_of_a_step_are_final",
-        Inside(
-            "keep", "on conflict (work, n) do nothing", "on conflict (work, n) do update set reply = excluded.reply"
-        ),
+        Inside("keep", "(project, work, n) do nothing", "(project, work, n) do update set reply = excluded.reply"),
     ),
     # --- the queue
     bug(
         "what is put twice under an id is an error",
         "R9",
         "test_putting_the_same_id_twice_queues_it_once",
-        Edit("put", 'id and tx.one("select 1 as known from instruction where id = :id", id=id)', "False"),
+        Edit(
+            "put",
+            'id and tx.one("select 1 as known from instruction where project = :project and id = :id", id=id)',
+            "False",
+        ),
     ),
     bug(
         "work of a paused workspace is taken",

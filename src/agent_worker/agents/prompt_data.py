@@ -105,7 +105,7 @@ def _cause(tx: Transaction, job: Assignment) -> str | None:
         return None
     row = tx.one(
         """select m.run from delivery d
-            join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+             join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.message = :message and d.agent = :agent""",
         message=job.lead.message,
         agent=job.fence.agent,

@@ -133,12 +133,12 @@ class NewProposal:
 def add(tx: Transaction, draft: NewProposal, *, now: int) -> Proposal:
     row = tx.one(
         """insert into proposal(project, id, workspace, n, kind, question, options, electorate, resolution, quorum,
-           tie_break,
-                                fallback, binding, veto, effect, creator, root, hop, state, created_at, expires_at)
-           values (:project, :id, :workspace, (select coalesce(max(n), 0) + 1 from proposal
-           where project = :project and workspace = :workspace), :kind,
-                   :text, :arguments, :electorate, :resolution, :quorum, :tie_break, :answer, :binding, :veto, :effect,
-                   :creator, :root, :hop, 'open', :now, :expires_at)
+                                tie_break, fallback, binding, veto, effect, creator, root, hop, state, created_at,
+                                expires_at)
+           values (:project, :id, :workspace,
+                   (select coalesce(max(n), 0) + 1 from proposal where project = :project and workspace = :workspace),
+                   :kind, :text, :arguments, :electorate, :resolution, :quorum, :tie_break, :answer, :binding, :veto,
+                   :effect, :creator, :root, :hop, 'open', :now, :expires_at)
            returning *""",
         id=new_id("v"),
         workspace=draft.workspace,
@@ -282,8 +282,8 @@ def due(tx: WholeTransaction, *, now: int) -> list[Proposal]:
 
 def first_due(tx: WholeTransaction) -> int | None:
     row = tx.one(
-        """select min(p.expires_at) as at from proposal p
-            join workspace w on w.project = p.project and w.id = p.workspace
+        """select min(p.expires_at) as at
+             from proposal p join workspace w on w.project = p.project and w.id = p.workspace
             where p.state = 'open' and w.state = 'running'"""
     )
     return row["at"] if row else None
@@ -340,7 +340,7 @@ def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int
     """What a member said about its votes from a time on. The votes count."""
     tx.run(
         """update vote set reason = ''
-           where project = :project and workspace = :workspace and at >= :since and voter = (
+            where project = :project and workspace = :workspace and at >= :since and voter = (
              select m.name from member m
              where m.project = :project and m.workspace = :workspace and m.agent = :agent)""",
         workspace=workspace,
@@ -361,9 +361,8 @@ def hold_back_reason(tx: Transaction, workspace: str, number: int) -> None:
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     tx.run(
-        """delete from vote
-            where project = :project and proposal in (select id from proposal
-            where project = :project and workspace = :workspace)""",
+        """delete from vote where project = :project and proposal in (
+             select id from proposal where project = :project and workspace = :workspace)""",
         workspace=workspace,
     )
     tx.run("delete from proposal where project = :project and workspace = :workspace", workspace=workspace)

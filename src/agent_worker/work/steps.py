@@ -93,15 +93,13 @@ def put_call(
 def forget(tx: Transaction, agent: str) -> None:
     """Forget the steps of an agent that is gone."""
     tx.run(
-        """delete from step
-            where project = :project and work in (select work from instruction
-            where project = :project and agent = :agent)""",
+        """delete from step where project = :project and work in (
+             select work from instruction where project = :project and agent = :agent)""",
         agent=agent,
     )
     tx.run(
-        """delete from call
-            where project = :project and work in (select work from instruction
-            where project = :project and agent = :agent)""",
+        """delete from call where project = :project and work in (
+             select work from instruction where project = :project and agent = :agent)""",
         agent=agent,
     )
 

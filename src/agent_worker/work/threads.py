@@ -76,7 +76,7 @@ def before(
     """The lines before a seq (None: the end), oldest first. What was taken back is only for people."""
     rows = tx.all(
         """select * from talk
-           where project = :project and agent = :agent and context = :context and seq < :seq and held <= :held
+            where project = :project and agent = :agent and context = :context and seq < :seq and held <= :held
             order by seq desc limit :count""",
         agent=agent,
         context=context,
@@ -93,7 +93,7 @@ def since(
     """The lines after a seq, oldest first. What was taken back is only for people."""
     rows = tx.all(
         """select * from talk
-           where project = :project and agent = :agent and context = :context and seq > :seq and held <= :held
+            where project = :project and agent = :agent and context = :context and seq > :seq and held <= :held
             order by seq limit :limit""",
         agent=agent,
         context=context,

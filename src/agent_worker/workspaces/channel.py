@@ -171,7 +171,7 @@ def last(
     """The newest messages between two seqs, the oldest of them first. What was taken back is only for people."""
     rows = tx.all(
         """select * from message
-           where project = :project and workspace = :workspace and seq > :after and seq < :before and held <= :held
+            where project = :project and workspace = :workspace and seq > :after and seq < :before and held <= :held
             order by seq desc limit :count""",
         workspace=workspace,
         after=after,
@@ -196,7 +196,7 @@ def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row
     """The announcement of a proposal and its outcome, which say its question again. The messages."""
     return tx.all(
         """update message set held = 1
-           where project = :project and workspace = :workspace and held = 0 and proposal = :number
+            where project = :project and workspace = :workspace and held = 0 and proposal = :number
            returning *""",
         workspace=workspace,
         number=number,
@@ -207,7 +207,7 @@ def hold_back_outcome(tx: Transaction, workspace: str, number: int) -> list[Row]
     """How a proposal ended; what it asked stays. The messages."""
     return tx.all(
         """update message set held = 1
-           where project = :project and workspace = :workspace and held = 0 and proposal = :number
+            where project = :project and workspace = :workspace and held = 0 and proposal = :number
               and kind = 'decision' returning *""",
         workspace=workspace,
         number=number,
@@ -218,7 +218,7 @@ def said_before(tx: Transaction, workspace: str, sender: str, text: str, *, amon
     """Did this sender say just this in its last few messages here? What is long past does not count."""
     rows = tx.all(
         """select text from message
-           where project = :project and workspace = :workspace and sender = :sender and kind = 'message'
+            where project = :project and workspace = :workspace and sender = :sender and kind = 'message'
               and seq > (select w.seq - :lately from workspace w where w.project = :project and w.id = :workspace)
             order by seq desc limit :among""",
         workspace=workspace,

@@ -25,7 +25,7 @@ def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) ->
     """The inbox: open deliveries with their messages, oldest first."""
     return tx.all(
         """select m.* from delivery d
-            join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+             join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.agent = :agent and d.workspace = :workspace
               and d.state in ('queued', 'given')
               and m.held = 0 order by d.seq limit :limit""",
@@ -39,7 +39,7 @@ def given_to(tx: Transaction, run: str) -> list[Row]:
     """The messages that this run has in its hands, oldest first."""
     return tx.all(
         """select m.* from delivery d
-            join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+             join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.run = :run and d.state = 'given' and m.held = 0 order by d.seq""",
         run=run,
     )
@@ -137,8 +137,7 @@ def forget(tx: Transaction, agent: str) -> None:
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     """Forget to whom messages went. The messages must still be there."""
     tx.run(
-        """delete from delivery
-            where project = :project and message in (select id from message
-            where project = :project and workspace = :workspace)""",
+        """delete from delivery where project = :project and message in (
+             select id from message where project = :project and workspace = :workspace)""",
         workspace=workspace,
     )

@@ -124,7 +124,7 @@ def _unfolded(tx: Transaction, row: Row) -> Row:
         return row
     whole = tx.one(
         """select text from document
-           where project = :project and workspace = :workspace and name = :name and n > :n and part is null
+            where project = :project and workspace = :workspace and name = :name and n > :n and part is null
             order by n limit 1""",
         workspace=row["workspace"],
         name=row["name"],
@@ -233,10 +233,10 @@ def latest(tx: Transaction, workspace: str) -> list[Row]:
              select min(name) from document where project = :project and workspace = :workspace
              union all
              select (select min(d.name) from document d
-             where d.project = :project and d.workspace = :workspace and d.name > known.name)
+                      where d.project = :project and d.workspace = :workspace and d.name > known.name)
                from known where known.name is not null)
            select name, (select d.revision from document d
-           where d.project = :project and d.workspace = :workspace and d.name = known.name
+                          where d.project = :project and d.workspace = :workspace and d.name = known.name
                           order by d.n desc limit 1) as revision
              from known where name is not null order by name""",
         workspace=workspace,

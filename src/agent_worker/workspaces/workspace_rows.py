@@ -203,9 +203,9 @@ class Others:
 def others(tx: Transaction, workspace: str, agent: str, *, limit: int) -> Others:
     rows = tx.all(
         """select name, (select count(*) from member o
-           where o.project = :project and o.workspace = :workspace and o.agent <> :agent) as n
+                          where o.project = :project and o.workspace = :workspace and o.agent <> :agent) as n
              from member
-             where project = :project and workspace = :workspace and agent <> :agent order by name limit :limit""",
+            where project = :project and workspace = :workspace and agent <> :agent order by name limit :limit""",
         workspace=workspace,
         agent=agent,
         limit=limit,
