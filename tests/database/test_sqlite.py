@@ -158,7 +158,7 @@ async def test_a_closed_door_is_closed(tmp_path: Path) -> None:
 
 async def test_a_database_of_a_newer_version_is_refused_with_a_sentence(tmp_path: Path) -> None:
     database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
-    await database.write(lambda tx: tx.run("insert into migration(version) values (9999)"))
+    await database.write(lambda tx: tx.run("insert into migration(version, digest) values (9999, '')"))
     await database.close()
     with pytest.raises(StorageFault, match="schema version 9999"):
         await SqliteDatabase.open(tmp_path / "state.db", Bus())

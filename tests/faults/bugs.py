@@ -223,8 +223,8 @@ BUGS = (
         "test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
         Edit(
             "PLAIN",
-            '{"work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
-            '{"arguments": KEY, "work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
+            '{"project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
+            '{"arguments": KEY, "project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
         ),
     ),
     bug(
@@ -815,7 +815,7 @@ BUGS = (
         "what was interrupted waits behind the others",
         "R2",
         "test_R2_who_was_interrupted_comes_before_those_who_waited_longer",
-        Inside("_with_work", "max(attempts) desc, min(queued_at)", "min(queued_at)"),
+        Edit("_with_work", '(-row["tried"], row["since"], row["agent"])', '(row["since"], row["agent"])'),
     ),
     bug(
         "a crash whose words cannot be stored is no crash",

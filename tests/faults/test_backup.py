@@ -153,7 +153,7 @@ def add_a_trigger(path: Path) -> None:
 
 def make_it_newer(path: Path) -> None:
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("insert into migration values (99)")
+        connection.execute("insert into migration values (99, '')")
 
 
 def make_it_foreign(path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agent_worker.core.errors import StorageFault
+from agent_worker.core.errors import StorageFault, UnknownSchema
 from agent_worker.core.events import Bus
 from agent_worker.database.migrations import migrate, versions
+from agent_worker.database.recovery import look_at
 from agent_worker.database.sqlite import SqliteDatabase, connect
 from tests.faults.driver import Killed, Nursery
 from tests.faults.report import report
@@ -116,3 +117,21 @@ async def test_R10_an_older_program_refuses_a_newer_database_with_a_sentence(pat
     with pytest.raises(StorageFault, match=re.escape(expected)) as refusal:
         await SqliteDatabase.open(path, Bus())
     assert "backup" in refusal.value.hint
+
+
+@pytest.mark.parametrize("made", ["alter table migration drop column digest", "update migration set digest = 'other'"])
+def test_R10_a_database_that_another_version_made_is_refused_and_left_as_it_is(path: Path, made: str) -> None:
+    connection = connect(str(path), write=True)
+    connection.execute(made)
+    connection.pragma("wal_checkpoint", "truncate")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(UnknownSchema, match="another version of agent-worker made this database"):
+        asyncio.run(_opened(path))
+    with pytest.raises(UnknownSchema, match="it is left as it is"):
+        look_at(path)  # or it would be taken for damaged, and mended
+    assert path.read_bytes() == before
+
+
+async def _opened(path: Path) -> None:
+    await (await SqliteDatabase.open(path, Bus())).close()

@@ -104,6 +104,10 @@ class StorageFault(AgentWorkerError):
     code = "storage_fault"
 
 
+class UnknownSchema(StorageFault):
+    """The database is whole, but a version of this program made it that stores things differently."""
+
+
 class NotNow(StorageFault):
     pass
 

@@ -68,7 +68,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "step": {"project": ID, "work": ID, "run": ID},
     "call": {"project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF},
     "tally": {"project": ID, "scope": ONE_OF, "key": ID, "day": ONE_OF},
-    "ledger": {"run": ID, "id": ID, "agent": ID, "project": ID, "root": ID},
+    "ledger": {"project": ID, "run": ID, "id": ID, "agent": ID, "root": ID},
     "thread": {"project": ID, "agent": ID, "context": ID},
     "talk": {"project": ID, "agent": ID, "context": ID, "who": NAME, "kind": ONE_OF, "run": ID},
     "resource": {"project": ID, "workspace": ID, "id": ID},

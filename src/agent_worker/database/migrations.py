@@ -5,6 +5,7 @@ Before the first change to a database that already holds data, a copy of it is p
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import apsw
 
-from agent_worker.core.errors import StorageFault
+from agent_worker.core.errors import UnknownSchema
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.backup import copy
 
@@ -26,14 +27,9 @@ def versions() -> list[tuple[int, str]]:
 
 
 def migrate(connection: apsw.Connection, path: Path | None, known: Sequence[tuple[int, str]] | None = None) -> None:
-    connection.execute("create table if not exists migration (version integer primary key)")
-    current: int = connection.execute("select coalesce(max(version), 0) from migration").get
+    connection.execute("create table if not exists migration (version integer primary key, digest text not null)")
     known = known or versions()
-    if current > known[-1][0]:
-        raise StorageFault(
-            f"the database has schema version {current}, this program knows {known[-1][0]}",
-            hint="install the newer agent-worker again, or restore the backup that was made before the upgrade",
-        )
+    current = version_of(connection, known)
     pending = [(number, sql) for number, sql in known if number > current]
     if pending and current and path:
         # Named after what it holds: an upgrade of several steps that is cut off keeps the copy it began with.
@@ -42,7 +38,39 @@ def migrate(connection: apsw.Connection, path: Path | None, known: Sequence[tupl
         with connection:
             connection.execute(sql)
             failpoint(f"migrate.{number}")
-            connection.execute("insert into migration(version) values (?)", (number,))
+            connection.execute("insert into migration(version, digest) values (?, ?)", (number, _digest(sql)))
+
+
+def version_of(connection: apsw.Connection, known: Sequence[tuple[int, str]] | None = None) -> int:
+    """The last migration that was applied, 0 for none. Raises UnknownSchema for a database that is not made of ours."""
+    known = known or versions()
+    if "migration" not in shape(connection):
+        return 0
+    try:
+        applied = dict(connection.execute("select version, digest from migration"))
+    except apsw.SQLError:  # it has no digests
+        applied = {0: ""}
+    current = max(applied, default=0)
+    if current > known[-1][0]:
+        raise UnknownSchema(
+            f"the database has schema version {current}, this program knows {known[-1][0]}",
+            hint="install the newer agent-worker again, or restore the backup that was made before the upgrade",
+        )
+    if applied != {number: _digest(sql) for number, sql in known if number <= current}:
+        raise UnknownSchema(
+            "another version of agent-worker made this database and stores things differently; it is left as it is",
+            hint="begin in another home, export AGENT_WORKER_HOME=~/.another, or install the version that made it",
+        )
+    return current
+
+
+def _digest(sql: str) -> str:
+    """By which a migration is known. Comments and layout do not count."""
+    return hashlib.sha256(_plain(sql).encode()).hexdigest()
+
+
+def _plain(sql: str) -> str:
+    return " ".join(re.sub(r"--[^\n]*", "", sql).split())
 
 
 def schema_of(version: int) -> dict[str, str]:
@@ -55,4 +83,4 @@ def schema_of(version: int) -> dict[str, str]:
 def shape(connection: apsw.Connection) -> dict[str, str]:
     """Tables, indexes and whatever else: name → SQL, without comments."""
     found = connection.execute("select name, coalesce(sql, '') from sqlite_schema")
-    return {name: " ".join(re.sub(r"--[^\n]*", "", sql).split()) for name, sql in found}
+    return {name: _plain(sql) for name, sql in found}

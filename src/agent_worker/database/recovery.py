@@ -21,11 +21,11 @@ from typing import TypeGuard
 import apsw
 
 from agent_worker.core.clock import micros
-from agent_worker.core.errors import AgentWorkerError, StorageFault
+from agent_worker.core.errors import AgentWorkerError, StorageFault, UnknownSchema
 from agent_worker.core.wording import plural
 from agent_worker.database import raw_pages
 from agent_worker.database.commit_marker import CommitMarker, commits_in, counted
-from agent_worker.database.migrations import migrate
+from agent_worker.database.migrations import migrate, version_of
 from agent_worker.database.raw_pages import Value
 from agent_worker.database.restore import BESIDE, check_not_taken_away, look_into, put_in_place
 from agent_worker.files.jsonl import iterate
@@ -104,7 +104,7 @@ class _Table:
 
 
 def look_at(database: Path) -> str:
-    """What is wrong with it, every page looked at; empty when nothing is. It stays as it is."""
+    """What is wrong with it, every page looked at; empty when nothing is. It stays as it is. Raises UnknownSchema."""
     mark = CommitMarker(database)  # read first: whoever writes meanwhile is ahead of it
     try:
         check_not_taken_away(database)
@@ -117,9 +117,12 @@ def look_at(database: Path) -> str:
             for (found,) in connection.execute("pragma integrity_check(1)"):
                 if found != "ok":
                     return str(found)
+            version_of(connection)
             mark.check_end(commits_in(connection))
             for row in connection.execute("pragma foreign_key_check"):
                 return f"a row of {row[0]} names a {row[2]} that is not there"
+    except UnknownSchema:
+        raise
     except StorageFault as fault:
         return fault.message
     except (apsw.Error, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from agent_worker.client.discovery import DATABASE, home_directory
 from agent_worker.core.disk_space import Space, amount
-from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError, UnknownSchema
 from agent_worker.core.wording import plural
 from agent_worker.database.recovery import look_at
 from agent_worker.database.runtime_lock import holder_of, refusal
@@ -48,7 +48,11 @@ def disk() -> Check:
 def database(*, fix: bool) -> Check:
     """Read every page of the database; with `fix`, what can be read of a damaged one is put in its place."""
     path = home_directory() / DATABASE
-    if not (wrong := look_at(path)):
+    try:
+        wrong = look_at(path)
+    except UnknownSchema as error:  # nothing is wrong with it
+        return Check("database", False, error.message, error.hint)
+    if not wrong:
         if not path.exists():
             return Check("database", True, "there is none yet")
         return Check("database", True, f"whole, {amount(path.stat().st_size)}")
