@@ -298,7 +298,7 @@ BUGS = (
     bug(
         "the last try of a suspect is made beside others",
         "Q3",
-        "test_Q3_a_message_that_kills_its_worker_is_dead_after_three_deaths_and_stops_nobody",
+        "test_Q3_the_last_try_of_a_suspect_waits_for_those_who_run_and_lets_nobody_run_beside_it",
         Edit("Loop._next", "async with self._loop_context.slots.all(): ...", "if True: ..."),
     ),
     bug(
