@@ -49,7 +49,7 @@ def test_N10_of_keys_in_which_chance_put_no_digit_hardly_one_is_left_standing() 
         for turn in range(50)
     ]
     left = [key for parts, key in made_so if secret_in(parts, key) in redact(f"the config says: {key} and that is it")]
-    assert len(left) * 100 < len(made_so), left
+    assert len(left) * 100 < len(made_so), f"{len(left)} of {len(made_so)}"
 
 
 def test_N10_also_in_json_and_in_json_in_json() -> None:
