@@ -249,6 +249,14 @@ def secret_in(parts: tuple[str | tuple[int, str], ...], key: str) -> str:
     return longest
 
 
+def without_digits(parts: tuple[str | tuple[int, str], ...]) -> tuple[str | tuple[int, str], ...]:
+    """The same key as chance may make it, too: where letters of both sizes may stand, nothing else does."""
+    return tuple(
+        part if isinstance(part, str) or not {"a", "z", "A", "Z"} <= set(part[1]) else (part[0], LOWER + UPPER)
+        for part in parts
+    )
+
+
 def keys(each: int = 3) -> Iterator[tuple[str, str, str]]:
     """Service, a key, and the part of it that is secret."""
     for number, (service, parts) in enumerate(SHAPES.items()):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from tests.teams import Team, open_team
 
 from agent_worker.agents.loop import Slots
 from agent_worker.agents.registry import AgentRuntime
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import says
-from agent_worker.core.clock import TestClock, settle
+from agent_worker.core.clock import Clock, TestClock, settle
+from agent_worker.core.errors import Permanent
 
 
 @pytest.fixture
@@ -76,6 +79,45 @@ async def test_Q3_two_that_want_to_run_alone_do_so_one_after_the_other(team: Tea
     await settle()
     assert alone[1].inside.is_set()
     await alone[1].leave()
+
+
+class Diarist:
+    """Writes down when it begins and ends a step of ten seconds. At first it may take its loop down with it."""
+
+    def __init__(self, name: str, diary: list[str], clock: Clock, *, deaths: int = 0) -> None:
+        self._name, self._diary, self._clock = name, diary, clock
+        self._deaths = deaths
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
+        if self._deaths:
+            self._deaths -= 1
+            raise Permanent("\ud800")  # cannot be stored, so the loop cannot even give the work up
+        self._diary.append(f"{self._name} begins")
+        await self._clock.sleep(10)
+        self._diary.append(f"{self._name} ends")
+        return Reply("done")
+
+
+async def test_Q3_the_last_try_of_a_suspect_waits_for_those_who_run_and_lets_nobody_run_beside_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)  # what cannot be stored cannot be reported by pytest either
+    clock, diary = TestClock(), list[str]()
+    async with open_team(tmp_path, "suspect", "before", "while", clock=clock) as team:
+        for name in ("suspect", "before", "while"):
+            team.employ(name, Diarist(name, diary, clock, deaths=2 if name == "suspect" else 0))
+        await team.dm("suspect", "go")
+        await team.elapse(2)
+        assert [run["state"] for run in await team.runs()] == ["lost", "lost"]
+        await team.dm("before", "go")
+        await team.elapse(5)
+        assert diary == ["before begins"], "the suspect would have been tried again by now"
+        await team.elapse(10)
+        assert diary[1:] == ["before ends", "suspect begins"]
+        await team.dm("while", "go")
+        await team.elapse(60)
+        assert diary[3:] == ["suspect ends", "while begins", "while ends"]
+        assert await team.states() == ["done", "done", "done"]
 
 
 async def test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through(team: Team) -> None:

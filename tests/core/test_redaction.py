@@ -88,6 +88,8 @@ def test_N5_headers_addresses_and_cut_off_keys_keep_their_harmless_part(text: st
         "sk-learn-is-a-library-for-statistics-in-python",
         "class sk-estimator-doc-link-of-a-page",
         "Authorization: required for every request",
+        "Authorization: see-the-chapter-on-authorization, x-api-key: nameOfTheVariableThatHoldsIt",
+        "api-key: THE_NAME_OF_THE_VARIABLE_THAT_HOLDS_IT, sk-LearnIsMeantForStatistics",
         "Authorization: Bearer <your token>, Authorization: Bearer $TOKEN",
         "look for -----BEGIN PRIVATE KEY----- in the files, then stop",
         "https://host:8080/path and mail bob@example.com",

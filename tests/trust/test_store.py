@@ -213,6 +213,19 @@ def test_when_texts_grow_too_many_those_not_approved_longest_go_and_the_approval
     trust(home, "github:b/b").require(many)
 
 
+def test_N5_a_key_in_a_file_is_neither_shown_nor_kept_and_a_change_of_it_is_a_change(root: Path, home: Root) -> None:
+    key, other = "gh" + "p_" + "a1B2" * 9, "gh" + "p_" + "c3D4" * 9
+    before = Power("shell", "a", "bash", "a runs it", f"curl -H {key}", "1")
+    after = Power("shell", "a", "bash", "a runs it", f"curl -H {other}", "2")
+    (waiting,) = trust(home, root).unapproved([before])
+    trust(home, root).approve([before])
+    (changed,) = trust(home, root).unapproved([after])
+    shown = waiting.shown() + changed.shown() + home.read_text("trust.json")
+    assert key not in shown
+    assert other not in shown
+    assert "it changed in a part that is too long, secret, or not text" in changed.shown()
+
+
 def test_nothing_to_approve_writes_nothing(root: Path, home: Root) -> None:
     trust(home, root).approve(())
     assert home.list() == ()

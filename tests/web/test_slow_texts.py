@@ -28,7 +28,18 @@ from agent_worker.daemon.web import runs, workspaces
 from agent_worker.daemon.web.inbox import inbox_view
 from agent_worker.daemon.web.proposals import proposal_views
 from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, made_prose, prepared, prose
-from agent_worker.daemon.web.rendering import WAITING, Rendering, RenderJob, end_rendering, is_light
+from agent_worker.daemon.web.rendering import (
+    ENTRY,
+    FEW,
+    LIGHT,
+    LINES,
+    LOOKS,
+    WAITING,
+    Rendering,
+    RenderJob,
+    end_rendering,
+    is_light,
+)
 from agent_worker.daemon.web.workspaces import PAGE
 from agent_worker.service import documents, memory
 from agent_worker.service.documents import COMPARED, LONGEST_CHANGE, _difference
@@ -121,6 +132,26 @@ def test_X9_what_people_say_in_passing_is_drawn_at_once(text: str) -> None:
     assert is_light(text)
 
 
+#: What is just light enough, and what is not any more.
+LIMITS = {
+    "characters": ("a" * LIGHT, "a" * (LIGHT + 1)),
+    "lines": ("a\n" * (LINES - 1), "a\n" * LINES),
+    "signs": ("*" * FEW, "*" * (FEW + 1)),
+    "columns": ("|" * FEW, "|" * FEW + "\n-"),
+    "numbers of lists": ("1. " * FEW, "1. " * (FEW + 1)),
+    "signs for each line": ("-\n" * 20 + "\n" * (LOOKS // 20 - 21), "-\n" * 20 + "\n" * (LOOKS // 20 - 20)),
+    "code": ("`` x ``", "```\nx\n```"),
+    "code between waves": ("~~ x ~~", "~~~\nx\n~~~"),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_X9_only_what_is_small_and_plain_in_every_way_is_drawn_at_once(limit: str) -> None:
+    light, heavy = LIMITS[limit]
+    assert is_light(light)
+    assert not is_light(heavy)
+
+
 @pytest.fixture(scope="module")
 def drawn() -> Any:
     """All of them, by the process that draws: text → what came of it."""
@@ -159,6 +190,19 @@ async def test_X9_one_that_cannot_be_drawn_is_not_tried_again(tmp_path: Path) ->
         await drawing.prepare([job], within=PATIENCE)
     assert drawing.look(job) is None
     assert counted.read_text() == "x"
+    drawing.close()
+
+
+async def test_X9_of_those_that_cannot_be_drawn_only_so_many_are_remembered(tmp_path: Path) -> None:
+    """Somebody may write them without end."""
+    counted = tmp_path / "asked"
+    drawing = Rendering(fake(f"open({str(counted)!r}, 'a').write('x'); os._exit(9)"), kept=3 * ENTRY)
+    jobs = [RenderJob("prose", f"{number} " + "[" * 9000) for number in range(4)]
+    drawing.make(jobs)
+    drawing.make(jobs[1:])
+    assert counted.read_text() == "xxxx", "the last three are remembered"
+    drawing.make(jobs[:1])
+    assert counted.read_text() == "xxxxx", "the first one is not"
     drawing.close()
 
 

@@ -55,6 +55,15 @@ _START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
 _STOP = r"(?![A-Za-z0-9+/_=-])"
 
 
+def _by_chance(letters: str, size: int) -> str:
+    """What follows looks as if dice had made it: it has a digit, or capitals together among small letters.
+
+    The second, because in one of thirty keys with twenty characters all are letters.
+    """
+    before = f"[{letters}]{{0,{size}}}"
+    return f"(?:(?={before}[0-9])|(?={before}[a-z][A-Z])(?={before}[A-Z]{{2}}))"
+
+
 def _however(words: str) -> str:
     """Hints for words that are written in any of these ways: token, Token, TOKEN."""
     return " ".join(each for word in words.split() for each in (word, word.title(), word.upper()))
@@ -86,7 +95,7 @@ FAMILIES = (
     _family(
         "password",
         "://",
-        r"://(?:[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,512})@|((?=[A-Za-z_-]{0,40}[0-9])[\w-]{20,256})@)",
+        r"://(?:[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,512})@|(" + _by_chance("A-Za-z_-", 40) + r"[\w-]{20,256})@)",
     ),
     _family("password", _however("password= passwd= pwd="), _parameter("password|passwd|pwd", _VALUE + "{4,}")),
     _family(
@@ -94,14 +103,14 @@ FAMILIES = (
         _however("token= secret= key= sig= signature="),
         _parameter(
             r"(?:[a-z]{1,10}[_-]){0,2}(?:token|secret|apikey|key|sig|signature)",
-            rf"(?=[^\s&0-9]{{0,40}}[0-9]){_VALUE}{{16,}}",
+            _by_chance(r"^\s&0-9", 40) + _VALUE + "{16,}",
         ),
     ),
     _family(
         "authorization",
         "uthorization UTHORIZATION " + _however("-key -token"),
         rf"(?i:{HEADERS}){GIVEN}(?:(?i:{SCHEMES})\s{{1,3}}([\w.~+/=-]{{8,}})"
-        r"|((?=[A-Za-z_.~+/=-]{0,64}[0-9])[\w.~+/=-]{16,}))",
+        rf"|({_by_chance('A-Za-z_.~+/=-', 64)}[\w.~+/=-]{{16,}}))",
     ),
     _family("npm", ":_auth :_password", r":_(?:authToken|auth|password)\s?=\s?\"?([^\s\"']{8,})"),
     _family("wireguard", "PrivateKey PresharedKey", rf"(?:Private|Preshared)Key{GIVEN}([A-Za-z0-9+/]{{43}}=)"),
@@ -159,7 +168,7 @@ FAMILIES = (
     _family("xai", "xai-", rf"({_START}xai-[A-Za-z0-9]{{60,}})", SEPARATED),
     _family("perplexity", "pplx-", r"(pplx-[A-Za-z0-9]{40,})", SEPARATED),
     _family("replicate", "r8_", rf"({_START}r8_[A-Za-z0-9]{{30,}})", SEPARATED),
-    _family("fireworks", "fw_", rf"({_START}fw_(?=[A-Za-z]{{0,24}}[0-9])[A-Za-z0-9]{{22,}}{_STOP})", SEPARATED),
+    _family("fireworks", "fw_", rf"({_START}fw_{_by_chance('A-Za-z', 24)}[A-Za-z0-9]{{22,}}{_STOP})", SEPARATED),
     _family("langsmith", "lsv2_", r"(lsv2_(?:pt|sk)_[0-9a-f]{32}(?:_[0-9a-f]{10})?)", SEPARATED),
     _family("nvidia", "nvapi-", r"(nvapi-[\w-]{50,})", SEPARATED),
     _family("tavily", "tvly-", r"(tvly-[\w-]{20,})", SEPARATED),
@@ -217,12 +226,12 @@ FAMILIES = (
     _family("jina", "jina_", rf"({_START}jina_[0-9a-f]{{32}}[\w-]{{20,}})", SEPARATED),
     _family("firecrawl", "fc-", rf"({_START}fc-[0-9a-f]{{32}}{_STOP})", SEPARATED),
     _family("e2b", "e2b_ dtn_", rf"({_START}(?:e2b_[0-9a-f]{{40}}|dtn_[0-9a-f]{{64}}))", SEPARATED),
-    _family("voyage", "pa-", rf"({_START}pa-(?=[A-Za-z_-]{{0,40}}[0-9])[\w-]{{43}}{_STOP})", SEPARATED),
+    _family("voyage", "pa-", rf"({_START}pa-{_by_chance('A-Za-z_-', 40)}[\w-]{{43}}{_STOP})", SEPARATED),
     _family("cursor", "key_ crsr_", rf"({_START}(?:key|crsr)_[0-9a-f]{{64}}{_STOP})", SEPARATED),
     _family("wandb", "wandb_v1_", r"(wandb_v1_[\w-]{60,})", SEPARATED),
     _family("posthog", "phx_", rf"({_START}phx_[A-Za-z0-9]{{40,}})", SEPARATED),
     _family("neon", "napi_", rf"({_START}napi_[a-z0-9]{{60,}})", SEPARATED),
-    _family("render", "rnd_", rf"({_START}rnd_(?=[A-Za-z]{{0,27}}[0-9])[A-Za-z0-9]{{28,}}{_STOP})", SEPARATED),
+    _family("render", "rnd_", rf"({_START}rnd_{_by_chance('A-Za-z', 27)}[A-Za-z0-9]{{28,}}{_STOP})", SEPARATED),
     _family("sourcegraph", "sgp_", rf"({_START}sgp_(?:[0-9a-f]{{16}}_|local_)?[0-9a-f]{{40,}})", SEPARATED),
     _family("polar", "polar_", rf"({_START}polar_[a-z]{{2,4}}_[\w-]{{30,}})", SEPARATED),
     _family("aiven", "AVNS_", rf"({_START}AVNS_[\w-]{{18,}})", SEPARATED),
@@ -234,8 +243,8 @@ FAMILIES = (
     _family("clojars", "CLOJARS_", r"(CLOJARS_[a-z0-9]{60})", SEPARATED),
     _family("duffel", "duffel_", r"(duffel_(?:live|test)_[\w-]{40,})", SEPARATED),
     _family("frameio", "fio-u-", rf"({_START}fio-u-[\w-]{{60,}})", SEPARATED),
-    _family("infracost", "ico-", rf"({_START}ico-(?=[A-Za-z]{{0,31}}[0-9])[A-Za-z0-9]{{32}}{_STOP})", SEPARATED),
-    _family("adafruit", "aio_", rf"({_START}aio_(?=[A-Za-z]{{0,27}}[0-9])[A-Za-z0-9]{{28}}{_STOP})", SEPARATED),
+    _family("infracost", "ico-", rf"({_START}ico-{_by_chance('A-Za-z', 31)}[A-Za-z0-9]{{32}}{_STOP})", SEPARATED),
+    _family("adafruit", "aio_", rf"({_START}aio_{_by_chance('A-Za-z', 27)}[A-Za-z0-9]{{28}}{_STOP})", SEPARATED),
     _family("openshift", "sha256~", r"(sha256~[\w-]{43})"),
     _family("harness", "pat. sat.", rf"({_START}[ps]at\.[\w-]{{22}}\.[0-9a-f]{{24}}\.[\w-]{{20}})", SEPARATED),
     _family("octopus", "API-", rf"({_START}API-(?=[A-Z]{{0,25}}[0-9])[A-Z0-9]{{26,32}}{_STOP})", SEPARATED),
@@ -282,14 +291,14 @@ FAMILIES = (
     _family("alibaba", "LTAI", rf"({_at('LTAI')}[A-Za-z0-9]{{16,20}}{_STOP})", SOLID),
     _family("tencent", "AKID", rf"({_at('AKID')}[A-Za-z0-9]{{32}}{_STOP})", SOLID),
     _family("airtable", "pat", rf"({_at('pat')}[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}{_STOP})", SOLID),
-    _family("crates", "cio", rf"({_at('cio')}(?=[A-Za-z]{{0,31}}[0-9])[A-Za-z0-9]{{32}}{_STOP})", SOLID),
+    _family("crates", "cio", rf"({_at('cio')}{_by_chance('A-Za-z', 31)}[A-Za-z0-9]{{32}}{_STOP})", SOLID),
     _family(
         "discord",
         ".",
-        rf"({_START}[MNO](?=[A-Za-z_-]{{0,25}}[0-9])[\w-]{{22,27}}"
-        rf"\.[\w-]{{6}}\.(?=[A-Za-z_-]{{0,37}}[0-9])[\w-]{{27,38}}{_STOP})",
+        rf"({_START}[MNO]{_by_chance('A-Za-z_-', 25)}[\w-]{{22,27}}"
+        rf"\.[\w-]{{6}}\.{_by_chance('A-Za-z_-', 37)}[\w-]{{27,38}}{_STOP})",
         DOTTED,
     ),
     _family("anthropic", "sk-ant-", rf"(sk-{_WORD_START}ant-[\w-]{{20,}})"),
-    _family("openai", "sk-", rf"(sk-{_WORD_START}(?=[A-Za-z_-]{{0,40}}[0-9])[\w-]{{20,}})"),
+    _family("openai", "sk-", rf"(sk-{_WORD_START}{_by_chance('A-Za-z_-', 40)}[\w-]{{20,}})"),
 )

@@ -53,6 +53,7 @@ _OTHER_HINTS = tuple(hint for hint in _HINTS if not any(c in hint for c in _RARE
 _SEPARATED_HINTS = tuple(hint for family in FAMILIES if family.sign == SEPARATED for hint in family.hints)
 _SOLID = tuple((family.hints[0], family.pattern.search) for family in FAMILIES if family.sign == SOLID)
 _DIGITS = tuple("0123456789")
+_is_mixed = re.compile("[a-z][A-Z]").search  # by chance a key has no digit
 _is_separated = re.compile(r"[_.-][A-Za-z0-9_+/=-]{16}").search
 _is_dotted = re.compile(r"\.[\w-]{6}\.[\w-]{27}").search
 _MARKER = re.compile(rf"(\[redacted:(?:secret|{'|'.join(sorted({family.kind for family in FAMILIES}))})\])")
@@ -94,7 +95,7 @@ def _is_suspect(text: str) -> bool:
             return True
     if _has_one(_OTHER_HINTS, text):
         return True
-    if not _has_one(_DIGITS, text):
+    if not _has_one(_DIGITS, text) and not _is_mixed(text):
         return False
     if _is_separated(text) and _has_one(_SEPARATED_HINTS, text):
         return True

@@ -24,7 +24,12 @@ from agent_worker.daemon.process.settings import DaemonSettings
 _BACKLOG = 10_000  #: records that wait for a slow disk; more are dropped
 _LONGEST = 64 * 1024  #: characters of one record
 _CHUNK = 8 * 1024
-_TALKATIVE = ("httpx2", "mcp")  # a line for each request, with its whole address, in which there may be a key
+#: From which level on libraries are heard.
+_HEARD = {
+    "httpx2": logging.WARNING,  # a line for each request, with its whole address, in which there may be a key
+    "mcp": logging.WARNING,
+    "uvicorn.error": logging.ERROR,  # a line for each request that is refused: any stranger could fill the log
+}
 
 log = logging.getLogger(__name__)
 
@@ -140,8 +145,8 @@ def logging_to(home: Path, settings: DaemonSettings, redact: Redactor) -> Iterat
     scribe, root = LogWriter(file, redact), logging.getLogger()
     root.addHandler(scribe)
     root.setLevel(logging.INFO)
-    for library in _TALKATIVE:
-        logging.getLogger(library).setLevel(logging.WARNING)
+    for library, level in _HEARD.items():
+        logging.getLogger(library).setLevel(level)
     logging.captureWarnings(True)
     sys.unraisablehook = lambda unraisable: log.error("in %r", unraisable.object, exc_info=unraisable.exc_value)
     faulthandler.enable(file.descriptor)

@@ -41,6 +41,7 @@ WAITING = 128  #: texts that wait for one of them; more are shown as they are
 PATIENCE = 5.0  #: seconds that one view waits for all its texts together
 GIVEN_UP = 30.0  #: seconds that one process may take, however busy the machine is
 KEPT = 32 * 1024 * 1024  #: characters of what was made
+ENTRY = 500  #: as so many characters count a text's place among them, also where nothing could be made
 
 _MEANINGFUL = str.maketrans("", "", "[]()!*_~`<>|&\\#+=@:-")
 _NUMBERED = re.compile(r"\d[.)](?=\s)")  # begins a list, also within another one
@@ -75,8 +76,9 @@ def is_light(text: str) -> bool:
 class Rendering:
     """Made on the first text that needs it; its processes end by themselves when nobody needs them."""
 
-    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, command: Sequence[str] = COMMAND, *, kept: int = KEPT) -> None:
         self._command = command
+        self._kept = kept
         self._made: OrderedDict[bytes, str | None] = OrderedDict()  # None: it could not be
         self._size = 0
         self._under_way: dict[bytes, asyncio.Future[str | None]] = {}
@@ -132,9 +134,9 @@ class Rendering:
 
     def _keep(self, key: bytes, html: str | None) -> None:
         self._made[key] = html
-        self._size += len(html or "")
-        while self._size > KEPT:
-            self._size -= len(self._made.popitem(last=False)[1] or "")
+        self._size += ENTRY + len(html or "")
+        while self._size > self._kept:
+            self._size -= ENTRY + len(self._made.popitem(last=False)[1] or "")
 
     def _work(self, job: RenderJob) -> str | None:
         """In a thread, which has a process of its own."""
