@@ -100,7 +100,7 @@ async def attempt(service: Service, root: Path, name: str) -> dict[str, Any]:
 async def tools(service: Service, root: Path) -> list[str]:
     """What the tools of an agent answered."""
     await OPERATIONS["ask"].call(service, {"project": str(root), "agent": "worker", "message": "go"})
-    rows = await service.read(
+    rows = await service.runtime.database.read(
         lambda tx: tx.all("select c.result from call c order by c.rowid desc limit :n", n=len(TOOLS))
     )
     return [row["result"] for row in rows]
