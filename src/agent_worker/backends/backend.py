@@ -138,6 +138,28 @@ class StepSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class LoneSink:
+    """The sink of an answer that is no step of a run: nobody watches it, it has no tools, and nothing is stored."""
+
+    lost: list[Usage] = field(default_factory=list)  #: what answers have used that came to nothing
+
+    def say(self, text: str) -> None:
+        pass
+
+    def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
+    def spent(self, usage: Usage) -> None:
+        self.lost.append(usage)
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        pass
+
+    async def call(self, step: int, call: Call) -> Result:
+        return Result("there are no tools here", ok=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Unfinished:
     """A step is done and more are to come."""
 

@@ -11,7 +11,7 @@ from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import addresses, agents, instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
 from agent_worker.core.disk_space import FreeSpace
-from agent_worker.core.errors import NotFound
+from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.wording import plural
 
 
@@ -222,14 +222,49 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("names", nargs=-1)
+@click.option("--test", "try_out", is_flag=True, help="Prove each key with one tiny request, which costs very little.")
+@click.option("-m", "--model", help="The model to test with, of one provider; a cheap one if none is named.")
 @as_json_option
-def providers(as_json: bool) -> None:
-    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown."""
-    found = call("GET", "/providers")
+def providers(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
+    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown.
+
+    With --test, exits with 1 if one that was tried failed, or one that you named could not be tried.
+    """
+    found = {each["name"]: each for each in call("GET", "/providers")}
+    if unknown := [name for name in names if name not in found]:
+        raise NotFound(f"there is no provider {unknown[0]}", hint=f"one of: {', '.join(found)}")
+    chosen = [found[name] for name in names or found]
+    if try_out:
+        return _test_providers(chosen, model, named=bool(names), as_json=as_json)
     if as_json:
-        return tell_json(found)
-    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in found]
+        return tell_json(chosen)
+    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in chosen]
     tell_table(("provider", "usable", "key in", "host"), rows)
+
+
+def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: bool, as_json: bool) -> None:
+    if model and len(chosen) != 1:
+        raise BadInput("a model is one provider's", hint=f"agent-worker providers NAME --test -m {model}")
+    found = []
+    for provider in chosen:
+        if provider["configured"]:
+            click.echo(f"testing {provider['name']} …", err=True)
+        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model))
+    if as_json:
+        tell_json(found)
+    else:
+        rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
+        tell_table(("provider", "test", "model", ""), rows)
+    if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
+        sys.exit(1)
+
+
+def _proof(tested: dict[str, Any]) -> str:
+    if tested["state"] == "ok":
+        cost = usd(tested["usd"], tested["estimated"])
+        return f"it answers; {plural(tested['tokens'], 'token')}, {cost}"
+    return f"{tested['reason']} ({tested['hint']})" if tested["hint"] else str(tested["reason"])
 
 
 @click.command()

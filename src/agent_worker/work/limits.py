@@ -141,10 +141,15 @@ class Charge:
     usd: float | None  #: None when nobody told the price
 
 
+def price_of(tokens: int, usd: float | None) -> tuple[float, bool]:
+    """What tokens cost, and whether that is estimated: nobody told the price."""
+    return (tokens * UNKNOWN_PRICE / 1e6, True) if usd is None else (usd, False)
+
+
 def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
     """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when the price is unknown."""
     tokens = item.input + item.output
-    usd = item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6
+    usd, estimated = price_of(tokens, item.usd)
     micros = round(usd * 1e6)
     if not tokens and not micros:
         return 0
@@ -163,7 +168,7 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
         cached=item.cached,
         output=item.output,
         micros=micros,
-        estimated=int(item.usd is None),
+        estimated=int(estimated),
         at=now,
     )
     day = day_of(now)

@@ -19,8 +19,7 @@ CUT_OFF = "\n\n[cut off: the answer reached its limit of tokens]"
 
 def reply_of(heard: Heard, protocol: ModelProtocol) -> Reply:
     """The answer without its usage. Raises when there is nothing in it to go on with."""
-    if heard.stop is None:
-        raise Transient("the provider's answer ended too early")
+    check_ended(heard)
     _drop_cut_call(heard)
     _tell_calls_apart(heard)
     raw = protocol.raw(heard)
@@ -33,6 +32,11 @@ def reply_of(heard: Heard, protocol: ModelProtocol) -> Reply:
     if heard.stop == "refused" and not text and not calls:
         raise Permanent("the provider refused to answer", hint="say it in other words, or use another model")
     return Reply(text=text, calls=calls, raw=raw, more=heard.stop == "paused" and not calls)
+
+
+def check_ended(heard: Heard) -> None:
+    if heard.stop is None:
+        raise Transient("the provider's answer ended too early")
 
 
 def usage_of(heard: Heard, turn: Turn, steps: Sequence[PastStep], price: Price | None) -> Usage:
