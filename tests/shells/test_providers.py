@@ -5,32 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.fakes.model_server import ModelServer
-from tests.shells.served import served
-from tests.shells.terminal import Terminal
+from tests.shells.terminal import Terminal, terminal_knowing
 
 from agent_worker.backends.models.providers import PROVIDERS
 
 KEY = "sk-ant-canary-of-this-test"
-KEYS = [name for each in PROVIDERS.values() for name in each.variables]
-
-
-@asynccontextmanager
-async def a_terminal(tmp: Path, **environ: str) -> AsyncIterator[Terminal]:
-    """A daemon that knows these keys and no other."""
-    unset = [part for name in KEYS if name not in environ for part in ("-u", name)]
-    daemon = served(
-        tmp, {"AGENT_WORKER_LOG": "info"}, command=("env", *unset, *(f"{k}={v}" for k, v in environ.items()))
-    )
-    made = await asyncio.to_thread(daemon.__enter__)
-    try:
-        yield Terminal(made)
-    finally:
-        await asyncio.to_thread(daemon.__exit__, None, None, None)
 
 
 async def run(terminal: Terminal, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +22,7 @@ async def run(terminal: Terminal, *arguments: str) -> subprocess.CompletedProces
 async def test_a_good_key_is_proved_with_one_tiny_request_that_says_what_it_cost(
     tmp_path: Path, server: ModelServer
 ) -> None:
-    async with a_terminal(tmp_path, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=server.url("ok")) as terminal:
+    async with terminal_knowing(tmp_path, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=server.url("ok")) as terminal:
         done = await run(terminal, "anthropic", "--json")
         everything = await run(terminal)
     assert done.returncode == 0, done.stderr
@@ -66,7 +48,7 @@ async def test_what_is_wrong_is_said_in_words_and_by_the_exit_code(tmp_path: Pat
         "OPENAI_BASE_URL": server.url("404", "/v1"),
         "OLLAMA_BASE_URL": "http://127.0.0.1:9/v1",
     }
-    async with a_terminal(tmp_path, **environ) as terminal:
+    async with terminal_knowing(tmp_path, **environ) as terminal:
         refused = await run(terminal, "anthropic")
         unknown = await run(terminal, "openai", "-m", "gpt-nobody")
         away = await run(terminal, "ollama", "-m", "llama")

@@ -22,6 +22,7 @@ class Usage:
     cached: int = 0  #: of the input, read from the provider's cache
     output: int = 0
     usd: float | None = None  #: None when the backend does not know the price
+    guessed: bool = False  #: nobody told the tokens: they were counted by the length of texts
 
     @property
     def tokens(self) -> int:
@@ -32,7 +33,7 @@ class Usage:
         """The same within what can be counted: the numbers come from outside, and nobody earns money by a step."""
         input, cached, output = map(_countable, (self.input, self.cached, self.output))
         usd = self.usd if self.usd is not None and self.usd >= 0 else None  # what is not a number is not >= 0
-        return Usage(input, cached, output, usd and min(usd, 1e9))
+        return Usage(input, cached, output, usd and min(usd, 1e9), self.guessed)
 
 
 def _countable(count: int) -> int:

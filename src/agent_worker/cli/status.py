@@ -95,7 +95,9 @@ def _amount(allowance: dict[str, Any], which: str) -> str:
     value = allowance[which]
     if value is None:
         return "no limit"
-    return usd(value) if allowance["unit"] == "USD" else f"{value:g} {allowance['unit']}"
+    if allowance["unit"] == "USD":
+        return usd(value, which == "used" and allowance["estimated"])
+    return f"{value:g} {allowance['unit']}"
 
 
 def _agents(agents: list[dict[str, Any]]) -> None:
@@ -105,7 +107,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
             a["state"],
             a["backend"] + (f" {a['model']}" if a["model"] else ""),
             str(a["queued"]),
-            usd(a["usd_today"]),
+            usd(a["usd_today"], a["estimated"]),
             a["label"],
             ", ".join(filter(None, (a["unsafe"], a["reason"]))),
         )
@@ -140,7 +142,7 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
             ago(r["started_at"]),
             str(r["steps"]),
             f"{r['tokens']:,}",
-            usd(r["usd"]),
+            usd(r["usd"], r["estimated"]),
             r["reason"],
         )
         for r in found
@@ -159,12 +161,13 @@ def explain(run: str, as_json: bool) -> None:
     about = found["run"]
     if about["held"]:
         click.echo("a person took back what this run was told, said and learned; it is shown to people only")
-    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
+    cost = usd(about["usd"], about["estimated"])
+    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {cost}")
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
     tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
     for step in found["steps"]:
-        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'])}")
+        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
         if step["text"]:
             click.echo(f"  {clean(step['text'])[:1000]}")
         for used in step["calls"]:
@@ -193,12 +196,13 @@ def stats(as_json: bool) -> None:
         return tell_json(found)
     click.echo(
         f"{plural(found['runs'], 'run')}, {plural(found['messages'], 'message')}, "
-        f"{plural(found['tokens'], 'token')}, {usd(found['usd'])}"
+        f"{plural(found['tokens'], 'token')}, {usd(found['usd'], found['estimated'])}"
     )
+    guesses = set(found["estimated_of"])
     for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
         if by:
             click.echo()
-            tell_table((title, "cost"), [(name, usd(amount)) for name, amount in by.items()])
+            tell_table((title, "cost"), [(name, usd(amount, name in guesses)) for name, amount in by.items()])
 
 
 @click.command()

@@ -34,7 +34,7 @@ class ProviderTest:
     hint: str = ""  #: what would help
     tokens: int = 0
     usd: float = 0.0  #: counted in no limit: no agent spent it
-    estimated: bool = False  #: the price is not known
+    estimated: bool = False  #: the price is not known, or how many tokens it were
 
 
 @operation("GET", "/providers")
@@ -72,5 +72,5 @@ def _why_not(provider: Provider, model: str) -> ProviderTest | None:
 
 
 def _answered(name: str, model: str, usage: Usage) -> ProviderTest:
-    usd, estimated = price_of(usage.tokens, usage.usd)
+    usd, estimated = price_of(usage.tokens, usage.usd, guessed=usage.guessed)
     return ProviderTest(name, "ok", model, tokens=usage.tokens, usd=usd, estimated=estimated)

@@ -55,6 +55,7 @@ class UsageTotals:
     input: int = 0  #: tokens
     output: int = 0
     usd: float = 0.0
+    estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ class _AgentRun(_Followed):
             return _STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
-        usage = await self._service.runtime.database.read(_usage, "r.instruction = :id", self._work["id"], 0)
+        usage = await self._service.runtime.database.read(_usage, self._work["id"])
         return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
 
 
@@ -310,8 +311,8 @@ class _TeamRun(_Followed):
         if not self._finishing.done():
             return _STOPPING
         summary = self._finishing.result()
-        id, since = self._running.id, self._running.started_at
-        usage = await self._service.runtime.database.read(_usage, "r.workspace = :id", id, since)
+        # Not from the ledger: what a team made up on the spot has left there is gone with it.
+        usage = UsageTotals(summary.input, summary.output, summary.usd, summary.estimated)
         return Served(self._content, self._tools, usage, summary.outcome, summary.reason, summary)
 
 
@@ -365,13 +366,12 @@ def _is_at(tx: Transaction, run: str, work: str) -> bool:
     return row is not None
 
 
-def _usage(tx: Transaction, whose: str, id: str, since: int) -> UsageTotals:
+def _usage(tx: Transaction, instruction: str) -> UsageTotals:
     row = tx.one(
-        f"""select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
-                   coalesce(sum(l.micros), 0) as micros
-              from ledger l join run r on r.id = l.run where {whose} and r.started_at >= :since""",
-        id=id,
-        since=since,
+        """select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
+                   coalesce(sum(l.micros), 0) as micros, coalesce(max(l.estimated), 0) as estimated
+              from ledger l join run r on r.id = l.run where r.instruction = :instruction""",
+        instruction=instruction,
     )
     assert row is not None
-    return UsageTotals(row["input"], row["output"], row["micros"] / 1e6)
+    return UsageTotals(row["input"], row["output"], row["micros"] / 1e6, bool(row["estimated"]))

@@ -29,6 +29,7 @@ class Run:
     steps: int
     tokens: int
     usd: float
+    estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
     workspace: str = ""  #: its name; '' is personal context
     text: str = ""  #: the beginning of what it said at its end
     held: bool = False  #: a person took back what it was told, said and learned
@@ -42,6 +43,7 @@ class Step:
     tokens: int
     usd: float
     at: int = 0  #: when the model had answered
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Stats:
     usd: float
     by_agent: dict[str, float]  #: USD
     by_day: dict[str, float]
+    estimated: bool = False
+    estimated_of: list[str] = field(default_factory=list)  #: agents and days whose money rests on a guess
 
 
 @operation("GET", "/runs")
@@ -105,7 +109,8 @@ select r.*, a.name, w.workflow, w.tag,
        (select count(*) from step s
          where s.work = (select i.work from instruction i where i.id = r.instruction) and s.run = r.id) as steps,
        (select coalesce(sum(l.input + l.output), 0) from ledger l where l.run = r.id) as tokens,
-       (select coalesce(sum(l.micros), 0) from ledger l where l.run = r.id) as micros
+       (select coalesce(sum(l.micros), 0) from ledger l where l.run = r.id) as micros,
+       (select coalesce(max(l.estimated), 0) from ledger l where l.run = r.id) as estimated
   from run r join agent a on a.id = r.agent left join workspace w on w.id = r.workspace"""
 
 CALLS = "select * from call where work = :work and step = :n order by at"
@@ -136,6 +141,7 @@ def _run(row: Row) -> Run:
         steps=row["steps"],
         tokens=row["tokens"],
         usd=row["micros"] / 1e6,
+        estimated=bool(row["estimated"]),
         workspace=_place(row),
         text=row["text"][:200],
         held=bool(row["held"]),
@@ -159,6 +165,7 @@ def _explain(tx: Transaction, id: str) -> Explained:
         raise NotFound(f"there is no run {id}", hint="agent-worker runs")
     asked = tx.one("select * from instruction where id = :id", id=row["instruction"])
     work = asked["work"] if asked else ""
+    guesses = {each["step"] for each in tx.all("select step from ledger where run = :id and estimated = 1", id=id)}
     steps = []
     for step in tx.all("select * from step where work = :work and run = :id order by n", work=work, id=id):
         calls = tx.all(CALLS, work=step["work"], n=step["n"])
@@ -173,7 +180,8 @@ def _explain(tx: Transaction, id: str) -> Explained:
             }
             for c in calls
         ]
-        steps.append(Step(step["n"], _said(step), shown, step["tokens"], step["micros"] / 1e6, step["at"]))
+        usd, estimated = step["micros"] / 1e6, step["n"] in guesses
+        steps.append(Step(step["n"], _said(step), shown, step["tokens"], usd, step["at"], estimated))
     attempts = tx.all(f"{RUN} where r.instruction = :instruction order by r.id", instruction=row["instruction"])
     return Explained(
         run=_run(row),
@@ -194,12 +202,14 @@ def _stats(tx: Transaction, project: str) -> Stats:
     )
     said = tx.one("select coalesce(sum(seq), 0) as n from workspace where project = :project", project=project)
     agents = tx.all(
-        """select a.name, sum(t.micros) as micros from agent a join tally t on t.scope = 'agent' and t.key = a.id
+        """select a.name, sum(t.micros) as micros, sum(t.estimated) as estimated
+             from agent a join tally t on t.scope = 'agent' and t.key = a.id
             where a.project = :project group by a.name order by a.name""",
         project=project,
     )
     days = tx.all(
-        "select day, tokens, micros from tally where scope = 'project' and key = :project order by day", project=project
+        "select day, tokens, micros, estimated from tally where scope = 'project' and key = :project order by day",
+        project=project,
     )
     assert runs
     assert said
@@ -210,4 +220,9 @@ def _stats(tx: Transaction, project: str) -> Stats:
         usd=sum(row["micros"] for row in days) / 1e6,
         by_agent={row["name"]: row["micros"] / 1e6 for row in agents},
         by_day={row["day"]: row["micros"] / 1e6 for row in days},
+        estimated=any(row["estimated"] for row in days),
+        estimated_of=[
+            *(row["name"] for row in agents if row["estimated"]),
+            *(r["day"] for r in days if r["estimated"]),
+        ],
     )

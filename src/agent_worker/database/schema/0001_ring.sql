@@ -175,6 +175,7 @@ create table tally (
   runs integer not null default 0,
   tokens bigint not null default 0,
   micros bigint not null default 0,
+  estimated bigint not null default 0,      -- of these, how many rest on a guess
   forgiven_runs integer not null default 0, -- what a person granted again
   forgiven_micros bigint not null default 0,
   forgiven_hops integer not null default 0,
