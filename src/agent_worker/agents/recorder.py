@@ -118,8 +118,12 @@ class RunRecorder:
             self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
 
     def spent(self, usage: Usage) -> None:
+        self.charge(usage, self._terms.model)
+
+    def charge(self, usage: Usage, model: str) -> None:
+        """Charge for an answer of any model that comes to nothing, also after the end of the run."""
         charged = self._recording.database.write(
-            charge_lost, self._job, usage, self._terms.model, now=self._recording.clock.micros()
+            charge_lost, self._job, usage, model, now=self._recording.clock.micros()
         )
         charged.add_done_callback(_say_if_lost)  # nobody waits for it: whoever calls is on its way out
 

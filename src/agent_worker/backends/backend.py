@@ -8,7 +8,7 @@ under the backends whose tools run in our process (tool_loop.py): it answers onc
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -142,7 +142,7 @@ class StepSink(Protocol):
 class LoneSink:
     """The sink of an answer that is no step of a run: nobody watches it, it has no tools, and nothing is stored."""
 
-    lost: list[Usage] = field(default_factory=list)  #: what answers have used that came to nothing
+    charge: Callable[[Usage], None] | None = None  #: for an answer that comes to nothing; None: nobody pays
 
     def say(self, text: str) -> None:
         pass
@@ -151,7 +151,8 @@ class LoneSink:
         pass
 
     def spent(self, usage: Usage) -> None:
-        self.lost.append(usage)
+        if self.charge:
+            self.charge(usage)
 
     async def keep(self, step: int, reply: Reply) -> None:
         pass
