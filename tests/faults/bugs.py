@@ -1429,7 +1429,7 @@ BUGS = (
         "a model whose price nobody knows is free",
         "L4",
         "test_L4_an_unknown_price_is_estimated_from_the_tokens",
-        Edit("charge", "item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6", "item.usd or 0.0"),
+        Edit("price_of", "tokens * UNKNOWN_PRICE / 1e6, True", "0.0, True"),
     ),
     bug(
         "a day is another one on each machine",

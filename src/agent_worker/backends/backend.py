@@ -29,6 +29,10 @@ class Usage:
         return self.input + self.output
 
     @property
+    def is_nothing(self) -> bool:
+        return not self.tokens and not self.usd
+
+    @property
     def plausible(self) -> Usage:
         """The same within what can be counted: the numbers come from outside, and nobody earns money by a step."""
         input, cached, output = map(_countable, (self.input, self.cached, self.output))
