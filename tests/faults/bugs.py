@@ -223,8 +223,8 @@ BUGS = (
         "test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
         Edit(
             "PLAIN",
-            '{"work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
-            '{"arguments": KEY, "work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
+            '{"work": ID, "id": KEY, "run": ID, "state": ONE_OF, "images": BYTES}',
+            '{"arguments": KEY, "work": ID, "id": KEY, "run": ID, "state": ONE_OF, "images": BYTES}',
         ),
     ),
     bug(

@@ -15,6 +15,7 @@ from agent_worker.backends.backend import PastStep, Reply, Usage
 from agent_worker.core.errors import BadInput, Fenced
 from agent_worker.core.events import Ended, Started, Stepped
 from agent_worker.database.database import Row, Transaction
+from agent_worker.tools import images
 from agent_worker.tools.tool import Result
 from agent_worker.work import agent_rows, inbox, limits, queue, steps
 from agent_worker.work.agent_rows import Fence
@@ -158,11 +159,15 @@ def _past(tx: Transaction, work: str) -> tuple[tuple[PastStep, ...], BadInput | 
     results: dict[int, dict[str, Result]] = {}
     for call in steps.calls_of_work(tx, work):
         if call["state"] == "done":
-            results.setdefault(call["step"], {})[call["id"]] = Result(call["result"], bool(call["ok"]))
+            results.setdefault(call["step"], {})[call["id"]] = stored_result(call)
     try:
         return tuple(PastStep(Reply.load(s["reply"]), results.get(s["n"], {})) for s in steps.of_work(tx, work)), None
     except BadInput as error:
         return (), error
+
+
+def stored_result(call: Row) -> Result:
+    return Result(call["result"], bool(call["ok"]), images.load(call["images"]))
 
 
 def _done_before(tx: Transaction, first: Row) -> int:

@@ -16,6 +16,7 @@ ID = "made by us, or by SHA-256"
 ONE_OF = "one of a few words that we choose"
 NAME = "the name of an agent, a workflow or a tag: checked, and what it is known by"
 PLACE = "a path or an address that is opened again: changed, it would lead elsewhere"
+BYTES = "bytes of a picture: changed, it would be none"
 KEY = "compared with what comes later: whoever makes it takes secrets out before"
 
 #: Text columns that are stored as they are given, by table; each with its reason.
@@ -39,7 +40,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     },
     "run": {"id": ID, "instruction": ID, "agent": ID, "workspace": ID, "root": ID, "backend": ONE_OF, "state": ONE_OF},
     "step": {"work": ID, "run": ID},
-    "call": {"work": ID, "id": KEY, "run": ID, "state": ONE_OF},
+    "call": {"work": ID, "id": KEY, "run": ID, "state": ONE_OF, "images": BYTES},
     "tally": {"scope": ONE_OF, "key": ID, "day": ONE_OF},
     "ledger": {"run": ID, "id": ID, "agent": ID, "project": ID, "root": ID},
     "thread": {"agent": ID, "context": ID},

@@ -113,7 +113,7 @@ select r.*, a.name, w.workflow, w.tag,
        (select coalesce(max(l.estimated), 0) from ledger l where l.run = r.id) as estimated
   from run r join agent a on a.id = r.agent left join workspace w on w.id = r.workspace"""
 
-CALLS = "select * from call where work = :work and step = :n order by at"
+CALLS = "select tool, arguments, ok, result, at, done_at from call where work = :work and step = :n order by at"
 
 
 def _runs(tx: Transaction, project: str, wanted: Mapping[str, str | None], limit: int) -> list[Run]:

@@ -28,6 +28,7 @@ class Quirks:
     thinking: str = ""  #: the field in which it tells what it thought, and wants it back
     tells_cost: bool = False  #: what a request has cost, in dollars
     fewest_tokens: int = 1  #: the smallest limit of tokens that it takes
+    images: bool = False  #: it can be shown pictures; where that depends on the model, it is not
 
 
 PLAIN = Quirks()
@@ -46,7 +47,8 @@ class Provider:
     cheap: str = ""  #: a model that costs little, to try a key with; '' where nobody knows which there are
 
 
-_OPENAI = Quirks(limit="max_completion_tokens", fewest_tokens=16)
+_OPENAI = Quirks(limit="max_completion_tokens", fewest_tokens=16, images=True)
+_SEES = Quirks(images=True)
 _OPENAI_HEADERS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
 _HANDS_BACK = Quirks(thinking="reasoning_content")
 PROVIDERS = {
@@ -58,6 +60,7 @@ PROVIDERS = {
             ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
             "anthropic",
             "ANTHROPIC_BASE_URL",
+            quirks=_SEES,
             cheap="claude-haiku-5-5",
         ),
         Provider(
@@ -84,13 +87,14 @@ PROVIDERS = {
             "openrouter",
             "https://openrouter.ai/api/v1",
             ("OPENROUTER_API_KEY",),
-            quirks=Quirks(thinking="reasoning_details", tells_cost=True),
+            quirks=Quirks(thinking="reasoning_details", tells_cost=True, images=True),
             cheap="anthropic/claude-haiku-5.5",
         ),
         Provider(
             "google",
             "https://generativelanguage.googleapis.com/v1beta/openai",
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            quirks=_SEES,
             cheap="gemini-3.5-flash-lite",
         ),
         Provider(
@@ -104,16 +108,16 @@ PROVIDERS = {
             "mistral",
             "https://api.mistral.ai/v1",
             ("MISTRAL_API_KEY",),
-            quirks=Quirks(asks_for_usage=False),
+            quirks=Quirks(asks_for_usage=False, images=True),
             cheap="mistral-small-latest",
         ),
         Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), cheap="openai/gpt-oss-20b"),
-        Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",), cheap="grok-4-1-fast-non-reasoning"),
+        Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",), quirks=_SEES, cheap="grok-4-1-fast-non-reasoning"),
         Provider(
             "moonshotai",
             "https://api.moonshot.ai/v1",
             ("MOONSHOTAI_API_KEY",),
-            quirks=_HANDS_BACK,
+            quirks=Quirks(thinking="reasoning_content", images=True),
             cheap="kimi-k2.6",
         ),
         Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",), cheap="openai/gpt-oss-120b"),

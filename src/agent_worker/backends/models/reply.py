@@ -14,6 +14,7 @@ from agent_worker.tools.tool import Call
 #: More than any model reads or writes at once; what is beyond is a mistake of the provider.
 _MOST_TOKENS = 10_000_000
 _CHARACTERS_PER_TOKEN = 4
+_TOKENS_OF_AN_IMAGE = 1600  # a large one, at the providers that tell how they count
 CUT_OFF = "\n\n[cut off: the answer reached its limit of tokens]"
 
 
@@ -44,7 +45,7 @@ def usage_of(heard: Heard, turn: Turn, steps: Sequence[PastStep], price: Price |
     told, usd = heard.told, _dollars(heard.told.usd)
     read, written = _tokens(told.input), _tokens(told.output)
     guessed = usd is None and not (read and written)
-    read = read or _estimate(_sent(turn, steps))
+    read = read or _estimate(_sent(turn, steps)) + _TOKENS_OF_AN_IMAGE * _images(steps)
     written = written or _estimate([heard.text, *("".join(call.pieces) for call in heard.calls)])
     cached = min(_tokens(told.cached), read)
     stored = min(_tokens(told.written), read - cached)
@@ -95,6 +96,10 @@ def _sent(turn: Turn, steps: Sequence[PastStep]) -> Iterable[str]:
     for step in steps:
         yield step.reply.raw or step.reply.text
         yield from (result.text for result in step.results.values())
+
+
+def _images(steps: Sequence[PastStep]) -> int:
+    return sum(len(result.images) for step in steps for result in step.results.values())
 
 
 def _estimate(texts: Iterable[str]) -> int:

@@ -163,6 +163,7 @@ create table call (
   state text not null,                      -- started | done
   ok integer not null default 1,
   result text not null default '',
+  images text not null default '',          -- of the result: JSON, each with its kind and its bytes as base64
   at bigint not null,
   done_at bigint,
   primary key (work, step, id)
