@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from agent_worker.core.errors import BadInput
 from agent_worker.tools.images import LARGEST_FILE, dump, image_in, image_of, load, why_not
 from tests.pictures import PNG, PNG_TEXT, png
 
@@ -53,3 +54,9 @@ def test_pictures_are_read_back_as_they_were_stored() -> None:
     assert image
     assert load(dump([image, image])) == (image, image)
     assert load(dump([])) == ()
+
+
+@pytest.mark.parametrize("stored", ["{", "5", "[1]", '[["image/png"]]', '[["image/png", 5]]', "[" * 100_000])
+def test_what_was_not_stored_by_us_is_refused(stored: str) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        load(stored)

@@ -157,10 +157,10 @@ def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, n
 
 def _past(tx: Transaction, work: str) -> tuple[tuple[PastStep, ...], BadInput | None]:
     results: dict[int, dict[str, Result]] = {}
-    for call in steps.calls_of_work(tx, work):
-        if call["state"] == "done":
-            results.setdefault(call["step"], {})[call["id"]] = stored_result(call)
     try:
+        for call in steps.calls_of_work(tx, work):
+            if call["state"] == "done":
+                results.setdefault(call["step"], {})[call["id"]] = stored_result(call)
         return tuple(PastStep(Reply.load(s["reply"]), results.get(s["n"], {})) for s in steps.of_work(tx, work)), None
     except BadInput as error:
         return (), error

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent_worker.core.disk_space import amount
+from agent_worker.core.errors import BadInput
 
 LARGEST = 5 * 1024 * 1024  #: characters of base64: more than that Anthropic refuses
 LARGEST_FILE = LARGEST // 4 * 3  #: bytes
@@ -62,4 +63,15 @@ def dump(images: Iterable[Image]) -> str:
 
 
 def load(stored: str) -> tuple[Image, ...]:
-    return tuple(Image(*kept) for kept in json.loads(stored)) if stored else ()
+    """Read stored pictures, which are data of this shape and nothing more. Raises BadInput."""
+    try:
+        return tuple(map(_stored, json.loads(stored))) if stored else ()
+    except (ValueError, TypeError, RecursionError):
+        raise BadInput("what is stored of its images cannot be read", hint="dismiss it, and ask again") from None
+
+
+def _stored(kept: object) -> Image:
+    match kept:
+        case [str(media_type), str(text)]:
+            return Image(media_type, text)
+    raise ValueError
