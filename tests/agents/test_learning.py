@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.fakes.model_server import ModelServer
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
@@ -18,6 +19,8 @@ from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
+from agent_worker.service.runs import runs_list
+from agent_worker.service.service import Service
 
 ON = "auto_memory: { model: fake/learner }\n"
 CHOICE = {"kind": "decision", "key": "database", "value": "We use SQLite."}
@@ -287,6 +290,20 @@ async def test_a_learner_that_fails_does_not_fail_the_work(tmp_path: Path, clock
         await work(team, working, says("we take SQLite"))
         assert set(await team.states()) == {"done"}
         assert "we take SQLite" in await team.texts()
+
+
+async def test_L4_an_answer_of_the_learner_that_comes_to_nothing_is_charged_as_far_as_it_was_told(
+    tmp_path: Path, clock: TestClock, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-x")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url("cut"))
+    on = "auto_memory: { model: anthropic/claude-haiku-5-5 }\n"
+    async with learning_team(tmp_path, clock, Learner(), extra={"alice": on}) as team:
+        await work(team, working, says("we take SQLite"))
+        assert set(await team.states()) == {"done"}
+        house = Service(team.runtime)
+        runs = await runs_list(house, str(tmp_path))
+    assert [run.tokens for run in runs if run.workspace] == [120], "it told its usage at its beginning, then broke off"
 
 
 async def test_work_that_rested_in_between_is_learned_from_as_a_whole(tmp_path: Path, clock: TestClock) -> None:

@@ -12,6 +12,7 @@ from tests.fakes.model_server import Fault, ModelServer
 from tests.models import FAMILIES, MODELS, sdk, sent, waits_pass
 from tests.needs import needs_sandbox
 from tests.patience import PATIENCE
+from tests.pictures import PNG, PNG_TEXT, png
 from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn
@@ -20,6 +21,8 @@ from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.events import Called, Delta, Event, Returned
 from agent_worker.core.outbound import NOT_TOO_LONG
+from agent_worker.service.runs import explain
+from agent_worker.service.service import Service
 
 LOCAL = Approval(local=True)
 MEET = """
@@ -93,6 +96,44 @@ async def test_files_are_read_where_the_agent_works(tmp_path: Path, server: Mode
         await team.dm("alice", "read it")
         await team.idle()
     assert "a word in a file" in sent(server)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_picture_is_shown_to_the_model_also_when_the_work_goes_on_in_another_run(
+    tmp_path: Path, server: ModelServer, family: str
+) -> None:
+    """People are told how large it is; its bytes are in no event and in no text."""
+    (tmp_path / "pic.png").write_bytes(PNG)
+    server.script([Answer("", (Ask("read_file", {"path": "pic.png"}, "a"),)), Fault("500"), "a red dot"])
+    definition = sdk(server, family=family, more="tools: [read_file]\n")
+    heard: list[Event] = []
+    async with open_team(tmp_path, "alice", clock=TestClock(), extra={"alice": definition}, approval=LOCAL) as team:
+        team.runtime.bus.listen(heard.append)
+        with waits_pass(team):
+            await team.dm("alice", "what is it?")
+            await team.idle()
+        first, last = (sent(server, number) for number in (1, 2))
+        assert len(await team.runs()) == 2
+        (call,) = await team.calls()
+        told = await explain(Service(team.runtime), (await team.runs())[0]["id"])
+    assert first.count(PNG_TEXT) == last.count(PNG_TEXT) == 1
+    assert call["result"] == told.steps[0].calls[0]["result"] == f"[image, {len(PNG)} bytes: pic.png]"
+    assert PNG_TEXT not in repr(heard) + repr(told)
+
+
+async def test_one_piece_of_work_is_shown_as_many_pictures_as_fit_into_a_request(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    (tmp_path / "pic.png").write_bytes(png(3_900_000))
+    look = tuple(Ask("read_file", {"path": "pic.png"}, f"c{n}") for n in range(3))
+    server.script([Answer("", look), Answer("", look), "enough"])
+    definition = sdk(server, more="tools: [read_file]\n")
+    async with open_team(tmp_path, "alice", clock=TestClock(), extra={"alice": definition}, approval=LOCAL) as team:
+        await team.dm("alice", "look")
+        await team.idle()
+        said = [call["result"] for call in await team.calls()]
+    assert sent(server).count('"media_type": "image/png"') == 4
+    assert sum("1 image not shown: one piece of work is shown 21 MB of them at most" in each for each in said) == 2
 
 
 @needs_sandbox()

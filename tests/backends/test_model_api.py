@@ -140,6 +140,24 @@ async def test_an_answer_is_shown_as_it_comes_and_handed_back_whole(bench: Bench
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+async def test_a_key_is_proved_by_any_answer_even_one_that_ended_before_its_first_word(
+    bench: Bench, family: str
+) -> None:
+    bench.server.script([Answer("", cut=True, usage=(9, 16))])
+    usage = await bench.model(family, "script").try_out(MODELS[family])
+    assert (usage.input, usage.output) == (9, 16)
+    assert usage.usd
+    limits = [value for name, value in bench.sent().items() if name.startswith("max_")]
+    assert limits == [1 if family == "anthropic" else 16], "OpenAI refuses a smaller limit than this"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_key_is_not_proved_by_an_answer_that_ends_too_early(bench: Bench, family: str) -> None:
+    with pytest.raises(Transient, match="ended too early"):
+        await bench.model(family, "early_end").try_out(MODELS[family])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 async def test_long_text_comes_in_pieces(bench: Bench, family: str) -> None:
     reply = await bench.play(family, "one two three four five six seven")
     assert len(bench.sink.said) > 1

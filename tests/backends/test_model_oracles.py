@@ -9,6 +9,7 @@ The libraries are oracles, and installed for these tests only. Where we differ o
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from random import Random
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -32,6 +34,7 @@ from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.tools import ToolDefinition
 from tests.fakes.model_protocols import Answer, Anthropic, Ask, Chat, Protocol, Responses
+from tests.pictures import png
 
 from agent_worker.backends.backend import PastStep, Reply, Turn
 from agent_worker.backends.models.event_stream import EventReader
@@ -39,6 +42,7 @@ from agent_worker.backends.models.model_api import PROTOCOLS
 from agent_worker.backends.models.protocol import Fragments, Heard
 from agent_worker.backends.models.providers import PROVIDERS, Route
 from agent_worker.backends.models.reply import reply_of
+from agent_worker.tools.images import image_in
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 FAMILIES = ["anthropic", "chat", "responses"]
@@ -86,6 +90,35 @@ async def test_a_conversation_is_sent_as_their_library_sends_it(
     assert told(family, ours) == told(family, theirs)
     assert ours["stream"] is theirs["stream"] is True
     assert ours["model"] == theirs["model"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.timeout(300)
+async def test_pictures_of_a_result_are_sent_as_their_library_sends_them(family: str) -> None:
+    images = [image_in(png(size)) for size in (0, 10)]
+    call = Call("c1", "add", {"a": 1})
+    result = Result("look", images=tuple(filter(None, images)))
+    steps = [PastStep(Reply("", (call,)), {call.id: result})]
+    turn = Turn(run="r", system="s", prompt="p", tools=(TOOL,))
+    ours = json.loads(PROTOCOLS[family].body(turn, steps, route(family), Fragments()))
+    theirs = await sent_by_their_library(family, turn, steps)
+    assert pictures_in(ours) == pictures_in(theirs)
+    assert len(pictures_in(ours)) == 2
+
+
+def pictures_in(value: Any, *, by: str = "") -> list[tuple[str, str]]:
+    """Each picture of a request: whose message it is in, and the picture in the form of the protocol."""
+    if isinstance(value, list):
+        return [found for each in value for found in pictures_in(each, by=by)]
+    if not isinstance(value, dict):
+        return []
+    by = value.get("role", value.get("type") if value.get("type") in ("tool_result", "function_call_output") else by)
+    match value:
+        case {"type": "image", "source": dict(source)}:
+            return [(by, f"data:{source['media_type']};{source['type']},{source['data']}")]
+        case {"type": "image_url", "image_url": {"url": str(url)}} | {"type": "input_image", "image_url": str(url)}:
+            return [(by, url)]
+    return [found for each in value.values() for found in pictures_in(each, by=by)]
 
 
 def told(family: str, body: dict[str, Any]) -> list[object]:
@@ -189,8 +222,10 @@ def their_messages(turn: Turn, steps: list[PastStep]) -> list[ModelMessage]:
     return messages
 
 
-def their_result(call: Call, result: Result) -> ToolReturnPart[str]:
-    return ToolReturnPart(call.tool, result.text, call.id, outcome="success" if result.ok else "failed")
+def their_result(call: Call, result: Result) -> ToolReturnPart[Any]:
+    pictures = [BinaryContent(base64.b64decode(i.base64), media_type=i.media_type) for i in result.images]
+    content: Any = [result.text, *pictures] if pictures else result.text
+    return ToolReturnPart(call.tool, content, call.id, outcome="success" if result.ok else "failed")
 
 
 # --- what is heard

@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.pictures import PNG_TEXT
 
 from agent_worker.backends.backend import PastStep, Reply, Turn
 from agent_worker.backends.models.model_api import PROTOCOLS
-from agent_worker.backends.models.protocol import Fragments, Heard, Json, ToldError
+from agent_worker.backends.models.protocol import NOT_SHOWN, Fragments, Heard, Json, ToldError
 from agent_worker.backends.models.providers import AS_NAMED, PROVIDERS, Route, route
 from agent_worker.backends.models.reply import reply_of, usage_of
 from agent_worker.core.errors import Permanent, Transient
-from agent_worker.tools.tool import Result, ToolSpec
+from agent_worker.tools.images import image_of
+from agent_worker.tools.tool import Call, Result, ToolSpec
 
 TURN = Turn(run="r", system="Be brief.", prompt="Hi.", tools=(ToolSpec("add", "Add.", {"type": "object"}),))
 
@@ -330,3 +332,40 @@ def test_anthropic_is_told_what_to_keep_in_its_cache() -> None:
 def test_anthropic_is_told_a_limit_of_tokens_that_the_model_can_keep(model: str, most: int) -> None:
     assert body(f"anthropic/{model}")["max_tokens"] == most
     assert body(f"anthropic/{model}", max_tokens=9)["max_tokens"] == 9
+
+
+# --- pictures
+
+
+def seen(spec: str) -> str:
+    """The last message of a request whose step has returned two pictures, and one that failed none."""
+    image = image_of(PNG_TEXT)
+    assert image
+    step = PastStep(
+        Reply("", (Call("a", "look", {}), Call("b", "look", {}))),
+        {"a": Result("[image]", images=(image, image)), "b": Result("no", ok=False)},
+    )
+    return json.dumps(body(spec, step)).replace(PNG_TEXT, "PNG")
+
+
+@pytest.mark.parametrize("spec", [f"{name}/m" for name, each in PROVIDERS.items() if each.quirks.images])
+def test_a_provider_that_can_be_shown_pictures_is_shown_them(spec: str) -> None:
+    assert seen(spec).count("PNG") == 2
+    assert NOT_SHOWN not in seen(spec)
+
+
+@pytest.mark.parametrize("spec", [f"{name}/m" for name, each in PROVIDERS.items() if not each.quirks.images])
+def test_another_one_is_told_that_there_is_one_it_cannot_see(spec: str) -> None:
+    assert "PNG" not in seen(spec)
+    assert seen(spec).count(NOT_SHOWN) == 2
+    assert "image_url" not in seen(spec)
+
+
+def test_in_chat_pictures_follow_the_results_in_the_words_of_nobody_else() -> None:
+    *_, first, second, pictures = json.loads(seen("openrouter/m"))["messages"]
+    assert [(each["role"], each["content"]) for each in (first, second)] == [
+        ("tool", "[image]"),
+        ("tool", '{"error":"no"}'),
+    ]
+    assert pictures["role"] == "user"
+    assert [part["type"] for part in pictures["content"]] == ["text", "image_url", "image_url"]

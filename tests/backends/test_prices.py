@@ -46,6 +46,13 @@ def test_every_provider_but_the_one_that_costs_nothing_is_in_the_list(name: str)
         calc_price(Usage(input_tokens=1), "no-such-model", provider_id=name)
 
 
+@pytest.mark.parametrize("name", sorted(PROVIDERS.keys() - {"ollama"}))
+def test_every_provider_is_tried_with_a_model_that_is_cheap_and_not_about_to_go(name: str) -> None:
+    found = calc_price(Usage(input_tokens=100, output_tokens=16), PROVIDERS[name].cheap, provider_id=name)
+    assert found.total_price < 0.001
+    assert not found.model.deprecated
+
+
 async def test_a_price_is_looked_up_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Root.private(tmp_path / "home")
     first = PriceList(home)

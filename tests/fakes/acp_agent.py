@@ -120,6 +120,15 @@ def answer(prompt: Json) -> None:
             forever()
         case "hang":
             forever()
+        case "spend":
+            update(sessionUpdate="usage_update", used=1, size=9, cost={"amount": 0.25, "currency": "USD"})
+            say("I ")
+            if DETAILS:  # dies by itself
+                sys.exit(3)
+            receive()
+            used = {"inputTokens": 100, "outputTokens": 20}
+            send(id=prompt["id"], result={"stopReason": "cancelled", "usage": used})
+            forever()
         case "cancel":
             say("I ")
             receive()

@@ -18,6 +18,7 @@ from mcp.server.stdio import stdio_server
 
 READ_ONLY = types.ToolAnnotations(read_only_hint=True)
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"  # one red dot
 TOOLS = [
     types.Tool(name="echo", description="Say it again.", input_schema=TEXT, annotations=READ_ONLY),
     types.Tool(name="refuse", description="Say no.", input_schema=TEXT),
@@ -44,8 +45,9 @@ async def call_tool(ctx: ServerRequestContext[Any], params: types.CallToolReques
         case "much":
             return _said("much " * 100_000)
         case "picture":
-            picture = types.ImageContent(type="image", data="AAAA", mime_type="image/png")
-            return types.CallToolResult(content=[types.TextContent(type="text", text="look:"), picture])
+            broken = types.ImageContent(type="image", data="AAAA", mime_type="image/png")
+            picture = types.ImageContent(type="image", data=PICTURE, mime_type="image/jpeg")  # it does not know better
+            return types.CallToolResult(content=[types.TextContent(type="text", text="look:"), broken, picture])
         case "raise":
             raise RuntimeError("out of cheese")
         case _:

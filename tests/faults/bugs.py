@@ -223,8 +223,8 @@ BUGS = (
         "test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
         Edit(
             "PLAIN",
-            '{"project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
-            '{"arguments": KEY, "project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF}',
+            '{"project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF, "images": BYTES}',
+            '{"arguments": KEY, "project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF, "images": BYTES}',
         ),
     ),
     bug(
@@ -1430,7 +1430,7 @@ BUGS = (
         "a model whose price nobody knows is free",
         "L4",
         "test_L4_an_unknown_price_is_estimated_from_the_tokens",
-        Edit("charge", "item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6", "item.usd or 0.0"),
+        Edit("price_of", "tokens * UNKNOWN_PRICE / 1e6, True", "0.0, True"),
     ),
     bug(
         "a day is another one on each machine",

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE
-from tests.shells.served import Served
+from tests.shells.served import Served, served
+
+from agent_worker.backends.models.providers import PROVIDERS
+
+KEYS = [name for each in PROVIDERS.values() for name in each.variables]
 
 
 @dataclass
@@ -44,3 +52,15 @@ class Terminal:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.says(*arguments, "--json"))
+
+
+@asynccontextmanager
+async def terminal_knowing(tmp: Path, files: dict[str, str] | None = None, **environ: str) -> AsyncIterator[Terminal]:
+    """With a daemon of its own that has these keys of providers and no other; `files` define its agents."""
+    unset = [part for name in KEYS if name not in environ for part in ("-u", name)]
+    daemon = served(tmp, environ, command=("env", *unset), **files or {})
+    made = await asyncio.to_thread(daemon.__enter__)
+    try:
+        yield Terminal(made)
+    finally:
+        await asyncio.to_thread(daemon.__exit__, None, None, None)

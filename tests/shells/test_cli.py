@@ -327,6 +327,7 @@ def test_status_tells_what_is_used_of_the_limits(terminal: Terminal) -> None:
         "unit": "USD",
         "used": 0.0,
         "limit": 5.0,
+        "estimated": False,
         "waits": "",
     }
     assert "alice" in terminal.says("status", "@review:spends")

@@ -53,7 +53,7 @@ def test_an_agent_is_run_and_followed(daemon: Served) -> None:
     assert kinds(events) == ["started", "step", "ended", "done"]
     assert events[-1]["text"] == "I have looked at this: hello"
     assert events[-1]["state"] == "done"
-    assert set(events[-1]["usage"]) == {"input", "output", "usd"}
+    assert set(events[-1]["usage"]) == {"input", "output", "usd", "estimated"}
 
 
 def test_what_is_written_is_shown_as_it_is_written(daemon: Served) -> None:

@@ -21,8 +21,8 @@ from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.errors import AgentWorkerError, Permanent, Refused, Transient
 from agent_worker.tools.mcp_server import SHOWN, McpProgram, McpRemote, Server, Times
 from agent_worker.tools.mcp_servers import McpPool
-from agent_worker.tools.tool import Tool
-from tests.fakes.mcp_library_server import TEXT, Served
+from agent_worker.tools.tool import Result, Tool
+from tests.fakes.mcp_library_server import PICTURE, TEXT, Served
 from tests.patience import PATIENCE, growing_limits, until
 from tests.teams import open_team
 from tests.test_processes import is_running, pids_in
@@ -47,7 +47,13 @@ async def tools_of(servers: McpPool, server: Server, name: str = "docs") -> dict
 
 
 async def make(tool: Tool, **arguments: object) -> str:
-    return str(await tool.function(None, **tool.check(arguments)))
+    return (await returned(tool, **arguments)).text
+
+
+async def returned(tool: Tool, **arguments: object) -> Result:
+    result = await tool.function(None, **tool.check(arguments))
+    assert isinstance(result, Result)
+    return result
 
 
 def by_hand(cwd: Path, *words: str, env: tuple[str, ...] = ()) -> McpProgram:
@@ -104,7 +110,9 @@ async def test_a_tool_reads_as_its_server_wrote_it() -> None:
         assert [tool.repeatable for tool in tools] == [True, False, False, False, False]
         cut = f"\n[… {500_000 - SHOWN:,} characters left out …]"
         assert await make(tools[3]) == ("much " * 100_000)[:SHOWN] + cut
-        assert await make(tools[4]) == "look:\n[image, image/png: not shown]"
+        picture = await returned(tools[4])
+        assert picture.text == "look:\n[image, image/png, 3 bytes: not shown]\n[image, 69 bytes]"
+        assert [(image.media_type, image.base64) for image in picture.images] == [("image/png", PICTURE)]
 
 
 async def test_a_server_that_was_started_again_is_found_again_though_it_forgot_the_session() -> None:

@@ -26,8 +26,9 @@ from agent_worker.tools.task import (
     why_bash_is_off,
     write_file,
 )
-from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
+from agent_worker.tools.tool import Result, RunIdentity, Tool, ToolContext
 from tests.needs import needs_sandbox
+from tests.pictures import PNG, PNG_TEXT, png
 
 FOUND = find_sandbox()
 needs_bash = needs_sandbox()
@@ -94,6 +95,17 @@ async def test_a_long_file_is_shown_up_to_the_cap(context: ToolContext) -> None:
     long_line = await use(read_file, context, path="b")
     assert len(long_line) < SHOWN + 100
     assert long_line.endswith("characters left out …]")
+
+
+async def test_a_picture_is_looked_at_and_one_that_is_too_large_is_refused(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_bytes(PNG)  # whatever it is called
+    result = await read_file.function(context, path="a.txt")
+    assert isinstance(result, Result)
+    assert result.text == f"[image, {len(PNG)} bytes: a.txt]"
+    assert [image.base64 for image in result.images] == [PNG_TEXT]
+    (context.cwd / "b.png").write_bytes(png(4_000_000))
+    with pytest.raises(Refused, match=r"b\.png cannot be shown: image, 4\.0 MB, larger than 3\.9 MB"):
+        await use(read_file, context, path="b.png")
 
 
 @pytest.mark.parametrize("content", [b"\0ELF", b"\xff\xfe\x00", b"text\xff"])

@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime
-from agent_worker.backends.backend import PastStep, Reply, Turn, Usage
+from agent_worker.backends.backend import LoneSink, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.memory import audit, memory
-from agent_worker.tools.tool import Call, Result
+from agent_worker.tools.tool import Result
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +51,19 @@ async def learn(
     *,
     doubtful: bool = False,
     recording: RecorderContext,
+    charge: Callable[[Usage, str], None],
 ) -> Lesson | None:
-    """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer."""
+    """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer.
+
+    `charge` is told what an answer of which model has used that came to nothing.
+    """
     wanted = worker.definition.auto_memory
     if worker.learner is None or not wanted or worker.home is None or not did_something(done):
         return None
     turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
+    sink = LoneSink(lambda usage: charge(usage, turn.model))
     try:
-        reply = await worker.learner.reply(turn, (), _NoSink())
+        reply = await worker.learner.reply(turn, (), sink)
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
@@ -134,22 +139,3 @@ def read_answer(text: str, run: str, now: datetime) -> tuple[memory.MemoryEntry,
 
 def _went(result: Result | None) -> str:
     return "no result" if result is None else "ok" if result.ok else "failed"
-
-
-class _NoSink:
-    """The learner has no tools, and nobody watches it write."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    def show(self, call: Call, result: Result | None = None) -> None:
-        pass
-
-    def spent(self, usage: Usage) -> None:
-        pass
-
-    async def keep(self, step: int, reply: Reply) -> None:
-        pass
-
-    async def call(self, step: int, call: Call) -> Result:
-        return Result("there are no tools here", ok=False)

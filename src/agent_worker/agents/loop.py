@@ -194,7 +194,13 @@ class Loop:
     async def _learn(self, job: Assignment, worker: AgentRuntime, recorder: RunRecorder, final: str) -> None:
         doubtful = bool(recorder.outside) or any(item.hop for item in job.taken)
         lesson = await learn(
-            worker, job.run, recorder.done, final, doubtful=doubtful, recording=self._loop_context.recording
+            worker,
+            job.run,
+            recorder.done,
+            final,
+            doubtful=doubtful,
+            recording=self._loop_context.recording,
+            charge=recorder.charge,
         )
         if lesson:
             await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)

@@ -16,9 +16,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, hold_run, keep_step
+from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, hold_run, keep_step, stored_result
 from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
 from agent_worker.core.clock import Clock
+from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import AgentWorkerError, BadInput, Fenced, StorageFault
 from agent_worker.core.events import Bus, Called, Delta, Returned
 from agent_worker.core.failpoints import failpoint
@@ -26,6 +27,7 @@ from agent_worker.core.redaction import Passage, Redactor
 from agent_worker.core.wording import plural
 from agent_worker.database.database import Database, Transaction
 from agent_worker.files.disk import disk_explained
+from agent_worker.tools import images
 from agent_worker.tools.tool import Call, Question, Result, RunIdentity, Tool, ToolContext, ToolSpec
 from agent_worker.work import inbox, steps
 from agent_worker.work.limits import Reached
@@ -69,6 +71,8 @@ class RunRecorder:
         self._kept.set()
         self._saying = Passage(recording.redact)
         self._turns = CallOrder()
+        seen = [image for step in job.past for result in step.results.values() for image in result.images]
+        self._pictured = sum(len(image.base64) for image in seen)
         self._outside = next((name for step in job.past for name in self._foreign(step.reply)), "")
 
     @property
@@ -119,9 +123,11 @@ class RunRecorder:
             self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
 
     def spent(self, usage: Usage) -> None:
-        charged = self._database.write(
-            charge_lost, self._job, usage, self._terms.model, now=self._recording.clock.micros()
-        )
+        self.charge(usage, self._terms.model)
+
+    def charge(self, usage: Usage, model: str) -> None:
+        """Charge for an answer of any model that comes to nothing, also after the end of the run."""
+        charged = self._database.write(charge_lost, self._job, usage, model, now=self._recording.clock.micros())
         charged.add_done_callback(_say_if_lost)  # nobody waits for it: whoever calls is on its way out
 
     def _shown(self, text: str) -> str:
@@ -194,9 +200,23 @@ class RunRecorder:
         if known is not None:
             return known
         failpoint("call.before")
-        text = await tool.function(self._context_for(place), **arguments)
+        made = await tool.function(self._context_for(place), **arguments)
         failpoint("call.after")
-        return await self._database.write(self._note, place, call, Result(str(text)))
+        result = self._with_few_images(made) if isinstance(made, Result) else Result(str(made))
+        return await self._database.write(self._note, place, call, result)
+
+    def _with_few_images(self, result: Result) -> Result:
+        """Leave out images that would make the next request larger than a provider takes, and say so."""
+        kept = []
+        for image in result.images:
+            if self._pictured + len(image.base64) <= images.MOST_OF_WORK:
+                self._pictured += len(image.base64)
+                kept.append(image)
+        if len(kept) == len(result.images):
+            return result
+        left_out = plural(len(result.images) - len(kept), "image")
+        said = f"[{left_out} not shown: one piece of work is shown {amount(images.MOST_OF_WORK)} of them at most]"
+        return replace(result, text=f"{result.text}\n{said}", images=tuple(kept))
 
     def _context_for(self, place: CallPosition) -> ToolContext:
         return replace(self._context, key=place.key, outside=self.outside)
@@ -240,7 +260,7 @@ class RunRecorder:
             self._put(tx, place, call, None)
             return None
         if row["state"] == "done":
-            return Result(row["result"], bool(row["ok"]))
+            return stored_result(row)
         return None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)
 
     def _note(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
@@ -248,7 +268,7 @@ class RunRecorder:
         return self._write_down(tx, place, call, result)
 
     def _write_down(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
-        result = Result(_capped(self._recording.redact(result.text)), result.ok)
+        result = replace(result, text=_capped(self._recording.redact(result.text)))
         self._put(tx, place, call, result)
         return result
 
@@ -261,6 +281,7 @@ class RunRecorder:
             arguments=_as_json(call),
             now=self._recording.clock.micros(),
             result=result.text if result else None,
+            images=images.dump(result.images) if result else "",
             ok=result.ok if result else True,
         )
 
@@ -280,7 +301,7 @@ def _or_suspend(result: Result | None) -> Result:
 
 def _done(tx: Transaction, place: CallPosition) -> Result | None:
     row = steps.call_at(tx, place)
-    return Result(row["result"], bool(row["ok"])) if row and row["state"] == "done" else None
+    return stored_result(row) if row and row["state"] == "done" else None
 
 
 def _capped(text: str) -> str:

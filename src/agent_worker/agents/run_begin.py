@@ -15,6 +15,7 @@ from agent_worker.backends.backend import PastStep, Reply, Usage
 from agent_worker.core.errors import BadInput, Fenced
 from agent_worker.core.events import Ended, Started, Stepped
 from agent_worker.database.database import Row, Transaction
+from agent_worker.tools import images
 from agent_worker.tools.tool import Result
 from agent_worker.work import agent_rows, inbox, limits, queue, steps
 from agent_worker.work.agent_rows import Fence
@@ -158,13 +159,17 @@ def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, n
 
 def _past(tx: Transaction, work: str) -> tuple[tuple[PastStep, ...], BadInput | None]:
     results: dict[int, dict[str, Result]] = {}
-    for call in steps.calls_of_work(tx, work):
-        if call["state"] == "done":
-            results.setdefault(call["step"], {})[call["id"]] = Result(call["result"], bool(call["ok"]))
     try:
+        for call in steps.calls_of_work(tx, work):
+            if call["state"] == "done":
+                results.setdefault(call["step"], {})[call["id"]] = stored_result(call)
         return tuple(PastStep(Reply.load(s["reply"]), results.get(s["n"], {})) for s in steps.of_work(tx, work)), None
     except BadInput as error:
         return (), error
+
+
+def stored_result(call: Row) -> Result:
+    return Result(call["result"], bool(call["ok"]), images.load(call["images"]))
 
 
 def _done_before(tx: Transaction, first: Row) -> int:
@@ -237,7 +242,7 @@ def keep_step(tx: Transaction, job: Assignment, step: int, reply: Reply, terms: 
 def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> int:
     """Store a step and charge for it; what it cost, in millionths of a dollar."""
     use = reply.usage.plausible
-    item = Charge(job.run, step, model, use.input, use.cached, use.output, use.usd)
+    item = _charge(job, step, model, use)
     micros = limits.charge(tx, job.account, item, now=now)
     steps.keep(
         tx,
@@ -258,22 +263,25 @@ def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model
             step=step,
             tokens=use.tokens,
             usd=micros / 1e6,
+            estimated=item.estimated and micros > 0,
         )
     )
     return micros
 
 
+def _charge(job: Assignment, step: int, model: str, use: Usage) -> Charge:
+    return Charge(job.run, step, model, use.input, use.cached, use.output, use.usd, use.guessed)
+
+
 def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:
     """Charge what learning from a run has cost to the request that the run was for."""
     agent_rows.hold(tx, job.fence)
-    use = reply.usage.plausible
-    limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)
+    limits.charge(tx, job.account, _charge(job, -1, model, reply.usage.plausible), now=now)
 
 
 def charge_lost(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
     """Charge for an answer that came to nothing. Whoever may write now: the money is gone."""
-    use = usage.plausible
-    limits.charge(tx, job.account, Charge(job.run, -1, model, use.input, use.cached, use.output, use.usd), now=now)
+    limits.charge(tx, job.account, _charge(job, -1, model, usage.plausible), now=now)
 
 
 def should_yield(tx: Transaction, job: Assignment, *, now: int, ageing: Ageing) -> bool:

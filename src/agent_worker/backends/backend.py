@@ -8,7 +8,7 @@ under the backends whose tools run in our process (tool_loop.py): it answers onc
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -22,17 +22,22 @@ class Usage:
     cached: int = 0  #: of the input, read from the provider's cache
     output: int = 0
     usd: float | None = None  #: None when the backend does not know the price
+    guessed: bool = False  #: nobody told the tokens: they were counted by the length of texts
 
     @property
     def tokens(self) -> int:
         return self.input + self.output
 
     @property
+    def is_nothing(self) -> bool:
+        return not self.tokens and not self.usd
+
+    @property
     def plausible(self) -> Usage:
         """The same within what can be counted: the numbers come from outside, and nobody earns money by a step."""
         input, cached, output = map(_countable, (self.input, self.cached, self.output))
         usd = self.usd if self.usd is not None and self.usd >= 0 else None  # what is not a number is not >= 0
-        return Usage(input, cached, output, usd and min(usd, 1e9))
+        return Usage(input, cached, output, usd and min(usd, 1e9), self.guessed)
 
 
 def _countable(count: int) -> int:
@@ -135,6 +140,29 @@ class StepSink(Protocol):
     async def call(self, step: int, call: Call) -> Result:
         """Make a tool call. The same step and id give the same result, however often asked."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoneSink:
+    """The sink of an answer that is no step of a run: nobody watches it, it has no tools, and nothing is stored."""
+
+    charge: Callable[[Usage], None] | None = None  #: for an answer that comes to nothing; None: nobody pays
+
+    def say(self, text: str) -> None:
+        pass
+
+    def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
+    def spent(self, usage: Usage) -> None:
+        if self.charge:
+            self.charge(usage)
+
+    async def keep(self, step: int, reply: Reply) -> None:
+        pass
+
+    async def call(self, step: int, call: Call) -> Result:
+        return Result("there are no tools here", ok=False)
 
 
 @dataclass(frozen=True, slots=True)

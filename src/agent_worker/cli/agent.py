@@ -49,7 +49,9 @@ def list_(as_json: bool) -> None:
     found = call("GET", "/agents", project=here())
     if as_json:
         return tell_json(found)
-    rows = [(a["name"], a["state"], a["kind"], a["backend"], a["model"], usd(a["usd_today"])) for a in found]
+    rows = [
+        (a["name"], a["state"], a["kind"], a["backend"], a["model"], usd(a["usd_today"], a["estimated"])) for a in found
+    ]
     tell_table(("agent", "state", "kind", "backend", "model", "today"), rows, empty="no agents yet: agent-worker init")
 
 
@@ -66,7 +68,7 @@ def info(name: str, as_json: bool) -> None:
     if not about["backend"]:  # its file cannot be read
         return
     works_with = f"{about['backend']} {about['model']}".rstrip()
-    click.echo(f"  {works_with}, {usd(about['usd_today'])} today\n  {clean(found['directory'])}")
+    click.echo(f"  {works_with}, {usd(about['usd_today'], about['estimated'])} today\n  {clean(found['directory'])}")
     for key, value in found["soul"].items():
         click.echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
     if found["queue"]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import clean, paint, wants_colour
+from agent_worker.cli.output import clean, paint, usd, wants_colour
 from agent_worker.core.wording import plural
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
@@ -26,7 +26,7 @@ class LiveView:
         self._alive = sys.stdout.isatty()
         self._busy: dict[str, str] = {}  # agent → what it does
         self._colours: dict[str, str] = {}
-        self._tokens, self._usd = 0, 0.0
+        self._tokens, self._usd, self._estimated = 0, 0.0, False
 
     def __enter__(self) -> LiveView:
         return self
@@ -51,8 +51,9 @@ class LiveView:
             case {"event": "tool_result", "name": name, "ok": False, "text": text}:
                 if self._verbose:
                     self._line(name, f"✗ {clean(text)[:200]}", "red")
-            case {"event": "step", "tokens": tokens, "usd": usd}:
-                self._tokens, self._usd = self._tokens + tokens, self._usd + usd
+            case {"event": "step", "tokens": tokens, "usd": cost, "estimated": estimated}:
+                self._tokens, self._usd = self._tokens + tokens, self._usd + cost
+                self._estimated = self._estimated or estimated
             case {"event": "retry", "name": name, "reason": reason, "wait": wait}:
                 self._busy[name] = "waiting"
                 self._line(name, f"↻ {clean(reason)}: again in {wait:.0f} s", "yellow")
@@ -90,7 +91,7 @@ class LiveView:
     def _status(self) -> None:
         if self._alive and self._busy:
             doing = ", ".join(f"{name} ({what})" for name, what in self._busy.items())
-            spent = f"  {self._tokens:,} tokens, {self._usd:.2f} USD" if self._tokens else ""
+            spent = f"  {self._tokens:,} tokens, {usd(self._usd, self._estimated)}" if self._tokens else ""
             line = f"{'':{_WIDTH}} … {clean(doing)}{spent}"[: shutil.get_terminal_size().columns - 1]
             click.echo(f"\r\x1b[2K{paint(line, 'bright_black')}", nl=False)
 
@@ -118,7 +119,7 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     runs = ", ".join(f"{name} ({plural(n, 'run')})" for name, n in summary["runs"].items())
     done = paint("done", "green") if summary["outcome"] == "done" else paint(summary["outcome"], "red")
     reason = f" ({clean(summary['reason'])})" if summary["reason"] not in ("", summary["outcome"]) else ""
-    cost = f"{plural(summary['tokens'], 'token')}, {summary['usd']:.2f} USD"
+    cost = f"{plural(summary['tokens'], 'token')}, {usd(summary['usd'], summary['estimated'])}"
     wrote = f"\n  documents: {clean(', '.join(summary['documents']))}" if summary["documents"] else ""
     said = plural(summary["messages"], "message")
     return f"{done}{reason}: {said}; {runs or 'no runs'}; {cost}{wrote}"

@@ -85,5 +85,9 @@ def ago(micros: int | None) -> str:
     return f"{int(seconds)}s {word}"
 
 
-def usd(amount: float) -> str:
-    return f"{amount:.2f} USD" if amount >= 0.01 or amount == 0 else f"{amount:.4f} USD"
+def usd(amount: float, estimated: bool = False) -> str:
+    """Money, which is marked where it rests on a guess."""
+    said = f"{amount:.2f} USD" if amount >= 0.01 or amount == 0 else f"{amount:.4f} USD"
+    if 0 < amount < 0.0001:
+        said = "under 0.0001 USD"
+    return f"{said} (estimated)" if estimated else said

@@ -11,7 +11,7 @@ from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import addresses, agents, instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
 from agent_worker.core.disk_space import FreeSpace
-from agent_worker.core.errors import NotFound
+from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.wording import plural
 
 
@@ -95,7 +95,9 @@ def _amount(allowance: dict[str, Any], which: str) -> str:
     value = allowance[which]
     if value is None:
         return "no limit"
-    return usd(value) if allowance["unit"] == "USD" else f"{value:g} {allowance['unit']}"
+    if allowance["unit"] == "USD":
+        return usd(value, which == "used" and allowance["estimated"])
+    return f"{value:g} {allowance['unit']}"
 
 
 def _agents(agents: list[dict[str, Any]]) -> None:
@@ -105,7 +107,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
             a["state"],
             a["backend"] + (f" {a['model']}" if a["model"] else ""),
             str(a["queued"]),
-            usd(a["usd_today"]),
+            usd(a["usd_today"], a["estimated"]),
             a["label"],
             ", ".join(filter(None, (a["unsafe"], a["reason"]))),
         )
@@ -140,7 +142,7 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
             ago(r["started_at"]),
             str(r["steps"]),
             f"{r['tokens']:,}",
-            usd(r["usd"]),
+            usd(r["usd"], r["estimated"]),
             r["reason"],
         )
         for r in found
@@ -159,12 +161,13 @@ def explain(run: str, as_json: bool) -> None:
     about = found["run"]
     if about["held"]:
         click.echo("a person took back what this run was told, said and learned; it is shown to people only")
-    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {usd(about['usd'])}")
+    cost = usd(about["usd"], about["estimated"])
+    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {cost}")
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
     tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
     for step in found["steps"]:
-        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'])}")
+        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
         if step["text"]:
             click.echo(f"  {clean(step['text'])[:1000]}")
         for used in step["calls"]:
@@ -193,12 +196,13 @@ def stats(as_json: bool) -> None:
         return tell_json(found)
     click.echo(
         f"{plural(found['runs'], 'run')}, {plural(found['messages'], 'message')}, "
-        f"{plural(found['tokens'], 'token')}, {usd(found['usd'])}"
+        f"{plural(found['tokens'], 'token')}, {usd(found['usd'], found['estimated'])}"
     )
+    guesses = set(found["estimated_of"])
     for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
         if by:
             click.echo()
-            tell_table((title, "cost"), [(name, usd(amount)) for name, amount in by.items()])
+            tell_table((title, "cost"), [(name, usd(amount, name in guesses)) for name, amount in by.items()])
 
 
 @click.command()
@@ -222,14 +226,49 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("names", nargs=-1)
+@click.option("--test", "try_out", is_flag=True, help="Prove each key with one tiny request, which costs very little.")
+@click.option("-m", "--model", help="The model to test with, of one provider; a cheap one if none is named.")
 @as_json_option
-def providers(as_json: bool) -> None:
-    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown."""
-    found = call("GET", "/providers")
+def providers(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
+    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown.
+
+    With --test, exits with 1 if one that was tried failed, or one that you named could not be tried.
+    """
+    found = {each["name"]: each for each in call("GET", "/providers")}
+    if unknown := [name for name in names if name not in found]:
+        raise NotFound(f"there is no provider {unknown[0]}", hint=f"one of: {', '.join(found)}")
+    chosen = [found[name] for name in names or found]
+    if try_out:
+        return _test_providers(chosen, model, named=bool(names), as_json=as_json)
     if as_json:
-        return tell_json(found)
-    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in found]
+        return tell_json(chosen)
+    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in chosen]
     tell_table(("provider", "usable", "key in", "host"), rows)
+
+
+def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: bool, as_json: bool) -> None:
+    if model and len(chosen) != 1:
+        raise BadInput("a model is one provider's", hint=f"agent-worker providers NAME --test -m {model}")
+    found = []
+    for provider in chosen:
+        if provider["configured"]:
+            click.echo(f"testing {provider['name']} …", err=True)
+        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model))
+    if as_json:
+        tell_json(found)
+    else:
+        rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
+        tell_table(("provider", "test", "model", ""), rows)
+    if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
+        sys.exit(1)
+
+
+def _proof(tested: dict[str, Any]) -> str:
+    if tested["state"] == "ok":
+        cost = usd(tested["usd"], tested["estimated"])
+        return f"it answers; {plural(tested['tokens'], 'token')}, {cost}"
+    return f"{tested['reason']} ({tested['hint']})" if tested["hint"] else str(tested["reason"])
 
 
 @click.command()

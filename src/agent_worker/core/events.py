@@ -168,6 +168,7 @@ class Stepped(RunEvent):
     step: int
     tokens: int = 0
     usd: float = 0.0
+    estimated: bool = False  #: the money rests on a guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

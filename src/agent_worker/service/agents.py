@@ -43,6 +43,7 @@ class Agent:
     model: str
     queued: int
     usd_today: float
+    estimated: bool = False  #: that money rests on a guess: of a price, or of how many tokens it were
     kind: str = "project"
     file: str = ""
     unsafe: str = ""  #: what it may do that nothing holds it back from
@@ -316,6 +317,7 @@ def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
         model=definition.model or "",
         queued=row["queued"],
         usd_today=row["micros"] / 1e6,
+        estimated=bool(row["estimated"]),
         kind=row["kind"],
         file=str(loaded.project.agent_files.get(row["name"], "")),
         unsafe=definition.unsafe,
@@ -325,7 +327,7 @@ def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
 
 def _states(tx: Transaction, *, day: str) -> list[Row]:
     rows = tx.all(
-        """select a.*, coalesce(t.micros, 0) as micros,
+        """select a.*, coalesce(t.micros, 0) as micros, coalesce(t.estimated, 0) as estimated,
                   (select count(*) from instruction i
                     where i.project = :project and i.agent = a.id and i.state = 'queued') as queued
              from agent a

@@ -25,6 +25,7 @@ class LimitUse:
     unit: Literal["USD", "runs"]
     used: float
     limit: float | None  #: None: there is none
+    estimated: bool = False  #: what is used rests on a guess
     waits: str = ""  #: what a file says instead, which holds once it is approved
 
 
@@ -61,8 +62,10 @@ def _allowances(
         used = spent(tx, Payer(id, ""), hop=0, fruitless=0, now=now)
         if not found:
             total = own[name].usd_per_project_day
-            found.append(LimitUse("project", f"today ({day_of(now)})", "USD", used.usd_project, total))
-        found.append(LimitUse(name, "today", "USD", used.usd_agent, own[name].usd_per_agent_day))
+            today, estimated = f"today ({day_of(now)})", "project" in used.estimated
+            found.append(LimitUse("project", today, "USD", used.usd_project, total, estimated))
+        allowed = own[name].usd_per_agent_day
+        found.append(LimitUse(name, "today", "USD", used.usd_agent, allowed, "agent" in used.estimated))
     for workspace in workspace_rows.of_project(tx):
         if workspace["state"] == "running":
             found += _of_workspace(tx, service, workspace["id"], now=now)
@@ -94,5 +97,5 @@ def _of_workspace(tx: Transaction, service: Service, workspace: str, *, now: int
     name = f"@{workspace_rows.name_of(row)}"
     return [
         LimitUse(name, "its largest request", "runs", used.runs, limits.runs_per_root),
-        LimitUse(name, "its largest request", "USD", used.usd_root, limits.usd_per_root),
+        LimitUse(name, "its largest request", "USD", used.usd_root, limits.usd_per_root, "root" in used.estimated),
     ]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
-from agent_worker.backends.models.providers import ProviderStatus, configured_providers
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.service.agents import Agent, agents_list
@@ -50,12 +48,6 @@ async def status(service: Service, project: str | None = None) -> Status:
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
     )
-
-
-@operation("GET", "/providers")
-async def providers(service: Service) -> list[ProviderStatus]:
-    """Which model providers can be used, by the keys in the daemon's environment. No key is shown."""
-    return configured_providers(os.environ)
 
 
 def _summary(project: ProjectFiles) -> ProjectSummary:

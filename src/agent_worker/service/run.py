@@ -55,6 +55,7 @@ class UsageTotals:
     input: int = 0  #: tokens
     output: int = 0
     usd: float = 0.0
+    estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ class _AgentRun(_Followed):
             return _STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
-        usage = await self._database.read(_usage, "r.instruction = :id", self._work["id"], 0)
+        usage = await self._database.read(_usage, self._work["id"])
         return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
 
 
@@ -311,8 +312,8 @@ class _TeamRun(_Followed):
         if not self._finishing.done():
             return _STOPPING
         summary = self._finishing.result()
-        id, since = self._running.id, self._running.started_at
-        usage = await self._running.database.read(_usage, "r.workspace = :id", id, since)
+        # Not from the ledger: what a team made up on the spot has left there is gone with it.
+        usage = UsageTotals(summary.input, summary.output, summary.usd, summary.estimated)
         return Served(self._content, self._tools, usage, summary.outcome, summary.reason, summary)
 
 
@@ -368,14 +369,13 @@ def _is_at(tx: Transaction, run: str, work: str) -> bool:
     return row is not None
 
 
-def _usage(tx: Transaction, whose: str, id: str, since: int) -> UsageTotals:
+def _usage(tx: Transaction, instruction: str) -> UsageTotals:
     row = tx.one(
-        f"""select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
-                   coalesce(sum(l.micros), 0) as micros
-              from ledger l join run r on r.project = :project and r.id = l.run
-             where l.project = :project and {whose} and r.started_at >= :since""",
-        id=id,
-        since=since,
+        """select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
+                  coalesce(sum(l.micros), 0) as micros, coalesce(max(l.estimated), 0) as estimated
+             from ledger l where l.project = :project and l.run in (
+               select r.id from run r where r.project = :project and r.instruction = :instruction)""",
+        instruction=instruction,
     )
     assert row is not None
-    return UsageTotals(row["input"], row["output"], row["micros"] / 1e6)
+    return UsageTotals(row["input"], row["output"], row["micros"] / 1e6, bool(row["estimated"]))

@@ -29,6 +29,7 @@ class Run:
     steps: int
     tokens: int
     usd: float
+    estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
     workspace: str = ""  #: its name; '' is personal context
     text: str = ""  #: the beginning of what it said at its end
     held: bool = False  #: a person took back what it was told, said and learned
@@ -42,6 +43,7 @@ class Step:
     tokens: int
     usd: float
     at: int = 0  #: when the model had answered
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Stats:
     usd: float
     by_agent: dict[str, float]  #: USD
     by_day: dict[str, float]
+    estimated: bool = False
+    estimated_of: list[str] = field(default_factory=list)  #: agents and days whose money rests on a guess
 
 
 @operation("GET", "/runs")
@@ -107,12 +111,15 @@ select r.*, a.name, w.workflow, w.tag,
                select i.work from instruction i where i.project = :project and i.id = r.instruction)) as steps,
        (select coalesce(sum(l.input + l.output), 0) from ledger l
          where l.project = :project and l.run = r.id) as tokens,
-       (select coalesce(sum(l.micros), 0) from ledger l where l.project = :project and l.run = r.id) as micros
+       (select coalesce(sum(l.micros), 0) from ledger l where l.project = :project and l.run = r.id) as micros,
+       (select coalesce(max(l.estimated), 0) from ledger l where l.project = :project and l.run = r.id) as estimated
   from run r join agent a on a.project = :project and a.id = r.agent
   left join workspace w on w.project = :project and w.id = r.workspace
  where r.project = :project"""
 
-CALLS = "select * from call where project = :project and work = :work and step = :n order by at"
+CALLS = """
+select tool, arguments, ok, result, at, done_at from call
+ where project = :project and work = :work and step = :n order by at"""
 
 
 def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
@@ -139,6 +146,7 @@ def _run(row: Row) -> Run:
         steps=row["steps"],
         tokens=row["tokens"],
         usd=row["micros"] / 1e6,
+        estimated=bool(row["estimated"]),
         workspace=_place(row),
         text=row["text"][:200],
         held=bool(row["held"]),
@@ -162,6 +170,8 @@ def _explain(tx: Transaction, id: str) -> Explained:
         raise NotFound(f"there is no run {id}", hint="agent-worker runs")
     asked = tx.one("select * from instruction where project = :project and id = :id", id=row["instruction"])
     work = asked["work"] if asked else ""
+    guessed = tx.all("select step from ledger where project = :project and run = :id and estimated = 1", id=id)
+    guesses = {each["step"] for each in guessed}
     steps = []
     sql = "select * from step where project = :project and work = :work and run = :id order by n"
     for step in tx.all(sql, work=work, id=id):
@@ -177,7 +187,8 @@ def _explain(tx: Transaction, id: str) -> Explained:
             }
             for c in calls
         ]
-        steps.append(Step(step["n"], _said(step), shown, step["tokens"], step["micros"] / 1e6, step["at"]))
+        usd, estimated = step["micros"] / 1e6, step["n"] in guesses
+        steps.append(Step(step["n"], _said(step), shown, step["tokens"], usd, step["at"], estimated))
     attempts = tx.all(
         f"{RUN} and r.instruction = :instruction order by r.started_at, r.id", instruction=row["instruction"]
     )
@@ -201,11 +212,14 @@ def _stats(tx: Transaction) -> Stats:
     )
     said = tx.one("select coalesce(sum(seq), 0) as n from workspace where project = :project")
     agents = tx.all(
-        """select a.name, sum(t.micros) as micros
+        """select a.name, sum(t.micros) as micros, sum(t.estimated) as estimated
              from agent a join tally t on t.project = :project and t.scope = 'agent' and t.key = a.id
             where a.project = :project group by a.name order by a.name"""
     )
-    days = tx.all("select day, tokens, micros from tally where project = :project and scope = 'project' order by day")
+    days = tx.all(
+        """select day, tokens, micros, estimated from tally
+            where project = :project and scope = 'project' order by day"""
+    )
     assert runs
     assert said
     return Stats(
@@ -215,4 +229,9 @@ def _stats(tx: Transaction) -> Stats:
         usd=sum(row["micros"] for row in days) / 1e6,
         by_agent={row["name"]: row["micros"] / 1e6 for row in agents},
         by_day={row["day"]: row["micros"] / 1e6 for row in days},
+        estimated=any(row["estimated"] for row in days),
+        estimated_of=[
+            *(row["name"] for row in agents if row["estimated"]),
+            *(r["day"] for r in days if r["estimated"]),
+        ],
     )

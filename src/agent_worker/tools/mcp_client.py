@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
@@ -29,6 +29,7 @@ from mcp_types import (
     CallToolResult,
     ContentBlock,
     EmbeddedResource,
+    ImageContent,
     Implementation,
     JSONRPCError,
     ResourceLink,
@@ -39,12 +40,14 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 from pydantic import ValidationError
 
+from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import AgentWorkerError, Refused, Transient
 from agent_worker.core.outbound import IPAddress, checked_addresses, proxy_for
 from agent_worker.core.wording import plural
 from agent_worker.processes.child import Child, start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
+from agent_worker.tools.images import MOST, Image, image_of, why_not
 from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, McpProgram, McpRemote, Offer, Server
 from agent_worker.tools.pinned_request import pinned
 from agent_worker.tools.tool import Result
@@ -92,7 +95,8 @@ class Link:
     async def call(self, tool: str, arguments: dict[str, Any]) -> Result:
         with _in_our_words():
             result = await self._client.call_tool(tool, arguments)
-        return Result(_shown(result), ok=not result.is_error)
+        pictures = await asyncio.to_thread(_pictures, result)
+        return Result(_shown(result, pictures), not result.is_error, tuple(filter(None, pictures)))
 
 
 def _transport(server: Server, lost: Lost) -> Transport:
@@ -308,8 +312,19 @@ def _offer(tool: ListedTool) -> Offer:
     )
 
 
-def _shown(result: CallToolResult) -> str:
-    text = "\n".join(map(_as_text, result.content))
+def _pictures(result: CallToolResult) -> list[Image | None]:
+    """For each part of a result the picture that it is, as far as a model can be shown it."""
+    found: list[Image | None] = []
+    for part in result.content:
+        image = image_of(part.data) if isinstance(part, ImageContent) else None
+        shows = image is not None and not why_not(image) and len(list(filter(None, found))) < MOST
+        found.append(image if shows else None)
+    return found
+
+
+def _shown(result: CallToolResult, pictures: Sequence[Image | None]) -> str:
+    parts = zip(result.content, pictures, strict=True)
+    text = "\n".join(f"[{picture}]" if picture else _as_text(part) for part, picture in parts)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
     if len(text) > SHOWN:
@@ -328,7 +343,8 @@ def _as_text(block: ContentBlock) -> str:
         case ResourceLink(uri=uri, name=name):
             return f"[{name}: {uri}]"
         case _:
-            return f"[{block.type}, {block.mime_type}: not shown]"
+            size = amount(len(block.data) // 4 * 3)
+            return f"[{block.type}, {block.mime_type}, {size}: not shown]"
 
 
 @cache

@@ -26,7 +26,7 @@ from agent_worker.core.errors import (
 )
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.tools.mcp_server import McpProgram, Offer, Server, Times
-from agent_worker.tools.tool import Tool, ToolContext, ToolSpec
+from agent_worker.tools.tool import Result, Tool, ToolContext, ToolSpec
 
 if TYPE_CHECKING:  # importing it takes more than a second
     from agent_worker.tools.mcp_client import Link
@@ -71,7 +71,7 @@ class McpPool:
             await asyncio.gather(*late, return_exceptions=True)
 
     def _tool(self, name: str, server: Server, offer: Offer) -> Tool:
-        async def call(context: ToolContext, /, **arguments: Any) -> str:
+        async def call(context: ToolContext, /, **arguments: Any) -> Result:
             return await self._call(name, server, offer.name, arguments)
 
         return Tool(
@@ -102,7 +102,7 @@ class McpPool:
         except AgentWorkerError as error:
             raise _unusable(name, server, error) from None
 
-    async def _call(self, name: str, server: Server, tool: str, arguments: dict[str, Any]) -> str:
+    async def _call(self, name: str, server: Server, tool: str, arguments: dict[str, Any]) -> Result:
         try:
             async with self._link(server) as link, asyncio.timeout(self._times.call):
                 result = await link.call(tool, arguments)
@@ -117,7 +117,7 @@ class McpPool:
             raise Refused(f"{name}: {error.message}") from None
         if not result.ok:
             raise Refused(result.text)
-        return result.text
+        return result
 
     @asynccontextmanager
     async def _link(self, server: Server) -> AsyncIterator[Link]:

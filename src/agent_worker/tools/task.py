@@ -29,8 +29,9 @@ from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash
 from agent_worker.processes.child import Completed, run_command
 from agent_worker.processes.environment import safe_environment
+from agent_worker.tools.images import Image, image_in, why_not
 from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
-from agent_worker.tools.tool import Tool, ToolContext, tool
+from agent_worker.tools.tool import Result, Tool, ToolContext, tool
 from agent_worker.work import inbox
 
 SHOWN = 32 * 1024  #: how much of one result the model gets to read
@@ -104,8 +105,8 @@ bash = bash_tool()
 
 
 @tool(repeatable=True, personal=True, foreign=True)
-async def read_file(context: ToolContext, path: str, start: Line = 1, lines: Line = 1000) -> str:
-    """Read a text file, or some lines of it: `lines` of them, from line `start` on."""
+async def read_file(context: ToolContext, path: str, start: Line = 1, lines: Line = 1000) -> str | Result:
+    """Read a text file, or some lines of it: `lines` of them, from line `start` on. A picture is shown to you."""
     return await asyncio.to_thread(lambda: _read(_spot(context, path), start, lines))
 
 
@@ -256,7 +257,10 @@ def _told(done: Completed, limit: int) -> str:
 
 
 def _text(spot: _Spot) -> str:
-    content = spot.root.read_bytes(spot.relative)
+    return _decoded(spot, spot.root.read_bytes(spot.relative))
+
+
+def _decoded(spot: _Spot, content: bytes) -> str:
     try:
         if b"\0" not in content:
             return content.decode()
@@ -265,8 +269,20 @@ def _text(spot: _Spot) -> str:
     raise Refused(f"{spot.relative} is not a text file ({plural(len(content), 'byte')})")
 
 
-def _read(spot: _Spot, start: int, count: int) -> str:
-    all_lines = _text(spot).split("\n")
+def _read(spot: _Spot, start: int, count: int) -> str | Result:
+    content = spot.root.read_bytes(spot.relative)
+    image = image_in(content)
+    return _lines(spot, _decoded(spot, content), start, count) if image is None else _picture(spot, image)
+
+
+def _picture(spot: _Spot, image: Image) -> Result:
+    if too_much := why_not(image):
+        raise Refused(f"{spot.relative} cannot be shown: {image}, {too_much}")
+    return Result(f"[{image}: {spot.relative}]", images=(image,))
+
+
+def _lines(spot: _Spot, text: str, start: int, count: int) -> str:
+    all_lines = text.split("\n")
     if all_lines[-1] == "":
         all_lines.pop()  # the last line's end is no further line
     if not all_lines:

@@ -24,6 +24,7 @@ from agent_worker.database.database import ProjectDatabase
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
+from agent_worker.tools.images import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a call. The text is written for the model."""
+    """What came of a call. The text is written for the model, and says of each image that it is there."""
 
     text: str
     ok: bool = True
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

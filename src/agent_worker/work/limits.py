@@ -48,6 +48,7 @@ class Spent:
     usd_agent: float = 0.0
     usd_project: float = 0.0
     fruitless: int = 0
+    estimated: frozenset[str] = frozenset()  #: which of the sums rest on a guess: root, agent, project
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +60,22 @@ class Reached:
 
 
 def reached(limits: WorkLimits, spent: Spent) -> Reached | None:
+    guess = {scope: " (estimated)" if scope in spent.estimated else "" for scope in ("root", "agent", "project")}
     for limit, value, reason, pauses in (
         (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "context"),
         (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "context"),
-        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD", "context"),
+        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD" + guess["root"], "context"),
         (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "context"),
-        (limits.usd_per_agent_day, spent.usd_agent, "this agent has spent {:.2f} USD today", "agent"),
+        (
+            limits.usd_per_agent_day,
+            spent.usd_agent,
+            "this agent has spent {:.2f} USD today" + guess["agent"],
+            "agent",
+        ),
         (
             limits.usd_per_project_day,
             spent.usd_project,
-            "this project has spent {:.2f} USD today",
+            "this project has spent {:.2f} USD today" + guess["project"],
             "agent",
         ),
     ):
@@ -102,10 +109,15 @@ def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int
         usd_agent=(agent["micros"] - agent["forgiven_micros"]) / 1e6,
         usd_project=(project["micros"] - project["forgiven_micros"]) / 1e6,
         fruitless=fruitless,
+        estimated=frozenset(
+            scope for scope, sums in (("root", root), ("agent", agent), ("project", project)) if sums["estimated"]
+        ),
     )
 
 
-_NOTHING = dict.fromkeys(("runs", "tokens", "micros", "forgiven_runs", "forgiven_micros", "forgiven_hops"), 0)
+_NOTHING = dict.fromkeys(
+    ("runs", "tokens", "micros", "estimated", "forgiven_runs", "forgiven_micros", "forgiven_hops"), 0
+)
 
 
 def _tally(tx: Transaction, scope: str, key: str, day: str) -> dict[str, int]:
@@ -138,12 +150,26 @@ class Charge:
     cached: int
     output: int
     usd: float | None  #: None when nobody told the price
+    guessed: bool = False  #: nobody told the tokens: they were counted by the length of texts
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+    @property
+    def estimated(self) -> bool:
+        return price_of(self.tokens, self.usd, guessed=self.guessed)[1]
+
+
+def price_of(tokens: int, usd: float | None, *, guessed: bool) -> tuple[float, bool]:
+    """What tokens cost, and whether that is estimated: nobody told the price, or the tokens are a guess."""
+    return (tokens * UNKNOWN_PRICE / 1e6, True) if usd is None else (usd, guessed)
 
 
 def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
-    """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when the price is unknown."""
-    tokens = item.input + item.output
-    usd = item.usd if item.usd is not None else tokens * UNKNOWN_PRICE / 1e6
+    """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when nobody told them."""
+    tokens = item.tokens
+    usd, estimated = price_of(tokens, item.usd, guessed=item.guessed)
     micros = round(usd * 1e6)
     if not tokens and not micros:
         return 0
@@ -161,13 +187,14 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
         cached=item.cached,
         output=item.output,
         micros=micros,
-        estimated=int(item.usd is None),
+        estimated=int(estimated),
         at=now,
     )
     day = day_of(now)
-    _add(tx, "root", account.root, "", tokens=tokens, micros=micros)
-    _add(tx, "agent", account.agent, day, tokens=tokens, micros=micros)
-    _add(tx, "project", "", day, tokens=tokens, micros=micros)
+    spent = {"tokens": tokens, "micros": micros, "estimated": micros if estimated else 0}
+    _add(tx, "root", account.root, "", **spent)
+    _add(tx, "agent", account.agent, day, **spent)
+    _add(tx, "project", "", day, **spent)
     return micros
 
 
@@ -184,16 +211,16 @@ def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: st
     )
 
 
-def _add(tx: Transaction, scope: str, key: str, day: str, *, runs: int = 0, tokens: int = 0, micros: int = 0) -> None:
+def _add(tx: Transaction, scope: str, key: str, day: str, **more: int) -> None:
+    """Add `runs`, `tokens`, `micros` and, of these, those that are `estimated`."""
     tx.run(
-        """insert into tally(project, scope, key, day, runs, tokens, micros)
-           values (:project, :scope, :key, :day, :runs, :tokens, :micros)
+        """insert into tally(project, scope, key, day, runs, tokens, micros, estimated)
+           values (:project, :scope, :key, :day, :runs, :tokens, :micros, :estimated)
            on conflict (project, scope, key, day) do update
-              set runs = tally.runs + :runs, tokens = tally.tokens + :tokens, micros = tally.micros + :micros""",
+              set runs = tally.runs + :runs, tokens = tally.tokens + :tokens, micros = tally.micros + :micros,
+                  estimated = tally.estimated + :estimated""",
         scope=scope,
         key=key,
         day=day,
-        runs=runs,
-        tokens=tokens,
-        micros=micros,
+        **{"runs": 0, "tokens": 0, "micros": 0, "estimated": 0} | more,
     )

@@ -67,14 +67,16 @@ def put_call(
     arguments: str,
     now: int,
     result: str | None = None,
+    images: str = "",
     ok: bool = True,
 ) -> None:
     """Without a result it is `started`; with one it is `done`, whether it was noted before or not. Done is final."""
     tx.run(
-        """insert into call(project, work, step, id, run, tool, arguments, state, result, ok, at, done_at)
-           values (:project, :work, :step, :id, :run, :tool, :arguments, :state, :result, :ok, :now, :done)
+        """insert into call(project, work, step, id, run, tool, arguments, state, result, images, ok, at, done_at)
+           values (:project, :work, :step, :id, :run, :tool, :arguments, :state, :result, :images, :ok, :now, :done)
            on conflict (project, work, step, id) do update
-              set state = excluded.state, result = excluded.result, ok = excluded.ok, done_at = excluded.done_at
+              set state = excluded.state, result = excluded.result, images = excluded.images, ok = excluded.ok,
+                  done_at = excluded.done_at
             where call.state = 'started' and excluded.state = 'done'""",
         work=place.work,
         step=place.step,
@@ -84,6 +86,7 @@ def put_call(
         arguments=arguments,
         state="started" if result is None else "done",
         result=result or "",
+        images=images,
         ok=int(ok),
         now=now,
         done=None if result is None else now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.proposals import store
 from agent_worker.proposals.wording import ending
 from agent_worker.work import inbox
@@ -26,6 +26,9 @@ class Summary:
     tokens: int
     usd: float
     decisions: tuple[str, ...] = ()
+    input: int = 0  #: of the tokens, those that its models read
+    output: int = 0
+    estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
 
     @property
     def exit_code(self) -> int:
@@ -49,7 +52,7 @@ def summarise(tx: Transaction, workspace: str, since: int, reason: str) -> Summa
         workspace=workspace,
         since=since,
     )
-    tokens, cost = _spent(tx, workspace, since)
+    spent = _spent(tx, workspace, since)
     limit, held_by = inbox.about(tx, "limit", workspace, since=since), held_up(tx, workspace)
     return Summary(
         outcome=_outcome(reason, limit or row["paused"], held_by, [*bad, *incomplete]),
@@ -58,9 +61,12 @@ def summarise(tx: Transaction, workspace: str, since: int, reason: str) -> Summa
         messages=row["seq"],
         documents=tuple(document_rows.changed_since(tx, workspace, since)),
         failures=tuple(bad),
-        tokens=tokens,
-        usd=cost / 1e6,
+        tokens=spent["input"] + spent["output"],
+        usd=spent["micros"] / 1e6,
         decisions=tuple(f"{p.question} {ending(p)}" for p in store.ended_since(tx, workspace, since)),
+        input=spent["input"],
+        output=spent["output"],
+        estimated=bool(spent["estimated"]),
     )
 
 
@@ -72,13 +78,15 @@ def _outcome(stopped: str, limit: str, held_by: str, bad: list[str]) -> str:
     return "failed" if bad or held_by else "done"
 
 
-def _spent(tx: Transaction, workspace: str, since: int) -> tuple[int, int]:
+def _spent(tx: Transaction, workspace: str, since: int) -> Row:
     row = tx.one(
-        """select coalesce(sum(l.input + l.output), 0) as tokens, coalesce(sum(l.micros), 0) as micros
-             from ledger l join run r on r.project = :project and r.id = l.run
-             where l.project = :project and r.workspace = :workspace and r.started_at >= :since""",
+        """select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
+                  coalesce(sum(l.micros), 0) as micros, coalesce(max(l.estimated), 0) as estimated
+             from ledger l where l.project = :project and l.run in (
+               select r.id from run r
+                where r.project = :project and r.workspace = :workspace and r.started_at >= :since)""",
         workspace=workspace,
         since=since,
     )
     assert row is not None
-    return row["tokens"], row["micros"]
+    return row

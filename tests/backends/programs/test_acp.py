@@ -16,7 +16,7 @@ import psutil
 import pytest
 from tests.patience import PATIENCE
 
-from agent_worker.backends.backend import Finished, PastStep, Reply, Turn
+from agent_worker.backends.backend import Finished, PastStep, Reply, Turn, Usage
 from agent_worker.backends.programs.acp import Acp, PlainAcp
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
@@ -277,6 +277,22 @@ async def test_who_stops_the_run_stops_the_program_and_tells_it_first(runtime: R
     with pytest.raises(asyncio.CancelledError):
         await running
     assert runtime.heard("session/cancel")
+    assert not runtime.processes()
+
+
+async def test_L4_what_a_program_told_to_have_used_is_paid_when_it_dies(runtime: Runtime) -> None:
+    with pytest.raises(Crashed):
+        await runtime.run("spend", "and die")
+    assert runtime.sink.kept[-1].usage == Usage(usd=0.25)
+
+
+async def test_L4_what_it_tells_when_it_is_stopped_is_paid_too(runtime: Runtime) -> None:
+    running = asyncio.create_task(runtime.run("spend"))
+    await runtime.sink.spoken.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert runtime.sink.kept[-1].usage == Usage(100, 0, 20, 0.25)
     assert not runtime.processes()
 
 

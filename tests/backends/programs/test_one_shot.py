@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import eventually
 from tests.teams import open_team
 
 from agent_worker.backends.backend import Finished, PastStep, Reply, Suspended, Turn, Unfinished, Usage
@@ -28,7 +29,7 @@ from agent_worker.backends.programs.signals import (
     Signal,
 )
 from agent_worker.core.clock import SystemClock
-from agent_worker.core.errors import BackendFailure, Crashed, Permanent
+from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Permanent
 from agent_worker.tools.tool import Call, Result
 
 KINDS = {"started": ProgramStarted, "said": Said, "calling": Calling, "returned": ProgramReturned, "over": Over}
@@ -70,6 +71,8 @@ class Hall:
         self.entry = ToolEndpoint("http://127.0.0.1:1/mcp", "the-token")
         self.shown: list[object] = []
         self.kept: dict[int, Reply] = {}
+        self.lost: list[Usage] = []
+        self.is_over = False  #: somebody ended the run
         self.answers: dict[str, str] = {}
         if lists:
             self.entry.listed.set()
@@ -83,7 +86,12 @@ class Hall:
     def show(self, call: Call, result: Result | None = None) -> None:
         self.shown.append((call.tool, call.arguments) if result is None else (call.tool, result.text))
 
+    def spent(self, usage: Usage) -> None:
+        self.lost.append(usage)
+
     async def keep(self, step: int, reply: Reply) -> None:
+        if self.is_over:
+            raise Fenced("the run is over")
         self.kept[step] = reply
 
     async def call(self, step: int, call: Call) -> Result:
@@ -142,6 +150,36 @@ async def test_what_a_failed_run_has_spent_is_charged(tmp_path: Path) -> None:
         await run(tmp_path, hall, "say('started', 's-1'); say('spent', 100, 0, 20, 0.25); say('failed', 'broken')")
     assert hall.kept[1].usage.usd == 0.25
     assert json.loads(hall.kept[1].raw) == {"program": "it", "session": "s-1", "usd": 0.25}
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_L4_what_a_run_has_spent_is_charged_when_it_is_cancelled(tmp_path: Path, is_over: bool) -> None:
+    """With its session, where the work may go on; else alone."""
+    hall = Hall()
+    told = "say('started', 's-1'); say('spent', 100, 0, 20, 0.25); say('said', 'on it'); time.sleep(600)"
+    running = asyncio.create_task(run(tmp_path, hall, told))
+    assert await asyncio.to_thread(eventually, lambda: hall.shown)
+    hall.is_over = is_over
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    if is_over:
+        assert hall.lost == [Usage(100, 0, 20, 0.25)]
+        assert list(hall.kept) == [0]
+    else:
+        assert hall.lost == []
+        assert json.loads(hall.kept[1].raw) == {"program": "it", "session": "s-1", "usd": 0.25}
+        assert hall.kept[1].usage == Usage(100, 0, 20, 0.25)
+
+
+async def test_L4_an_answer_that_nobody_waits_for_is_paid_once(tmp_path: Path) -> None:
+    hall = Hall()
+    working = work(tmp_path, hall, "say('started', 's'); say('spent', 100, 0, 20, 0.25); say('over', 'done')")
+    finished = await anext(working)
+    await working.aclose()
+    assert isinstance(finished, Finished)
+    assert finished.reply.usage.usd == 0.25
+    assert (list(hall.kept), hall.lost) == ([0], [])
 
 
 async def test_an_interrupted_run_goes_on_with_its_session_and_is_told(tmp_path: Path) -> None:

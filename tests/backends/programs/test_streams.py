@@ -91,6 +91,23 @@ def test_claude_is_understood() -> None:
     ]
 
 
+def test_L4_claude_tells_what_a_message_uses_as_it_is_written() -> None:
+    """Whoever kills it in the middle pays for what was told by then, a helper of its own included."""
+    stream, start = ClaudeStream(), {"type": "message_start", "message": {"id": "m1", "usage": USAGE}}
+    helper = {"type": "message_start", "message": {"id": "m2", "usage": USAGE}}
+    grown = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 300}}
+    begun = read(stream, INIT, streamed(start))
+    assert begun[-1] == ProgramSpent(Usage(138, 11, 5))
+    assert read(stream, streamed(helper, parent_tool_use_id="t1"))[-1] == ProgramSpent(Usage(276, 22, 10))
+    assert read(stream, streamed(grown))[-1] == ProgramSpent(Usage(276, 22, 305))
+    late = {"type": "assistant", "message": {"id": "m1", "usage": USAGE, "content": []}}
+    assert read(stream, late) == [ProgramSpent(Usage(276, 22, 305))], "its line has the count of its beginning"
+
+
+def streamed(event: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "stream_event", "event": event, "parent_tool_use_id": None} | more
+
+
 def test_calls_of_our_tools_are_seen_where_they_arrive() -> None:
     ours = assistant({"type": "tool_use", "id": "t1", "name": "mcp__team__channel_send", "input": {}})
     assert not [each for each in read(ClaudeStream(), ours) if isinstance(each, Calling)]
@@ -150,6 +167,21 @@ def test_claude_that_is_not_logged_in_is_not_tried_again() -> None:
 def test_claude_without_our_tools_is_over_at_once() -> None:
     lost = INIT | {"mcp_servers": [{"name": "team", "status": "failed"}]}
     assert isinstance(over(read(ClaudeStream(), lost)).failure, Permanent)
+
+
+@pytest.mark.parametrize(
+    ("parser", "events"),
+    [
+        (CodexStream, [{"type": "thread.started", "thread_id": "t"}, {"type": "turn.started"}]),
+        (CodexStream, [{"type": "turn.failed", "error": {"message": "stream disconnected before completion"}}]),
+        (CursorStream, [{"type": "system", "subtype": "init"}, {"type": "assistant", "message": {"content": []}}]),
+    ],
+)
+def test_programs_that_tell_their_use_only_at_the_end_have_told_none_before(
+    parser: Callable[[], Parser], events: list[dict[str, Any]]
+) -> None:
+    """Then nobody can charge it: codex tells it with the end of a turn, cursor never."""
+    assert not [signal for signal in read(parser(), *events) if isinstance(signal, ProgramSpent)]
 
 
 # --- codex

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from agent_worker.backends.backend import PastStep, Turn
@@ -26,7 +27,8 @@ from agent_worker.backends.models.protocol import (
     sent_back,
     words,
 )
-from agent_worker.backends.models.providers import Route
+from agent_worker.backends.models.providers import Quirks, Route
+from agent_worker.tools.images import Image
 from agent_worker.tools.tool import ToolSpec
 
 NAME = "anthropic"
@@ -63,8 +65,9 @@ class AnthropicMessages:
         }
         if turn.system:
             fields["system"] = [{"type": "text", "text": turn.system, **_MARK}]
-        past = [kept.step(step, _messages_of) for step in steps[:-1]]
-        newest = [encoded(message) for message in _marked(_messages_of(steps[-1]))] if steps else []
+        messages_of = partial(_messages_of, quirks=route.quirks)
+        past = [kept.step(step, messages_of) for step in steps[:-1]]
+        newest = [encoded(message) for message in _marked(messages_of(steps[-1]))] if steps else []
         lists = {
             "tools": [kept.tools(turn.tools, _tool)],
             "messages": [encoded(_user([{"type": "text", "text": turn.prompt, **_MARK}])), *past, *newest],
@@ -153,11 +156,11 @@ def _user(content: list[Json]) -> Json:
     return {"role": "user", "content": content}
 
 
-def _messages_of(step: PastStep) -> Iterator[Json]:
+def _messages_of(step: PastStep, *, quirks: Quirks) -> Iterator[Json]:
     if blocks := _blocks_of(step):
         yield {"role": "assistant", "content": blocks}
     if step.reply.calls:
-        yield _user([_result(step, index) for index in range(len(step.reply.calls))])
+        yield _user([_result(step, index, quirks) for index in range(len(step.reply.calls))])
     else:
         yield _user([{"type": "text", "text": GO_ON}])  # a conversation must end with us
 
@@ -179,11 +182,17 @@ def _tool_use(id: str, tool: str, arguments: Json) -> Json:
     return {"type": "tool_use", "id": _plain(id), "name": tool, "input": arguments}
 
 
-def _result(step: PastStep, index: int) -> Json:
+def _result(step: PastStep, index: int, quirks: Quirks) -> Json:
     call = step.reply.calls[index]
-    text, ok = result_of(step, call)
-    said = {"type": "tool_result", "tool_use_id": _plain(call.id), "content": text}
-    return said if ok else said | {"is_error": True}
+    result = result_of(step, call, quirks)
+    pictures = [_picture(image) for image in result.images]
+    content = [{"type": "text", "text": result.text}, *pictures] if pictures else result.text
+    said = {"type": "tool_result", "tool_use_id": _plain(call.id), "content": content}
+    return said if result.ok else said | {"is_error": True}
+
+
+def _picture(image: Image) -> Json:
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.base64}}
 
 
 def _empty(block: Any) -> bool:

@@ -6,6 +6,7 @@ Where a provider differs is data: `Quirks` in providers.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from agent_worker.backends.backend import PastStep, Turn
@@ -19,13 +20,14 @@ from agent_worker.backends.models.protocol import (
     ToldError,
     body_of,
     encoded,
+    in_words,
     mapping,
-    result_in_words,
+    result_of,
     sent_back,
     words,
 )
 from agent_worker.backends.models.providers import Quirks, Route
-from agent_worker.tools.tool import ToolSpec
+from agent_worker.tools.tool import Result, ToolSpec
 
 NAME = "chat"
 _STOPS: dict[str, Stop] = {
@@ -51,7 +53,8 @@ class ChatCompletions:
             fields["stream_options"] = {"include_usage": True}
         system = [encoded({"role": "system", "content": turn.system})] if turn.system else []
         prompt = encoded({"role": "user", "content": turn.prompt})
-        past = (kept.step(step, _messages_of) for step in steps)
+        messages_of = partial(_messages_of, quirks=route.quirks)
+        past = (kept.step(step, messages_of) for step in steps)
         return body_of(fields, {"tools": [kept.tools(turn.tools, _tool)], "messages": [*system, prompt, *past]})
 
     def listen(self, route: Route) -> ChatListener:
@@ -142,15 +145,25 @@ def _tool(spec: ToolSpec) -> Json:
     return {"type": "function", "function": function}
 
 
-def _messages_of(step: PastStep) -> Iterator[Json]:
+def _messages_of(step: PastStep, *, quirks: Quirks) -> Iterator[Json]:
     reply = step.reply
     stored = sent_back(reply.raw, NAME)
     calls = [_call_of(HeardCall(call.id, call.tool, [encoded(call.arguments).decode()])) for call in reply.calls]
     yield stored if isinstance(stored, dict) else _message(reply.text, calls)
-    for call in reply.calls:
-        yield {"role": "tool", "tool_call_id": call.id, "content": result_in_words(step, call)}
+    results = [(call.id, result_of(step, call, quirks)) for call in reply.calls]
+    for id, result in results:
+        yield {"role": "tool", "tool_call_id": id, "content": in_words(result)}
+    if pictures := [part for id, result in results for part in _pictures(id, result)]:
+        yield {"role": "user", "content": pictures}  # in the result of a tool there may be nothing but text
     if not reply.calls:
         yield {"role": "user", "content": GO_ON}  # a conversation must end with us
+
+
+def _pictures(id: str, result: Result) -> Iterator[Json]:
+    if result.images:
+        yield {"type": "text", "text": f"What the call {id} returned:"}
+    for image in result.images:
+        yield {"type": "image_url", "image_url": {"url": image.url}}
 
 
 def _message(text: str, calls: list[Json]) -> Json:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn
+from agent_worker.backends.backend import LoneSink, Model, PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.models.anthropic_messages import AnthropicMessages
 from agent_worker.backends.models.chat_completions import ChatCompletions
 from agent_worker.backends.models.event_stream import EventReader
@@ -22,7 +23,7 @@ from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer,
 from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.protocol import Fragments, Heard, Listener, ModelProtocol, ToldError
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
-from agent_worker.backends.models.reply import reply_of, usage_of
+from agent_worker.backends.models.reply import check_ended, reply_of, usage_of
 from agent_worker.backends.models.responses import Responses
 from agent_worker.core.errors import Permanent, Transient
 from agent_worker.core.outbound import NOT_TOO_LONG, Patience
@@ -34,6 +35,7 @@ PROTOCOLS: dict[str, ModelProtocol] = {
     "responses": Responses(),
 }
 _END = b"[DONE]"  #: what some send behind the last event
+_TRIAL = 60.0  # seconds for a request that only proves a key
 
 
 class Catalogue:
@@ -101,6 +103,19 @@ class ModelApi:
             raise
         return replace(reply, usage=usage_of(heard, turn, steps, price))
 
+    async def try_out(self, model: str) -> Usage:
+        """Ask for as few words as the provider allows, and return what that used. Raises as `reply` does.
+
+        It is enough that it answers, whatever it says: one that thinks first may come to no word at all.
+        """
+        where = self._catalogue.route(model, self._endpoint)
+        turn = Turn(run="", system="", prompt="Hello.", model=model, max_tokens=where.quirks.fewest_tokens)
+        self._catalogue.prices.expect(where.provider, where.model)
+        listener = PROTOCOLS[where.speaks].listen(where)
+        await self._in_time(self._listen(turn, (), where, listener, LoneSink()), at_most=_TRIAL)
+        check_ended(listener.heard)
+        return usage_of(listener.heard, turn, (), await self._catalogue.prices.of(where.provider, where.model))
+
     def credential(self, model: str) -> str:
         """Names the key without telling it: whoever shares it shares its rate limit."""
         if self._catalogue.added(model):
@@ -108,8 +123,8 @@ class ModelApi:
         where = self._catalogue.route(model, self._endpoint)
         return f"{where.host}:{hashlib.sha256(where.key.encode()).hexdigest()[:12]}"
 
-    async def _in_time(self, listening: Awaitable[None]) -> None:
-        patience = self._catalogue.patience.total
+    async def _in_time(self, listening: Awaitable[None], *, at_most: float = math.inf) -> None:
+        patience = min(self._catalogue.patience.total, at_most)
         try:
             async with asyncio.timeout(patience):
                 await listening

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agent_worker.backends.backend import PastStep, Turn
-from agent_worker.backends.models.providers import Route
-from agent_worker.tools.tool import Call, ToolSpec
+from agent_worker.backends.models.providers import Quirks, Route
+from agent_worker.tools.tool import Call, Result, ToolSpec
 
 Json = dict[str, Any]
 
@@ -24,6 +24,7 @@ Stop = Literal["end", "calls", "length", "paused", "refused"]
 
 GO_ON = "Go on."
 CALL_CUT_OFF = "The call was cut off."
+NOT_SHOWN = "[an image that this provider cannot be shown]"
 #: The one argument of a call whose arguments are no JSON object; the tool's own check tells the model.
 INVALID = "INVALID_JSON"
 
@@ -186,16 +187,19 @@ def sent_back(raw: str, protocol: str) -> Any:
     return record.get(protocol) if isinstance(record, dict) else None
 
 
-def result_of(step: PastStep, call: Call) -> tuple[str, bool]:
-    """The text of a result, and whether the call went well."""
+def result_of(step: PastStep, call: Call, quirks: Quirks) -> Result:
+    """The result as this provider can be shown it."""
     result = step.results.get(call.id)
-    return (CALL_CUT_OFF, False) if result is None else (result.text, result.ok)
+    if result is None:
+        return Result(CALL_CUT_OFF, ok=False)
+    if not result.images or quirks.images:
+        return result
+    return Result("\n".join([result.text, *([NOT_SHOWN] * len(result.images))]), result.ok)
 
 
-def result_in_words(step: PastStep, call: Call) -> str:
+def in_words(result: Result) -> str:
     """A result where the protocol cannot say by itself that a call went wrong."""
-    text, ok = result_of(step, call)
-    return text if ok else encoded({"error": text}).decode()
+    return result.text if result.ok else encoded({"error": result.text}).decode()
 
 
 def mapping(value: object) -> Json:

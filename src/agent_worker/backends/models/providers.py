@@ -27,6 +27,8 @@ class Quirks:
     asks_for_usage: bool = True  #: whether it is asked to tell the usage; some refuse the question and tell it anyway
     thinking: str = ""  #: the field in which it tells what it thought, and wants it back
     tells_cost: bool = False  #: what a request has cost, in dollars
+    fewest_tokens: int = 1  #: the smallest limit of tokens that it takes
+    images: bool = False  #: it can be shown pictures; where that depends on the model, it is not
 
 
 PLAIN = Quirks()
@@ -42,9 +44,11 @@ class Provider:
     keyless: bool = False
     quirks: Quirks = PLAIN
     headers: Mapping[str, str] = field(default_factory=dict)  #: header → the user's variable that it is taken from
+    cheap: str = ""  #: a model that costs little, to try a key with; '' where nobody knows which there are
 
 
-_OPENAI = Quirks(limit="max_completion_tokens")
+_OPENAI = Quirks(limit="max_completion_tokens", fewest_tokens=16, images=True)
+_SEES = Quirks(images=True)
 _OPENAI_HEADERS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
 _HANDS_BACK = Quirks(thinking="reasoning_content")
 PROVIDERS = {
@@ -56,6 +60,8 @@ PROVIDERS = {
             ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
             "anthropic",
             "ANTHROPIC_BASE_URL",
+            quirks=_SEES,
+            cheap="claude-haiku-5-5",
         ),
         Provider(
             "openai",
@@ -65,6 +71,7 @@ PROVIDERS = {
             "OPENAI_BASE_URL",
             quirks=_OPENAI,
             headers=_OPENAI_HEADERS,
+            cheap="gpt-5.4-nano",
         ),
         Provider(
             "openai-chat",
@@ -74,25 +81,52 @@ PROVIDERS = {
             "OPENAI_BASE_URL",
             quirks=_OPENAI,
             headers=_OPENAI_HEADERS,
+            cheap="gpt-5.4-nano",
         ),
         Provider(
             "openrouter",
             "https://openrouter.ai/api/v1",
             ("OPENROUTER_API_KEY",),
-            quirks=Quirks(thinking="reasoning_details", tells_cost=True),
+            quirks=Quirks(thinking="reasoning_details", tells_cost=True, images=True),
+            cheap="anthropic/claude-haiku-5.5",
         ),
         Provider(
             "google",
             "https://generativelanguage.googleapis.com/v1beta/openai",
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            quirks=_SEES,
+            cheap="gemini-3.5-flash-lite",
         ),
-        Provider("deepseek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), quirks=_HANDS_BACK),
-        Provider("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), quirks=Quirks(asks_for_usage=False)),
-        Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
-        Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
-        Provider("moonshotai", "https://api.moonshot.ai/v1", ("MOONSHOTAI_API_KEY",), quirks=_HANDS_BACK),
-        Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-        Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
+        Provider(
+            "deepseek",
+            "https://api.deepseek.com",
+            ("DEEPSEEK_API_KEY",),
+            quirks=_HANDS_BACK,
+            cheap="deepseek-flash",
+        ),
+        Provider(
+            "mistral",
+            "https://api.mistral.ai/v1",
+            ("MISTRAL_API_KEY",),
+            quirks=Quirks(asks_for_usage=False, images=True),
+            cheap="mistral-small-latest",
+        ),
+        Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), cheap="openai/gpt-oss-20b"),
+        Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",), quirks=_SEES, cheap="grok-4-1-fast-non-reasoning"),
+        Provider(
+            "moonshotai",
+            "https://api.moonshot.ai/v1",
+            ("MOONSHOTAI_API_KEY",),
+            quirks=Quirks(thinking="reasoning_content", images=True),
+            cheap="kimi-k2.6",
+        ),
+        Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",), cheap="openai/gpt-oss-120b"),
+        Provider(
+            "fireworks",
+            "https://api.fireworks.ai/inference/v1",
+            ("FIREWORKS_API_KEY",),
+            cheap="accounts/fireworks/models/gpt-oss-20b",
+        ),
         Provider(
             "ollama",
             "http://127.0.0.1:11434/v1",
@@ -170,8 +204,18 @@ def parse_model(spec: str, provider: str = "") -> tuple[str, str]:
 
 def configured_providers(env: Mapping[str, str]) -> list[ProviderStatus]:
     """Every provider we know, those that can be used first."""
-    found = [_status(provider, env) for provider in PROVIDERS.values() if provider.name != "openai-chat"]
+    found = [status_of(provider, env) for provider in PROVIDERS.values() if provider.name != "openai-chat"]
     return sorted(found, key=lambda status: not status.configured)
+
+
+def status_of(provider: Provider, env: Mapping[str, str]) -> ProviderStatus:
+    found = next((v for v in provider.variables if env.get(v)), "")
+    # A keyless provider runs on this machine or does not; only its address being set says that it is wanted.
+    configured = bool(found) or (provider.keyless and bool(env.get(provider.base_variable)))
+    wanted = found or (provider.base_variable if provider.keyless else provider.variables[0])
+    return ProviderStatus(
+        provider.name, configured, wanted, host_of(env.get(provider.base_variable, "") or provider.base_url)
+    )
 
 
 def route(spec: str, endpoint: Endpoint, *, env: Mapping[str, str], approval: Approval = NOTHING_APPROVED) -> Route:
@@ -281,13 +325,3 @@ def _custom(name: str, endpoint: Endpoint) -> Provider:
 
 def _moved(provider: Provider, base_url: str) -> bool:
     return host_of(base_url) != host_of(provider.base_url)
-
-
-def _status(provider: Provider, env: Mapping[str, str]) -> ProviderStatus:
-    found = next((v for v in provider.variables if env.get(v)), "")
-    # A keyless provider runs on this machine or does not; only its address being set says that it is wanted.
-    configured = bool(found) or (provider.keyless and bool(env.get(provider.base_variable)))
-    wanted = found or (provider.base_variable if provider.keyless else provider.variables[0])
-    return ProviderStatus(
-        provider.name, configured, wanted, host_of(env.get(provider.base_variable, "") or provider.base_url)
-    )

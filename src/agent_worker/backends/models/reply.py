@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 
 from agent_worker.backends.backend import PastStep, Reply, Turn, Usage
 from agent_worker.backends.models.prices import Price
-from agent_worker.backends.models.protocol import Heard, ModelProtocol, Told
+from agent_worker.backends.models.protocol import Heard, ModelProtocol
 from agent_worker.core.errors import Exhausted, Permanent, Transient
 from agent_worker.tools.tool import Call
 
 #: More than any model reads or writes at once; what is beyond is a mistake of the provider.
 _MOST_TOKENS = 10_000_000
 _CHARACTERS_PER_TOKEN = 4
+_TOKENS_OF_AN_IMAGE = 1600  # a large one, at the providers that tell how they count
 CUT_OFF = "\n\n[cut off: the answer reached its limit of tokens]"
 
 
 def reply_of(heard: Heard, protocol: ModelProtocol) -> Reply:
     """The answer without its usage. Raises when there is nothing in it to go on with."""
-    if heard.stop is None:
-        raise Transient("the provider's answer ended too early")
+    check_ended(heard)
     _drop_cut_call(heard)
     _tell_calls_apart(heard)
     raw = protocol.raw(heard)
@@ -35,20 +35,27 @@ def reply_of(heard: Heard, protocol: ModelProtocol) -> Reply:
     return Reply(text=text, calls=calls, raw=raw, more=heard.stop == "paused" and not calls)
 
 
+def check_ended(heard: Heard) -> None:
+    if heard.stop is None:
+        raise Transient("the provider's answer ended too early")
+
+
 def usage_of(heard: Heard, turn: Turn, steps: Sequence[PastStep], price: Price | None) -> Usage:
     """What an answer has used: as the provider told it, or as far as its texts let us guess."""
-    told = heard.told
-    read = _tokens(told.input) or _estimate(_sent(turn, steps))
-    written = _tokens(told.output) or _estimate([heard.text, *("".join(call.pieces) for call in heard.calls)])
+    told, usd = heard.told, _dollars(heard.told.usd)
+    read, written = _tokens(told.input), _tokens(told.output)
+    guessed = usd is None and not (read and written)
+    read = read or _estimate(_sent(turn, steps)) + _TOKENS_OF_AN_IMAGE * _images(steps)
+    written = written or _estimate([heard.text, *("".join(call.pieces) for call in heard.calls)])
     cached = min(_tokens(told.cached), read)
     stored = min(_tokens(told.written), read - cached)
-    return Usage(input=read, cached=cached, output=written, usd=_usd(told, price, read, cached, stored, written))
+    if usd is None and price:
+        usd = price.of(read=read, cached=cached, stored=stored, written=written)
+    return Usage(input=read, cached=cached, output=written, usd=usd, guessed=guessed)
 
 
-def _usd(told: Told, price: Price | None, read: int, cached: int, stored: int, written: int) -> float | None:
-    if isinstance(told.usd, int | float) and math.isfinite(told.usd) and told.usd >= 0:
-        return float(told.usd)
-    return price.of(read=read, cached=cached, stored=stored, written=written) if price else None
+def _dollars(said: object) -> float | None:
+    return float(said) if isinstance(said, int | float) and math.isfinite(said) and said >= 0 else None
 
 
 def _drop_cut_call(heard: Heard) -> None:
@@ -89,6 +96,10 @@ def _sent(turn: Turn, steps: Sequence[PastStep]) -> Iterable[str]:
     for step in steps:
         yield step.reply.raw or step.reply.text
         yield from (result.text for result in step.results.values())
+
+
+def _images(steps: Sequence[PastStep]) -> int:
+    return sum(len(result.images) for step in steps for result in step.results.values())
 
 
 def _estimate(texts: Iterable[str]) -> int:

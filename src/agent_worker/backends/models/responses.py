@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from agent_worker.backends.backend import PastStep, Turn
@@ -20,13 +21,14 @@ from agent_worker.backends.models.protocol import (
     ToldError,
     body_of,
     encoded,
+    in_words,
     mapping,
-    result_in_words,
+    result_of,
     sent_back,
     words,
 )
-from agent_worker.backends.models.providers import Route
-from agent_worker.tools.tool import ToolSpec
+from agent_worker.backends.models.providers import Quirks, Route
+from agent_worker.tools.tool import Result, ToolSpec
 
 NAME = "responses"
 #: Models that think, and can hand over what they thought; others refuse to be asked for it.
@@ -50,7 +52,8 @@ class Responses:
         if _THINKING.match(route.model):
             fields["include"] = ["reasoning.encrypted_content"]
         prompt = encoded({"role": "user", "content": turn.prompt})
-        past = (kept.step(step, _items_of) for step in steps)
+        items_of = partial(_items_of, quirks=route.quirks)
+        past = (kept.step(step, items_of) for step in steps)
         return body_of(fields, {"tools": [kept.tools(turn.tools, _tool)], "input": [prompt, *past]})
 
     def listen(self, route: Route) -> ResponsesListener:
@@ -140,7 +143,7 @@ def _tool(spec: ToolSpec) -> Json:
     return {"type": "function", **said, "strict": False}
 
 
-def _items_of(step: PastStep) -> Iterator[Json]:
+def _items_of(step: PastStep, *, quirks: Quirks) -> Iterator[Json]:
     reply = step.reply
     stored = sent_back(reply.raw, NAME)
     if isinstance(stored, list):
@@ -151,9 +154,16 @@ def _items_of(step: PastStep) -> Iterator[Json]:
         for call in reply.calls:
             yield _function_call(call.id, call.tool, call.arguments)
     for call in reply.calls:
-        yield {"type": "function_call_output", "call_id": call.id, "output": result_in_words(step, call)}
+        yield {"type": "function_call_output", "call_id": call.id, "output": _output(result_of(step, call, quirks))}
     if not reply.calls:
         yield {"role": "user", "content": GO_ON}  # a conversation must end with us
+
+
+def _output(result: Result) -> str | list[Json]:
+    if not result.images:
+        return in_words(result)
+    pictures = [{"type": "input_image", "image_url": image.url} for image in result.images]
+    return [{"type": "input_text", "text": in_words(result)}, *pictures]
 
 
 def _item_of(part: Json | HeardCall) -> Json:

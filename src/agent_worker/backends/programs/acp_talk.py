@@ -128,6 +128,9 @@ class _Conversation:
         """Close our ends of the pipes. The process is ended by whoever started it."""
         await self._leave()
         self._listening.cancel()
+        while not self._signals.empty():
+            if isinstance(signal := self._signals.get_nowait(), ProgramSpent):
+                self._talk.job.late(signal.usage)
         await self._connection.close()
 
     async def _leave(self) -> None:
@@ -272,6 +275,8 @@ class _Conversation:
                 self._signals.put_nowait(ProgramReturned(text(update, "toolCallId"), shown.strip(), ok))
             case "usage_update":
                 self._used = update
+                if not (usage := self._talk.words.spent(NOTHING, update)).is_nothing:
+                    self._signals.put_nowait(ProgramSpent(usage))
 
     def _called(self, call: Mapping[str, Any]) -> None:
         self._text = ""  # what it says after its last call is its answer

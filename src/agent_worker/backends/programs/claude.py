@@ -113,15 +113,14 @@ class ClaudeStream:
     def __init__(self) -> None:
         self._refused = ""  # why its model did not answer, in claude's own words
         self._counted: dict[str, Usage] = {}  # by message: one is told in several lines, each with its usage
+        self._writing: dict[str, str] = {}  # the message that it, or a helper of its own, is writing
 
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
         match event.get("type"):
             case "system":
                 yield from self._system(event)
-            case "stream_event" if event.get("parent_tool_use_id") is None:
-                delta = block(block(event, "event"), "delta")
-                if delta.get("type") == "text_delta" and text(delta, "text"):
-                    yield Said(text(delta, "text"), partial=True)
+            case "stream_event":
+                yield from self._streamed(block(event, "event"), text(event, "parent_tool_use_id"))
             case "assistant" if event.get("is_api_error_message"):
                 self._refused = text(event, "error")
             case "assistant":
@@ -144,11 +143,29 @@ class ClaudeStream:
             case "api_retry":
                 yield ProgramRetries(f"{event.get('error_status') or 'no answer'} {text(event, 'error')}")
 
-    def _assistant(self, event: Mapping[str, Any]) -> Iterator[Signal]:
-        message = block(event, "message")
-        self._counted[text(message, "id")] = _usage(block(message, "usage"))
+    def _streamed(self, event: Mapping[str, Any], helper: str) -> Iterator[Signal]:
+        message, delta = block(event, "message"), block(event, "delta")
+        match event.get("type"):
+            case "message_start":
+                self._writing[helper] = text(message, "id")
+                yield from self._count(text(message, "id"), block(message, "usage"))
+            case "message_delta":
+                yield from self._count(self._writing.get(helper, ""), block(event, "usage"))
+        if delta.get("type") == "text_delta" and text(delta, "text") and not helper:
+            yield Said(text(delta, "text"), partial=True)
+
+    def _count(self, message: str, written: Mapping[str, Any]) -> Iterator[Signal]:
+        """Told at its beginning and at its end, and in between as at its beginning: the largest counts."""
+        now, before = _usage(written), self._counted.get(message, Usage())
+        self._counted[message] = Usage(
+            max(now.input, before.input), max(now.cached, before.cached), max(now.output, before.output)
+        )
         if spent := _sum(self._counted.values()):
             yield ProgramSpent(spent)
+
+    def _assistant(self, event: Mapping[str, Any]) -> Iterator[Signal]:
+        message = block(event, "message")
+        yield from self._count(text(message, "id"), block(message, "usage"))
         for part in blocks(message, "content"):
             if part.get("type") == "text" and event.get("parent_tool_use_id") is None and text(part, "text"):
                 yield Said(text(part, "text"))

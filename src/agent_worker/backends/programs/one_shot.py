@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from agent_worker.backends.programs.signals import (
     Said,
     Signal,
 )
-from agent_worker.core.errors import BackendFailure, Crashed, Permanent
+from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Permanent
 from agent_worker.files.scratch import scratch
 from agent_worker.tools.tool import Call, Result
 
@@ -50,6 +50,7 @@ class ProgramJob:
     system: str
     prompt: str
     session: Session
+    late: Callable[[Usage], None] = lambda usage: None  #: told what it has used once nobody listens to it any more
 
     def file(self, name: str, text: str) -> str:
         """Write a file that the program reads; its path."""
@@ -96,19 +97,27 @@ class OneShot:
         book = _Log(sink, len(turn.past), sessions.session_of(turn.past, self._program.backend))
         talk = asyncio.create_task(self._talk(turn, entry, book), name=f"{self._program.backend} {turn.run}")
         try:
-            text = await _unless_asked(entry, book.answer, talk)
+            text = await self._answer(entry, book, talk)
             yield Finished(book.step, replace(book.so_far(), text=text, more=False).storable)
+        finally:
+            await _all_of(talk, wanted=book.answer.done())
+
+    async def _answer(self, entry: ToolEndpoint, book: _Log, talk: asyncio.Task[None]) -> str:
+        """Its last word. However else it ends, what it told to have used is paid for."""
+        try:
+            return await _unless_asked(entry, book.answer, talk)
         except _Asked:
             assert entry.unanswered is not None
             step, call = entry.unanswered
-            await sink.keep(step, book.so_far(call))
+            await book.sink.keep(step, book.so_far(call))
             raise Suspended from None
         except BackendFailure:
-            if book.usage.tokens:
-                await sink.keep(book.step, book.so_far())
+            await book.pay()
             raise
-        finally:
-            await _all_of(talk, wanted=book.answer.done())
+        except asyncio.CancelledError:
+            await _all_of(talk, wanted=False)  # some tell it only when they are told to stop
+            await book.pay()
+            raise
 
     async def close(self) -> None:
         pass
@@ -125,7 +134,7 @@ class OneShot:
     async def _once(self, turn: Turn, entry: ToolEndpoint, book: _Log) -> None:
         prompt = await sessions.opening(turn, book.sink, resumes=bool(book.session.id))
         with scratch("run") as folder:
-            job = ProgramJob(self._program, entry, folder, turn.system, prompt, book.session)
+            job = ProgramJob(self._program, entry, folder, turn.system, prompt, book.session, book.correct)
             try:
                 async with aclosing(self._cli.run(job, self._clocks)) as signals:
                     async for signal in signals:
@@ -197,7 +206,7 @@ class _Log:
             case ProgramRetries(reason):
                 log.info("%s tries again by itself: %s", self.session.program, reason)
             case ProgramSpent(usage):
-                self.usage = usage
+                self.correct(usage)
 
     async def _keep(self, id: str) -> None:
         self.started = True
@@ -205,6 +214,18 @@ class _Log:
             self.session = Session(self.session.program, id)
             await self.sink.keep(self.step, self.session.kept())
             self.step += 1
+
+    def correct(self, usage: Usage) -> None:
+        self.usage = usage
+
+    async def pay(self) -> None:
+        """Charge what was used, with the session if the run is still ours: a later run must not pay for it again."""
+        if self.usage.is_nothing:
+            return
+        try:
+            await self.sink.keep(self.step, self.so_far())
+        except Fenced:
+            self.sink.spent(self.usage)
 
     def so_far(self, call: Call | None = None) -> Reply:
         return self.session.kept(usage=self.usage, call=call)

@@ -152,7 +152,11 @@ class _Server:
             if self._entries:
                 self._entries.lay_aside(identity.run, made.step, made.call)
             result = Result("A person has been asked. You will be woken with the answer; stop here.")
-        return _said(result.text, ok=result.ok)
+        said = _said(result.text, ok=result.ok)
+        said.content += [
+            wire.ImageContent(type="image", data=image.base64, mime_type=image.media_type) for image in result.images
+        ]
+        return said
 
     def _forget_other_runs(self, run: str) -> None:
         """Forget results of other runs that nobody came back for."""

@@ -132,7 +132,7 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
         h("span", who.reason, class_="why") if who.reason else None,
         h("span", who.model or who.backend, class_="less"),
         h("span", who.unsafe, class_="why") if who.unsafe else None,
-        h("span", f"{money(who.usd_today)} today", class_="less"),
+        h("span", f"{money(who.usd_today, who.estimated)} today", class_="less"),
         form(
             f"POST /agents/{quote(who.name)}/{act}",
             button(act.capitalize(), class_="quiet"),
@@ -241,7 +241,7 @@ def _runs(done: Sequence[Run], project: str | None) -> Html:
             "li",
             dot(run.state),
             h("a", when(run.started_at, day=True), " ", place, href=link("run", run.id, project=project)),
-            h("span", f"{took} · {count(run.tokens)} tokens · {money(run.usd)}", class_="less"),
+            h("span", f"{took} · {count(run.tokens)} tokens · {money(run.usd, run.estimated)}", class_="less"),
             h("p", run.reason, class_="why") if run.reason else None,
             data_entry=True,
         )

@@ -6,7 +6,7 @@ Lengths along the time axis are percentages, so that a picture is as wide as its
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -16,8 +16,8 @@ from agent_worker.daemon.web.markup import Html, h
 from agent_worker.service.messages import Calls
 
 
-def spend_chart(by_day: Mapping[str, float], today: date, *, days: int = 30) -> Html:
-    """A bar for each day."""
+def spend_chart(by_day: Mapping[str, float], today: date, *, days: int = 30, guesses: Collection[str] = ()) -> Html:
+    """A bar for each day; `guesses` are the days whose money rests on one."""
     shown = [today - timedelta(days=n) for n in reversed(range(days))]
     values = [by_day.get(day.isoformat(), 0.0) for day in shown]
     most = max(values) or 1.0
@@ -25,7 +25,7 @@ def spend_chart(by_day: Mapping[str, float], today: date, *, days: int = 30) -> 
     bars = [
         h(
             "rect",
-            h("title", f"{day:%d %b}: {money(value)}"),
+            h("title", f"{day:%d %b}: {money(value, day.isoformat() in guesses)}"),
             x=f"{n * width + width * 0.15:.2f}%",
             y=f"{96 - 84 * value / most:.2f}%",
             width=f"{width * 0.7:.2f}%",
@@ -34,14 +34,14 @@ def spend_chart(by_day: Mapping[str, float], today: date, *, days: int = 30) -> 
         )
         for n, (day, value) in enumerate(zip(shown, values, strict=True))
     ]
-    total = sum(values)
+    total = money(sum(values), any(day.isoformat() in guesses for day in shown))
     return h(
         "figure",
-        h("svg", bars, class_="spend", role="img", aria_label=f"{money(total)} spent in {plural(days, 'day')}"),
+        h("svg", bars, class_="spend", role="img", aria_label=f"{total} spent in {plural(days, 'day')}"),
         h(
             "figcaption",
             h("span", f"{shown[0]:%d %b}"),
-            h("span", f"{money(total)} in {plural(days, 'day')}", class_="total"),
+            h("span", f"{total} in {plural(days, 'day')}", class_="total"),
             h("span", "today"),
         ),
         class_="chart",

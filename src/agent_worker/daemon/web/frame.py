@@ -111,10 +111,12 @@ def when(micros: int | None, *, day: bool = False) -> Html | None:
     return h("time", text, datetime=moment.isoformat(timespec="milliseconds"), data_day=day)
 
 
-def money(usd: float) -> str:
+def money(usd: float, estimated: bool = False) -> str:
+    """Money, which is marked where it rests on a guess."""
     if not usd:
         return "$0"
-    return f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}"
+    said = f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.0001 else "under $0.0001"
+    return f"{said} (estimated)" if estimated else said
 
 
 def count(number: int) -> str:

@@ -105,7 +105,7 @@ def _project_in_side(found: Status) -> Html:
                 "a",
                 dot(agent.state),
                 h("span", agent.name, class_="name"),
-                h("span", money(agent.usd_today), class_="usd") if agent.usd_today else None,
+                h("span", money(agent.usd_today, agent.estimated), class_="usd") if agent.usd_today else None,
                 href=link("agent", agent.name, project=root),
             ),
             data_name=agent.name.lower(),
@@ -143,7 +143,9 @@ async def _project(service: Service, found: Status) -> Html:
 
 
 def _spend(spent: runs.Stats, today: date) -> Html:
-    return spend_chart(spent.by_day, today) if spent.usd else empty("Nothing has been spent yet.")
+    if not spent.usd:
+        return empty("Nothing has been spent yet.")
+    return spend_chart(spent.by_day, today, guesses=spent.estimated_of)
 
 
 def _figures(spent: runs.Stats) -> Html:
@@ -185,7 +187,7 @@ def _agents(found: Status, root: str) -> Html:
             h("td", state_word(agent.state), h("span", agent.reason, class_="why") if agent.reason else None),
             h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),
             h("td", agent.queued or "", class_="number wide"),
-            h("td", money(agent.usd_today), class_="number"),
+            h("td", money(agent.usd_today, agent.estimated), class_="number"),
             data_entry=True,
         )
         for agent in found.agents

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent_worker.core.wording import plural
+from agent_worker.daemon.web.frame import money
 from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.daemon.web.prose import prepared_now, prose
 from agent_worker.daemon.web.rendering import end_rendering
@@ -84,13 +85,14 @@ def _page(record: Record) -> str:
 
 def _summary(record: Record) -> str:
     tokens, usd = sum(run["tokens"] for run in record.runs), sum(run["usd"] for run in record.runs)
+    cost = money(usd, any(run["estimated"] for run in record.runs))
     counted = (
         (record.lines, "message"),
         (record.documents, "document"),
         (record.proposals, "vote"),
         (record.runs, "run"),
     )
-    return ", ".join([*(plural(len(found), word) for found, word in counted), plural(tokens, "token"), f"${usd:.2f}"])
+    return ", ".join([*(plural(len(found), word) for found, word in counted), plural(tokens, "token"), cost])
 
 
 def _channel(record: Record) -> Html:
@@ -142,7 +144,7 @@ def _runs(record: Record) -> Html | None:
 
 def _run(run: Answer) -> Html:
     state = f"{run['state']}: {run['reason']}" if run["reason"] else run["state"]
-    figures = (run["steps"], f"{run['tokens']:,}", f"${run['usd']:.4f}")
+    figures = (run["steps"], f"{run['tokens']:,}", money(run["usd"], run["estimated"]))
     return h(
         "tr",
         [h("td", value) for value in (run["agent"], state, _time(run["started_at"]))],

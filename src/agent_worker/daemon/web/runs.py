@@ -71,7 +71,7 @@ def _bar(found: Explained, project: str | None) -> Html:
         seconds(took) if took is not None else "at work now",
         plural(about.steps, "step"),
         f"{count(about.tokens)} tokens",
-        money(about.usd),
+        money(about.usd, about.estimated),
         about.model or about.backend,
     )
     return h(
@@ -172,7 +172,7 @@ def _step(step: Step) -> Html:
             "p",
             h("span", f"step {step.n + 1}", class_="who"),
             when(step.at),
-            h("span", f"{count(step.tokens)} tokens · {money(step.usd)}", class_="less"),
+            h("span", f"{count(step.tokens)} tokens · {money(step.usd, step.estimated)}", class_="less"),
             class_="head",
         ),
         h("div", prose(step.text), class_="prose") if step.text else None,

@@ -179,6 +179,7 @@ create table call (
   state text not null,                      -- started | done
   ok integer not null default 1,
   result text not null default '',
+  images text not null default '',          -- of the result: JSON, each with its kind and its bytes as base64
   at bigint not null,
   done_at bigint,
   primary key (project, work, step, id)
@@ -192,6 +193,7 @@ create table tally (
   runs integer not null default 0,
   tokens bigint not null default 0,
   micros bigint not null default 0,
+  estimated bigint not null default 0,      -- of these, how many rest on a guess
   forgiven_runs integer not null default 0, -- what a person granted again
   forgiven_micros bigint not null default 0,
   forgiven_hops integer not null default 0,
