@@ -305,13 +305,13 @@ BUGS = (
         "a gate that closed while a loop waited for its place is not looked at",
         "L5",
         "test_L5_fifty_agents_on_one_key_come_through_a_storm_without_making_it_worse",
-        Edit("Loop._may_call", "not credential or self._loop_context.limiter.still_open(credential)", "True"),
+        Edit("Loop._may_call", "self._given is None or self._loop_context.limiter.still_open(self._given)", "True"),
     ),
     bug(
         "work begins although the disk is full",
         "D4",
         "test_G6_below_the_limit_no_run_begins_and_all_work_is_done_when_there_is_space_again",
-        Edit("Loop._take_and_do", 'self._loop_context.space.look().state == "stopped"', "False"),
+        Edit("Loop._take_and_do", 'space.state == "stopped"', "False"),
     ),
     bug(
         "a lesson from work that read from outside is believed",
@@ -514,11 +514,7 @@ BUGS = (
         "work waits for a time that only a clock set back has put off",
         "R8",
         "test_R8_a_clock_set_back_between_two_looks_does_not_hold_up_a_retry",
-        Edit(
-            "begin",
-            'now < first["not_before"] <= now + round(LONGEST_WAIT * 1e6)',
-            'now < first["not_before"]',
-        ),
+        Edit("_not_yet", "0 < wait <= round(longest * 1e6)", "0 < wait"),
     ),
     bug(
         "one death too many is allowed before work is tried alone",
@@ -589,7 +585,7 @@ BUGS = (
         "a turn that came to one who left is lost",
         "L5",
         "test_one_who_gives_up_waiting_passes_its_turn_on",
-        Edit("Limiter.enter", "self._let_in(gate)", "None"),
+        Edit("Limiter._give_up", "self.leave(place.given)", "None"),
     ),
     bug(
         "a late refusal of the same storm prolongs it",
@@ -602,6 +598,41 @@ BUGS = (
         "L5",
         "test_L5_a_second_refusal_that_asks_for_more_closes_the_gate_for_longer",
         Edit("Limiter.refused", "max(gate.until, now + retry_after)", "gate.until"),
+    ),
+    bug(
+        "calls that were under way when the gate closed fill it",
+        "L5",
+        "test_L5_who_is_refused_does_not_wait_for_a_slow_neighbour",
+        Edit("Limiter.refused", "gate.inside = 0", ""),
+        Edit("Limiter.leave", "given.storms == gate.storms", "True"),
+    ),
+    bug(
+        "a call that was let in before the gate closed widens it",
+        "L5",
+        "test_L5_a_call_that_was_under_way_when_the_gate_closed_neither_fills_nor_widens_it",
+        Edit("Limiter.succeeded", "given.storms != gate.storms", "False"),
+    ),
+    bug(
+        "who comes late to a gate may be let in first",
+        "L5",
+        "test_L5_whoever_came_first_to_a_closed_gate_is_let_in_first",
+        Edit("Limiter._let_in", "gate.line.popleft()", "gate.line.pop()"),
+    ),
+    bug(
+        "the one after the first in line is never told that it is the first now",
+        "L5",
+        "test_one_who_leaves_a_closed_gate_does_not_keep_the_others_there",
+        Edit("Limiter._give_up", "self._stir_first(gate)", "None"),
+    ),
+    bug(
+        "the luck of others makes one come back sooner",
+        "L5",
+        "test_L5_the_success_of_one_agent_does_not_make_another_come_back_sooner",
+        Edit(
+            "Loop._failed",
+            "max(wait, self._loop_context.limiter.refused(worker.credential, asked))",
+            "self._loop_context.limiter.refused(worker.credential, asked)",
+        ),
     ),
     bug(
         "after a wait all rush in at once",
@@ -619,19 +650,19 @@ BUGS = (
         "all hosts come back at the same moment",
         "L5",
         "test_L5_the_wait_is_never_shorter_than_asked_and_hosts_with_one_key_do_not_come_back_together",
-        Edit("Limiter.refused", "asked * (1 + _SPREAD * self._chance())", "asked"),
+        Edit("Limiter.refused", "asked * (1 + SPREAD * self._chance())", "asked"),
     ),
     bug(
         "a provider may ask for a wait without end",
         "L5",
         "test_a_wait_of_a_day_is_not_believed",
-        Edit("after", "min(failure.retry_after or guess, LONGEST_WAIT)", "failure.retry_after or guess"),
+        Edit("after", "min(failure.retry_after or guess, longest)", "failure.retry_after or guess"),
     ),
     bug(
         "what is overloaded for ever is waited for, for ever",
         "Q8",
         "test_waiting_ends_after_a_quarter_of_an_hour",
-        Edit("after", "waited < LONGEST_WAIT", "True"),
+        Edit("after", "waited < longest", "True"),
     ),
     bug(
         "crashes of long ago count",
