@@ -665,6 +665,24 @@ BUGS = (
         Edit("after", "waited < longest", "True"),
     ),
     bug(
+        "an empty answer is a silent success",
+        "Q8",
+        "test_Q8_a_second_empty_answer_to_a_direct_message_is_a_failure_and_its_reply",
+        Edit("_refuse_empty", "reply.text.strip() or recorder.has_acted", "True"),
+    ),
+    bug(
+        "who has done its work and is silent has failed",
+        "Q8",
+        "test_an_empty_answer_after_tool_calls_ends_the_work_quietly",
+        Edit("_refuse_empty", "reply.text.strip() or recorder.has_acted", "reply.text.strip()"),
+    ),
+    bug(
+        "what an empty answer has cost is not counted",
+        "L4",
+        "test_L4_what_an_empty_answer_has_cost_is_counted",
+        Edit("_refuse_empty", "recorder.spent(reply.usage)", ""),
+    ),
+    bug(
         "crashes of long ago count",
         "R3",
         "test_more_than_five_crashes_in_ten_minutes_are_too_many",

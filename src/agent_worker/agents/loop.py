@@ -22,10 +22,10 @@ from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
 from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
-from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
+from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
-from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
+from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.wording import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
@@ -341,6 +341,7 @@ class Loop:
                 self._waited.pop(job.lead.id, None)
                 match outcome:
                     case Finished(step, reply):
+                        _refuse_empty(reply, recorder)
                         recorder.finish_saying()
                         await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
@@ -384,7 +385,13 @@ class Loop:
         )
         gathered = await database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
-        brief = replace(gathered.brief, memory=known.memory, memory_left_out=known.left_out, todos=known.todos)
+        brief = replace(
+            gathered.brief,
+            memory=known.memory,
+            memory_left_out=known.left_out,
+            todos=known.todos,
+            was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
+        )
         composed = prompt.compose(brief)
         turn = Turn(
             run=job.run,
@@ -465,6 +472,14 @@ class Loop:
     async def _sleep(self, seconds: float) -> None:
         """Sleep for so many seconds, or until something arrives."""
         await sleep_unless(self._arrived, self._loop_context.clock, max(0.001, seconds))
+
+
+def _refuse_empty(reply: Reply, recorder: RunRecorder) -> None:
+    """No text and no call is a model that failed. After calls it is an agent that has done its work, and is silent."""
+    if reply.text.strip() or recorder.has_acted:
+        return
+    recorder.spent(reply.usage)
+    raise EmptyAnswer("its answer was empty", hint="try again, or use another model")
 
 
 async def _first_of(turn: asyncio.Future[object], arrived: asyncio.Event, clock: Clock, seconds: float | None) -> None:

@@ -68,6 +68,7 @@ class RunRecorder:
         self._kept.set()
         self._saying = Passage(recording.redact)
         self._turns = CallOrder()
+        self.has_acted = any(step.reply.calls for step in job.past)  #: this work has called a tool, ours or its own
         self._outside = next((name for step in job.past for name in self._foreign(step.reply)), "")
 
     @property
@@ -110,6 +111,7 @@ class RunRecorder:
         self._show(call, result)
 
     def _show(self, call: Call, result: Result | None = None) -> None:
+        self.has_acted = True
         self.finish_saying()
         about = self._about() | {"tool": self._recording.redact(call.tool)}
         if result is None:

@@ -6,6 +6,7 @@ The answer, what it causes, and the end of the work are one transaction. Each pr
 from __future__ import annotations
 
 from agent_worker.agents.notices import answer_dm, ended_words, tell_sender
+from agent_worker.agents.prompt import spoken
 from agent_worker.agents.run_begin import Assignment, hold_run, pause_at, record_step
 from agent_worker.backends.backend import Reply
 from agent_worker.core.errors import BackendFailure
@@ -23,7 +24,7 @@ def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str
     """Store the answer, what it causes, and the end of the work, in one transaction."""
     hold_run(tx, job)
     record_step(tx, job, step, reply, model, now=now)
-    text = reply.text.strip()
+    text = spoken(reply.text)
     if job.workspace:
         _answer_in_workspace(tx, job, text, seen=seen, now=now)
     else:
