@@ -190,7 +190,7 @@ class Loop:
                 await self._give_up_waiting(work)
                 return 0.0
             opens = limiter.opens_in(key)
-            self._wait(work, "gate", _CLOSED if opens else _NARROW, seconds=opens or None)
+            self._wait(work, "model", _CLOSED if opens else _NARROW, seconds=opens or None)
             return min(left, opens or left)
 
         return await self._in_line(places.enter_async_context(self._gate(key)), line_up, counts=True)
@@ -254,7 +254,7 @@ class Loop:
 
     def _tell_setback(self, later: NotYet) -> None:
         setback = self._setbacks.get(later.work.instruction)
-        what: WaitsFor = "gate" if isinstance(setback, Overloaded) else "retry"
+        what: WaitsFor = "model" if isinstance(setback, Overloaded) else "retry"
         reason = setback.message if setback else "it failed, and is tried again"
         self._wait(later.work, what, reason, seconds=later.wait / 1e6)
 

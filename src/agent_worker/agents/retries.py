@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded
+from agent_worker.core.errors import BackendFailure, BadInput, Exhausted, Overloaded
+from agent_worker.definitions.fields import parse_duration
 from agent_worker.work.queue import End
 
 LONGEST_WAIT = 15 * 60.0  # seconds that work waits for its model before we call it a failure, unless the user says else
 LONGEST_GUESS = 60.0  # seconds, when nobody says how long
+
+
+LONGEST_WAIT_VARIABLE = "AGENT_WORKER_LONGEST_WAIT"  #: of the daemon's environment
+
+
+def longest_wait(environ: Mapping[str, str]) -> float:
+    """Seconds that work waits for its model before it has failed, as the user has said. Raises BadInput."""
+    text = environ.get(LONGEST_WAIT_VARIABLE)
+    try:
+        seconds = parse_duration(text) if text else LONGEST_WAIT
+    except ValueError:
+        seconds = 0.0
+    if not seconds:
+        hint = f"export {LONGEST_WAIT_VARIABLE}=30m"
+        raise BadInput(f"{LONGEST_WAIT_VARIABLE}={text!r} is not a time to wait", hint=hint)
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.events import Bus, WaitChanged
 from agent_worker.core.redaction import Redactor
 
-#: A gate is that of a key whose provider asked its users to come back later; a slot is one of the runs at once.
-WaitsFor = Literal["gate", "slot", "person", "disk", "retry"]
+#: `model`: its provider asked all who use this key to come back later. `slot`: one of the runs that go on at once.
+#: `retry`: the moment of the next try, after a failure.
+WaitsFor = Literal["model", "slot", "person", "disk", "retry"]
 _SAME = 1_000_000  # microseconds by which two ends of one wait may differ and still be told once
 
 

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker.agents import commands, deletion
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.waiting import Waiting
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.address import canonical, check_name, check_no_secret
@@ -29,7 +31,7 @@ from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.trust.powers import powers_of_agent
-from agent_worker.work import agent_rows, limits, threads
+from agent_worker.work import agent_rows, inbox, limits, threads
 from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.log_files import HISTORY, Target
 
@@ -37,7 +39,7 @@ from agent_worker.workspaces.log_files import HISTORY, Target
 @dataclass(frozen=True, slots=True)
 class Agent:
     name: str
-    state: str  #: idle | running | stopped | error | paused
+    state: str  #: idle | running | waiting | stopped | error | paused
     reason: str
     backend: str
     model: str
@@ -48,6 +50,7 @@ class Agent:
     unsafe: str = ""  #: what it may do that nothing holds it back from
     found: str = ""  #: said once, when it was made: the folder of an earlier agent that it takes over
     label: str = ""  #: U reads what others wrote, S reaches what is sensitive, X changes things or reaches out
+    waiting: Waiting | None = None  #: for what, if it has work and waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Work:
     text: str
     sender: str
     workspace: str | None
+    queued_at: int = 0
+    not_before: int | None = None  #: when it is tried again, after a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ async def agents_list(service: Service, project: str | None = None) -> list[Agen
     """Every agent of a project, with its state and what it spent today."""
     loaded = await service.project(project)
     rows = await service.read(_states, loaded.id, day=limits.day_of(service.now()))
-    found = [_agent(service, loaded, row) for row in rows if row["name"] in loaded.agents]
+    waits = await waiting_agents(service, loaded.id)
+    found = [_agent(service, loaded, row, waits) for row in rows if row["name"] in loaded.agents]
     return sorted((*found, *(_broken(loaded, name) for name in loaded.project.broken)), key=lambda a: a.name)
 
 
@@ -97,7 +103,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
     talk = await service.read(threads.recent, id, threads.PERSONAL, 10)
     definition = loaded.definition(row["name"])
     return AgentDetail(
-        agent=_agent(service, loaded, row),
+        agent=_agent(service, loaded, row, await waiting_agents(service, loaded.id)),
         soul=definition.soul.record(),
         directory="" if row["name"] in loaded.quick else str(loaded.project.root / definition.personal_dir),
         queue=queue,
@@ -304,14 +310,32 @@ def _broken(loaded: LoadedProject, name: str) -> Agent:
     return Agent(name, "error", why, backend="", model="", queued=0, usd_today=0.0, file=file)
 
 
-def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
+async def waiting_agents(service: Service, project: str) -> dict[str, Waiting]:
+    """Which agents wait, and for what, by id. Work that waits for a person does not keep its agent from other work."""
+    asked = await service.read(inbox.asked_by_agents, project)
+    for_you = {agent: Waiting("person", item["text"], item["at"]) for agent, item in asked.items()}
+    here = service.runtime.supervisor.waits.all()
+    return for_you | {agent: wait for agent, wait in here.items() if wait.what != "person" or agent not in for_you}
+
+
+def state_of(row: Row, wait: Waiting | None) -> tuple[str, Waiting | None]:
+    """The state of an agent, as it is shown; and what it waits for, when that is its state."""
+    if row["paused"]:
+        return "paused", None
+    return ("waiting", wait) if wait and row["state"] == "idle" else (row["state"], None)
+
+
+def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str, Waiting]) -> Agent:
     definition = loaded.definition(row["name"])
     worker = service.runtime.registry.own(row["id"])
     trouble = "; ".join(map(str, loaded.project.wrong_with(row["name"])))
+    state, wait = state_of(row, waits.get(row["id"]))
+    if worker is not None and not worker.is_fit and state != "paused":
+        state, wait = "error", None
     return Agent(
         name=row["name"],
-        state="paused" if row["paused"] else row["state"] if worker is None or worker.is_fit else "error",
-        reason=row["paused"] or row["reason"] or trouble,
+        state=state,
+        reason=row["paused"] or (wait.reason if wait else row["reason"] or trouble),
         backend=definition.backend,
         model=definition.model or "",
         queued=row["queued"],
@@ -320,6 +344,7 @@ def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
         file=str(loaded.project.agent_files.get(row["name"], "")),
         unsafe=definition.unsafe,
         label=definition.label,
+        waiting=wait,
     )
 
 
@@ -341,7 +366,18 @@ def _queue(tx: Transaction, agent: str) -> list[Work]:
             order by lane, ord limit 200""",
         agent=agent,
     )
-    return [
-        Work(r["id"], LANES[r["lane"]], r["state"], r["source"], r["text"][:500], r["sender"], r["workspace"])
-        for r in rows
-    ]
+    return [_work(row) for row in rows]
+
+
+def _work(row: Row) -> Work:
+    return Work(
+        id=row["id"],
+        lane=LANES[row["lane"]],
+        state=row["state"],
+        source=row["source"],
+        text=row["text"][:500],
+        sender=row["sender"],
+        workspace=row["workspace"],
+        queued_at=row["queued_at"],
+        not_before=row["not_before"] or None,
+    )
