@@ -245,12 +245,15 @@ class Loop:
         )
 
     async def _give_up_waiting(self, work: Pending) -> None:
-        minutes = plural(round(self._loop_context.longest_wait / 60), "minute")
         setback = self._setbacks.pop(work.instruction, None)
         why = setback.message if setback else "its provider lets nobody with this key in"
         self._waited.pop(work.instruction, None)
-        reason = f"it waited {minutes} for its model: {why}"
-        await self._write(run_end.give_up_waiting, self.fence, work.instruction, reason)
+        await self._write(run_end.give_up_waiting, self.fence, work.instruction, self._too_long(why))
+
+    def _too_long(self, why: str) -> str:
+        seconds = self._loop_context.longest_wait
+        waited = plural(round(seconds / 60), "minute") if seconds >= 120 else plural(round(seconds), "second")
+        return f"it waited {waited} for its model: {why}"
 
     def _tell_setback(self, later: NotYet) -> None:
         setback = self._setbacks.get(later.work.instruction)
@@ -424,6 +427,8 @@ class Loop:
             case GiveUp(state):
                 self._waited.pop(job.lead.id, None)
                 self._setbacks.pop(job.lead.id, None)
+                if isinstance(failure, Overloaded):
+                    failure = Overloaded(self._too_long(failure.message), hint=failure.hint)
                 await self._write(run_end.give_up, job, failure, state)
 
     def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
@@ -448,6 +453,7 @@ class Loop:
             library=worker.library,
             env=worker.definition.env,
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
+            waits=lambda agent: wait.what if (wait := self._waits.of(agent)) else "",
         )
 
     def _terms(self, workspace: str | None) -> Terms:

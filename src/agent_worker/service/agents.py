@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from agent_worker.agents import commands, deletion
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.agents.waiting import Waiting
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.address import canonical, check_name, check_no_secret
@@ -27,11 +26,12 @@ from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict
 from agent_worker.memory.edits import rewrite
-from agent_worker.service.messages import agent_id
+from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.service.waiting import Waiting, state_of, waiting_agents
 from agent_worker.trust.powers import powers_of_agent
-from agent_worker.work import agent_rows, inbox, limits, threads
+from agent_worker.work import agent_rows, limits
 from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.log_files import HISTORY, Target
 
@@ -100,7 +100,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
     day = limits.day_of(service.now())
     row = next(r for r in await service.read(_states, loaded.id, day=day) if r["id"] == id)
     queue = await service.read(_queue, id)
-    talk = await service.read(threads.recent, id, threads.PERSONAL, 10)
+    talk = await service.read(last_words, id, 10)
     definition = loaded.definition(row["name"])
     return AgentDetail(
         agent=_agent(service, loaded, row, await waiting_agents(service, loaded.id)),
@@ -308,21 +308,6 @@ def _broken(loaded: LoadedProject, name: str) -> Agent:
     why = "; ".join(map(str, loaded.project.wrong_with(name)))
     file = str(loaded.project.broken[name])
     return Agent(name, "error", why, backend="", model="", queued=0, usd_today=0.0, file=file)
-
-
-async def waiting_agents(service: Service, project: str) -> dict[str, Waiting]:
-    """Which agents wait, and for what, by id. Work that waits for a person does not keep its agent from other work."""
-    asked = await service.read(inbox.asked_by_agents, project)
-    for_you = {agent: Waiting("person", item["text"], item["at"]) for agent, item in asked.items()}
-    here = service.runtime.supervisor.waits.all()
-    return for_you | {agent: wait for agent, wait in here.items() if wait.what != "person" or agent not in for_you}
-
-
-def state_of(row: Row, wait: Waiting | None) -> tuple[str, Waiting | None]:
-    """The state of an agent, as it is shown; and what it waits for, when that is its state."""
-    if row["paused"]:
-        return "paused", None
-    return ("waiting", wait) if wait and row["state"] == "idle" else (row["state"], None)
 
 
 def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str, Waiting]) -> Agent:

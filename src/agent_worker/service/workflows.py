@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_worker.agents import commands
-from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.workflow import with_model
-from agent_worker.service.agents import state_of, waiting_agents
 from agent_worker.service.operation import operation
 from agent_worker.service.service import FoundWorkflow, Service
 from agent_worker.service.trust import approve
+from agent_worker.service.waiting import Waiting, state_of, waiting_agents
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
