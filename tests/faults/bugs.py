@@ -665,6 +665,24 @@ BUGS = (
         Edit("after", "waited < longest", "True"),
     ),
     bug(
+        "who is never let in waits for ever",
+        "Q8",
+        "test_Q8_who_is_never_let_in_has_failed_after_as_long_as_the_user_says",
+        Edit("Loop._in_line", "waited + clock.monotonic() - since", "waited"),
+    ),
+    bug(
+        "who waits in line for nothing any more stays there",
+        "Q10",
+        "test_Q10_work_that_waits_for_its_model_can_be_cancelled",
+        Edit("Supervisor._hear", "if agent in self._loops: ...", ""),
+    ),
+    bug(
+        "an agent that has nothing to do is said to wait",
+        "Q10",
+        "test_Q10_work_that_waits_for_its_model_can_be_cancelled",
+        Edit("Loop._rest", "self._waits.end(self.fence.agent)", "None"),
+    ),
+    bug(
         "an empty answer is a silent success",
         "Q8",
         "test_Q8_a_second_empty_answer_to_a_direct_message_is_a_failure_and_its_reply",

@@ -171,6 +171,22 @@ async def test_who_has_no_space_on_the_disk_waits_for_it(opened: Open) -> None:
         assert watched.events("alice") == ["disk", ""]
 
 
+async def test_colleagues_see_who_waits_and_for_what(opened: Open) -> None:
+    async with opened("alice", "bob", runs_at_once=1) as watched:
+        slow = says("").model_copy(update={"slow": 5.0})
+        watched.team.backends["alice"].then(
+            slow.model_copy(update={"say": None, "steps": 1}), calls("team_members"), slow
+        )
+        watched.team.backends["bob"].then(says("at last"))
+        await watched.team.post("user", "@alice go")
+        await watched.team.elapse(1)
+        await watched.team.post("user", "@bob go")
+        await watched.team.elapse(6)
+        (call,) = await watched.team.calls()
+        assert "@bob waiting (slot)" in call["result"]
+        await watched.team.elapse(60)
+
+
 # --- how long ------------------------------------------------------------------------------------------
 
 
