@@ -17,7 +17,9 @@ from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop import LoopContext, Slots
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
+from agent_worker.agents.retries import LONGEST_WAIT
 from agent_worker.agents.supervisor import Supervisor
+from agent_worker.agents.waiting import Waits
 from agent_worker.backends.models.model_api import Catalogue
 from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
@@ -47,6 +49,7 @@ class RuntimeSettings:
     runs_at_once: int = 8
     programs_at_once: int = 4
     quiet_moment: float = 0.2  #: seconds
+    longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
@@ -129,7 +132,15 @@ async def _wired(
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
     recording = RecorderContext(database, bus, clock, redact)
     supervisor = Supervisor(
-        LoopContext(recording, registry, Limiter(clock, settings.chance), slots, space=settings.space)
+        LoopContext(
+            recording,
+            registry,
+            Limiter(clock, settings.chance),
+            slots,
+            Waits(bus, clock, redact),
+            space=settings.space,
+            longest_wait=settings.longest_wait,
+        )
     )
     closing.push_async_callback(_end_quick, database, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.models import Attentive
 from tests.teams import Team, open_team
 
-from agent_worker.backends.backend import Reply
-from agent_worker.backends.mock import calls, says
+from agent_worker.agents.prompt import NO_REPLY
+from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
+from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.events import Ended, Event, Posted
 from agent_worker.tools.tool import Call
+from agent_worker.work import limits
+from agent_worker.work.limits import Payer
 
 
 @pytest.fixture
@@ -39,14 +43,78 @@ async def test_a_run_that_posted_keeps_its_final_text_to_itself(team: Team) -> N
     assert (run["text"], run["posted"]) == ("I told them", 1)
 
 
-@pytest.mark.parametrize("text", ["", "  \n "])
-async def test_empty_text_posts_nothing_and_still_acknowledges(team: Team, text: str) -> None:
-    team.backends["alice"].then(says(text))
+@pytest.mark.parametrize("last", [NO_REPLY, f" {NO_REPLY}\n"])
+async def test_an_agent_with_nothing_to_say_says_so_and_nothing_is_posted(team: Team, last: str) -> None:
+    team.backends["alice"].then(says(last))
     await team.post("user", "@alice for your information")
     await team.still()
     assert await team.texts() == ["@alice for your information"]
     assert [row["state"] for row in await team.deliveries()] == ["acked"]
     assert await team.states() == ["done"]
+
+
+async def test_Q8_an_empty_answer_is_tried_once_more_with_a_note(team: Team) -> None:
+    prompts: list[str] = []
+
+    def answer(turn: Turn) -> str:
+        prompts.append(turn.prompt)
+        return "" if len(prompts) == 1 else "it is green"
+
+    team.employ("alice", Attentive(says=answer))
+    await team.post("user", "@alice is the build green?")
+    await team.elapse(5)
+    assert (await team.texts())[1:] == ["it is green"]
+    assert "Your last answer to this was empty" not in prompts[0]
+    assert "Your last answer to this was empty" in prompts[1]
+    assert NO_REPLY in prompts[1]
+
+
+@pytest.mark.parametrize("text", ["", "  \n "])
+async def test_Q8_a_second_empty_answer_is_a_failure_that_is_told_in_the_channel(team: Team, text: str) -> None:
+    team.backends["alice"].then(says(text), says(text))
+    await team.post("user", "@alice is the build green?")
+    await team.elapse(60)
+    assert await team.states() == ["failed"]
+    (notice,) = [m.text for m in await team.messages() if m.kind == "system"]
+    assert notice.startswith("alice failed: its answer was empty")
+    assert [row["state"] for row in await team.deliveries()] == ["failed"]
+    assert [kind for kind, _ in await team.inbox()] == ["failure"]
+
+
+async def test_Q8_a_second_empty_answer_to_a_direct_message_is_a_failure_and_its_reply(team: Team) -> None:
+    team.backends["alice"].then(says(""), says(""))
+    await team.dm("alice", "is the build green?")
+    await team.elapse(60)
+    assert await team.states() == ["failed"]
+    assert "its answer was empty" in (await team.thread("alice"))[-1].text
+
+
+async def test_an_empty_answer_after_tool_calls_ends_the_work_quietly(team: Team) -> None:
+    team.backends["alice"].then(calls("my_status_set", status="noted"), says(""))
+    await team.post("user", "@alice for your information")
+    await team.elapse(60)
+    assert await team.states() == ["done"]
+    assert await team.texts() == ["@alice for your information"]
+
+
+async def test_an_empty_answer_after_calls_of_an_earlier_run_ends_the_work_quietly(team: Team) -> None:
+    team.backends["alice"].then(calls("my_status_set", status="noted"), fails("transient"), says(""))
+    await team.post("user", "@alice for your information")
+    await team.elapse(60)
+    assert await team.states() == ["done"]
+
+
+async def test_L4_what_an_empty_answer_has_cost_is_counted(team: Team) -> None:
+    class Dear:
+        async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
+            return Reply(usage=Usage(input=100, output=1, usd=0.5))
+
+    team.employ("alice", Dear())
+    await team.post("user", "@alice go")
+    await team.elapse(60)
+    assert await team.states() == ["failed"]
+    spent = await team.read(limits.spent, Payer(team.id_of("alice"), ""), hop=0, fruitless=0, now=team.now())
+    assert spent.usd_agent == 1.0
 
 
 async def test_an_answer_to_a_direct_send_is_posted_to_the_channel_too(team: Team) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.house import house
 
-from agent_worker.core.events import Ended
+from agent_worker.backends.mock import calls, says
+from agent_worker.core.events import Ended, Event
 from agent_worker.service.run import RunRequest, run
 
 
@@ -26,3 +27,22 @@ async def test_whoever_reads_only_when_the_work_is_done_is_told_all_of_it(tmp_pa
     kinds = [each["event"] for each in told if each["event"] != "chunk"]
     assert kinds == ["started", "step", "ended", "done"]
     assert "".join(each["text"] for each in told if each["event"] == "chunk") == "word by word"
+
+
+async def test_everything_that_happens_says_in_which_project(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        project = (await here.service.project(str(here.root))).id
+        here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("done"))
+        told: list[Event] = []
+        here.runtime.bus.listen(told.append)
+        await here.do("send", to="alice", message="remember it")
+        await here.ask("alice", "and go on")
+        assert {type(event).event for event in told} >= {
+            "queued",
+            "started",
+            "chunk",
+            "tool_call",
+            "tool_result",
+            "step",
+        }
+        assert {event.project for event in told} == {project}

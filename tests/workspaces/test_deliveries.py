@@ -73,7 +73,7 @@ async def test_M11_an_agent_acknowledges_what_its_run_was_given(team: Team) -> N
 async def test_M11_what_is_not_in_ones_inbox_cannot_be_acknowledged(team: Team, seqs: list[int]) -> None:
     """Number 2 was sent to bob, 3 to nobody, 99 is yet to come."""
     team.backends["alice"].then(calls("my_inbox_ack", messages=seqs), says(""))
-    team.backends["bob"].then(says("").model_copy(update={"slow": 100.0}))
+    team.backends["bob"].then(says("NO_REPLY").model_copy(update={"slow": 100.0}))
     await team.runtime.supervisor.dismiss(team.id_of("alice"))
     await team.write(lambda tx: tx.run("update agent set paused = 'wait' where name = 'alice'"))
     await team.post("user", "@alice one")

@@ -176,7 +176,7 @@ async def test_a_team_elects_the_owner_before_it_is_kicked_off(tmp_path: Path) -
 
 
 async def test_if_nobody_votes_the_first_member_owns_the_documents_and_the_kickoff_follows(tmp_path: Path) -> None:
-    silent = {name: "script: [{ say: '' }, { say: '' }]\n" for name in ("alice", "bob")}
+    silent = {name: "script: [{ say: NO_REPLY }, { say: NO_REPLY }]\n" for name in ("alice", "bob")}
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=ELECTED, extra=silent) as team:
         await team.elapse(10 * 60 + 1)
         assert await owner(team) == "alice"

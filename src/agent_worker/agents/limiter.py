@@ -1,30 +1,51 @@
 """One gate per credential: when a provider says "come back later", all its users wait together.
 
-After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a
-time, so that the storm does not begin again. Waiting here does not use up anyone's tries. A wait is a little longer
-than was asked for, by chance: other hosts may have the same key.
+After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a time, in
+the order in which they came, so that the storm does not begin again. Waiting here does not use up anyone's tries. A
+wait is a little longer than was asked for, by chance: other hosts may have the same key.
+
+What was under way when a gate closed is not counted any more: it says nothing about whether the storm is over, and a
+slow answer would hold up all those who come after it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent_worker.agents.retries import wait_before
-from agent_worker.core.clock import Clock
+from agent_worker.core.clock import Clock, sleep_unless
 
-_SPREAD = 0.1  # of a wait, on top of it
+SPREAD = 0.1  #: of a wait, on top of it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """Somebody's leave to call a provider, from `Limiter.enter` to `Limiter.leave`."""
+
+    credential: str
+    storms: int  #: how many times the gate had closed when it was given
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A place in the line before a gate."""
+
+    given: Pass | None = None
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)  #: it is its turn, or the gate closes for longer
 
 
 @dataclass(slots=True)
 class _Gate:
     until: float = 0.0  #: monotonic; closed before that
+    storms: int = 0  #: how many times it has closed
     refusals: int = 0  #: in a row
     width: int = 0  #: how many may be inside while it recovers; 0 is wide open
-    inside: int = 0
-    waiting: list[asyncio.Future[None]] = field(default_factory=list)
+    inside: int = 0  #: of those who came in since it last closed
+    line: deque[_Place] = field(default_factory=deque)
 
 
 class Limiter:
@@ -33,59 +54,92 @@ class Limiter:
         self._chance = chance
         self._gates: dict[str, _Gate] = {}
 
-    async def enter(self, credential: str) -> None:
-        """Wait until the gate lets us in. Every `enter` is followed by one `leave`."""
-        gate = self._gates.setdefault(credential, _Gate())
-        while True:
-            if (wait := gate.until - self._clock.monotonic()) > 0:
-                await self._clock.sleep(wait)
-            elif gate.width and gate.inside >= gate.width:
-                turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                gate.waiting.append(turn)
-                try:
-                    await turn
-                except asyncio.CancelledError:
-                    self._let_in(gate)  # our turn, if it had come, is the next one's
-                    raise
-            else:
-                break
-        gate.inside += 1
+    def is_open(self, credential: str) -> bool:
+        """Would `enter` let us in without a wait?"""
+        gate = self._gate(credential)
+        return not gate.line and self._has_room(gate)
 
-    def still_open(self, credential: str) -> bool:
-        """May one who is inside go on? The gate may have closed while it waited for something else."""
-        gate = self._gates[credential]
-        return gate.until <= self._clock.monotonic() and (not gate.width or gate.inside <= gate.width)
+    def opens_in(self, credential: str) -> float:
+        """Seconds until somebody may be let in; 0 when the gate is not closed, though it may be narrow."""
+        return max(0.0, self._gate(credential).until - self._clock.monotonic())
 
-    def leave(self, credential: str) -> None:
-        gate = self._gates[credential]
-        gate.inside -= 1
-        self._let_in(gate)
+    async def enter(self, credential: str) -> Pass:
+        """Wait until the gate lets us in: whoever came first is let in first. Each pass is given back by `leave`."""
+        gate, place = self._gate(credential), _Place()
+        gate.line.append(place)
+        try:
+            while True:
+                place.stirred.clear()
+                closed = self.opens_in(credential)  # looked at first: it may open while we look for room
+                self._let_in(credential, gate)
+                if place.given:
+                    return place.given
+                # Only the first looks at the time. When it is let in, or leaves, the next is stirred.
+                is_first = gate.line[0] is place
+                await sleep_unless(place.stirred, self._clock, closed if is_first and closed else None)
+        except BaseException:
+            self._give_up(gate, place)
+            raise
 
-    def succeeded(self, credential: str) -> None:
-        """A call got through: widen the gate."""
-        gate = self._gates[credential]
+    def still_open(self, given: Pass) -> bool:
+        """May one who was let in go on? The gate may have closed while it waited for something else."""
+        return given.storms == self._gates[given.credential].storms
+
+    def leave(self, given: Pass) -> None:
+        gate = self._gates[given.credential]
+        if given.storms == gate.storms:
+            gate.inside -= 1
+            self._let_in(given.credential, gate)
+
+    def succeeded(self, given: Pass) -> None:
+        """A call got through: widen the gate, unless the call was let in before the gate closed."""
+        gate = self._gates[given.credential]
+        if given.storms != gate.storms:
+            return
         gate.refusals = 0
         if gate.width:
             gate.width = gate.width * 2 if gate.width < 32 else 0
-            self._let_in(gate)
+            self._let_in(given.credential, gate)
 
     def refused(self, credential: str, retry_after: float | None) -> float:
         """Close the gate; how many seconds until it may open."""
-        gate = self._gates[credential]
+        gate = self._gate(credential)
         now = self._clock.monotonic()
         if gate.until <= now:  # a late refusal of the same storm does not prolong it
             gate.refusals += 1
             asked = retry_after if retry_after is not None else wait_before(gate.refusals)
-            gate.until = now + asked * (1 + _SPREAD * self._chance())
+            gate.until = now + asked * (1 + SPREAD * self._chance())
             gate.width = 1
+            gate.storms += 1
+            gate.inside = 0
         elif retry_after is not None:
             gate.until = max(gate.until, now + retry_after)
+        self._stir_first(gate)
         return gate.until - now
 
-    def _let_in(self, gate: _Gate) -> None:
-        free = gate.width - gate.inside if gate.width else len(gate.waiting)
-        while gate.waiting and free > 0:
-            turn = gate.waiting.pop(0)
-            if not turn.done():
-                turn.set_result(None)
-                free -= 1
+    def _gate(self, credential: str) -> _Gate:
+        return self._gates.setdefault(credential, _Gate())
+
+    def _has_room(self, gate: _Gate) -> bool:
+        return gate.until <= self._clock.monotonic() and (not gate.width or gate.inside < gate.width)
+
+    def _let_in(self, credential: str, gate: _Gate) -> None:
+        """Those at the head of the line, as many as there is room for. They are inside before they know it."""
+        while gate.line and self._has_room(gate):
+            place = gate.line.popleft()
+            place.given = Pass(credential, gate.storms)
+            gate.inside += 1
+            place.stirred.set()
+            self._stir_first(gate)
+
+    def _give_up(self, gate: _Gate, place: _Place) -> None:
+        """One who waited does not want to any more; its turn, if it had come, is the next one's."""
+        if place.given:
+            self.leave(place.given)
+        else:
+            gate.line.remove(place)
+            self._stir_first(gate)
+
+    def _stir_first(self, gate: _Gate) -> None:
+        if gate.line:
+            gate.line[0].stirred.set()

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
-from agent_worker.agents.limiter import Limiter
+from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentRuntime, Registry
-from agent_worker.agents.retries import GiveUp, Retry, after
-from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, Terms
-from agent_worker.backends.backend import Finished, Suspended, Turn, Unfinished
+from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
+from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
+from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
+from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
-from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Overloaded, Permanent, StorageFault
+from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.wording import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
@@ -33,7 +35,20 @@ from agent_worker.work.queue import Ageing
 
 T = TypeVar("T")
 
-SPACE_WAIT = 5_000_000  # microseconds
+SPACE_WAIT = 5.0  # seconds
+_CLOSED = "the provider of its model asked all who use this key to come back later"
+_NARROW = "others with the same key go first: its provider had refused them, and they are let in by and by"
+
+
+@dataclass(frozen=True, slots=True)
+class NoSpace:
+    """There is work, and no space on the disk to do it."""
+
+    work: Pending
+    reason: str
+
+
+Later = NotYet | NoSpace  # work that cannot be done now
 
 
 class Slots:
@@ -43,7 +58,14 @@ class Slots:
         self._count = runs
         self._runs = asyncio.Semaphore(runs)
         self._one_for_all = asyncio.Lock()
+        self._programs_count = programs
         self._programs = asyncio.Semaphore(programs)
+
+    def all_taken(self, worker: AgentRuntime) -> str:
+        """Why a worker would have to wait for a slot, as a sentence; empty when there is one."""
+        if worker.is_program and self._programs.locked():
+            return f"{plural(self._programs_count, 'coding program')} may run at once, and all of them do"
+        return f"{plural(self._count, 'run')} may go on at once, and all of them do" if self._runs.locked() else ""
 
     @asynccontextmanager
     async def one(self, worker: AgentRuntime) -> AsyncIterator[None]:
@@ -54,7 +76,7 @@ class Slots:
     @asynccontextmanager
     async def all(self) -> AsyncIterator[None]:
         """Take every slot: nobody else runs meanwhile."""
-        async with contextlib.AsyncExitStack() as held:
+        async with AsyncExitStack() as held:
             await held.enter_async_context(self._one_for_all)  # two of these would wait for each other
             for _ in range(self._count):
                 await held.enter_async_context(self._runs)
@@ -69,8 +91,10 @@ class LoopContext:
     registry: Registry
     limiter: Limiter
     slots: Slots
+    waits: Waits
     ageing: Ageing = field(default_factory=Ageing)
     space: Space = field(default_factory=Space)  #: on the disk
+    longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
 
     @property
     def clock(self) -> Clock:
@@ -92,10 +116,17 @@ class Loop:
         self._database = loop_context.recording.database.of(fence.project)
         self._arrived = asyncio.Event()
         self._stopping = False
-        self._waited: dict[str, float] = {}  # instruction → seconds spent at a closed gate
+        self._given: Pass | None = None  # leave to call the provider
+        self._waited: dict[str, float] = {}  # instruction → seconds it has waited for its model since its last step
+        self._setbacks: dict[str, BackendFailure] = {}  # instruction → why it is tried again later
+        self._asking: dict[str, str | None] = {}  # instruction that waits for a person → its workspace
 
     def wake(self) -> None:
         self._arrived.set()
+
+    def settled(self, instruction: str) -> None:
+        """The person has answered what this work asked, or it was cancelled."""
+        self._asking.pop(instruction, None)
 
     def stop(self) -> None:
         """Ask the loop to end after the current step."""
@@ -107,34 +138,165 @@ class Loop:
             # Clear before looking: what arrives while we look must not be slept through.
             self._arrived.clear()
             match await self._next():
-                case NotYet(wait=wait):
-                    await self._sleep(wait / 1e6)
+                case NotYet() as later:
+                    self._tell_setback(later)
+                    await self._sleep(later.wait / 1e6)
+                case NoSpace(work, reason):
+                    self._wait(work, "disk", reason)
+                    await self._sleep(SPACE_WAIT)
                 case None:
+                    self._rest()
                     await self._arrived.wait()
 
-    async def _next(self) -> NotYet | bool | None:
+    def _rest(self) -> None:
+        """There is nothing to do, unless a person answers."""
+        self._waited.clear()
+        self._setbacks.clear()
+        if not self._asking:
+            return self._waits.end(self.fence.agent)
+        instruction, workspace = next(iter(self._asking.items()))
+        self._wait(Pending(instruction, workspace), "person", "it has asked you something: agent-worker inbox")
+
+    async def _next(self) -> Later | bool | None:
         """Do one piece of work, if there is one; True when there was."""
         worker = self._loop_context.registry.worker(self.fence.agent)
-        async with self._gate(worker.credential):
-            async with self._loop_context.slots.one(worker):
-                done = await self._take_and_do(worker.credential)
+        async with AsyncExitStack() as places:
+            if (found := await self._come_in(places, worker)) is not True:
+                return found
+            async with AsyncExitStack() as slot:
+                if (found := await self._take_slot(slot, worker)) is not True:
+                    return found
+                done = await self._take_and_do()
             if isinstance(done, Suspect):
                 # Whoever runs when the process dies is blamed for it. The last try is made by itself.
                 async with self._loop_context.slots.all():
-                    done = await self._take_and_do(worker.credential, alone=True)
+                    done = await self._take_and_do(alone=True)
         assert not isinstance(done, Suspect)
         return done
 
-    async def _take_and_do(self, credential: str, *, alone: bool = False) -> NotYet | Suspect | bool | None:
-        if self._stopping or not self._may_call(credential):
+    # --- waiting for a turn ---------------------------------------------------------------------------
+
+    async def _come_in(self, places: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
+        """Pass the gate of the agent's key, which is left with `places`. True: we are in."""
+        key, limiter = worker.credential, self._loop_context.limiter
+        if not key:
             return True
-        if self._loop_context.space.look().state == "stopped":  # nobody tells us when there is space again
-            return NotYet(self._loop_context.now() + SPACE_WAIT, SPACE_WAIT)
+        if limiter.is_open(key):
+            await places.enter_async_context(self._gate(key))
+            return True
+
+        async def line_up(work: Pending) -> float | None:
+            left = self._loop_context.longest_wait - self._waited.get(work.instruction, 0.0)
+            if left <= 0:
+                await self._give_up_waiting(work)
+                return 0.0
+            opens = limiter.opens_in(key)
+            self._wait(work, "model", _CLOSED if opens else _NARROW, seconds=opens or None)
+            return min(left, opens or left)
+
+        return await self._in_line(places.enter_async_context(self._gate(key)), line_up, counts=True)
+
+    async def _take_slot(self, slot: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
+        """One of the runs at once, which ends with `slot`. True: we have it."""
+        slots = self._loop_context.slots
+        why = slots.all_taken(worker)
+        if not why:
+            await slot.enter_async_context(slots.one(worker))
+            return True
+
+        async def line_up(work: Pending) -> None:
+            self._wait(work, "slot", why)
+
+        return await self._in_line(slot.enter_async_context(slots.one(worker)), line_up)
+
+    async def _in_line(
+        self,
+        entering: Coroutine[None, None, object],
+        line_up: Callable[[Pending], Awaitable[float | None]],
+        *,
+        counts: bool = False,
+    ) -> Later | bool | None:
+        """Wait for our turn, as long as there is work to wait for. True: it is our turn.
+
+        `line_up` is told for which work, each time that may have changed, and says after how many seconds to ask it
+        again. With `counts` the time is part of what work may wait for its model.
+        """
+        clock, turn = self._loop_context.clock, asyncio.ensure_future(entering)
+        try:
+            while not turn.done():
+                self._arrived.clear()
+                found = await self._look()
+                if not isinstance(found, Pending):
+                    return found
+                seconds, since = await line_up(found), clock.monotonic()
+                await _first_of(turn, self._arrived, clock, seconds)
+                if counts:
+                    waited = self._waited.get(found.instruction, 0.0)
+                    self._waited[found.instruction] = waited + clock.monotonic() - since
+            turn.result()
+            return True
+        finally:  # if our turn came in this very moment it ends with what we were to enter
+            turn.cancel()
+            await asyncio.wait({turn})
+
+    async def _look(self) -> Pending | NotYet | None:
+        context = self._loop_context
+        now, longest = context.now(), self._longest_told
+        return await self._database.read(run_begin.look, self.fence.agent, now=now, longest=longest)
+
+    async def _give_up_waiting(self, work: Pending) -> None:
+        setback = self._setbacks.pop(work.instruction, None)
+        why = setback.message if setback else "its provider lets nobody with this key in"
+        self._waited.pop(work.instruction, None)
+        await self._write(run_end.give_up_waiting, self.fence, work.instruction, self._too_long(why))
+
+    def _too_long(self, why: str) -> str:
+        seconds = self._loop_context.longest_wait
+        waited = plural(round(seconds / 60), "minute") if seconds >= 120 else plural(round(seconds), "second")
+        return f"it waited {waited} for its model: {why}"
+
+    def _tell_setback(self, later: NotYet) -> None:
+        setback = self._setbacks.get(later.work.instruction)
+        what: WaitsFor = "model" if isinstance(setback, Overloaded) else "retry"
+        reason = setback.message if setback else "it failed, and is tried again"
+        self._wait(later.work, what, reason, seconds=later.wait / 1e6)
+
+    def _wait(self, work: Pending, what: WaitsFor, reason: str, *, seconds: float | None = None) -> None:
+        name = self._loop_context.registry.worker(self.fence.agent, work.workspace).name
+        who = WaitingAgent(self.fence.project, self.fence.agent, name, work.workspace)
+        self._waits.begin(who, what, reason, seconds=seconds)
+
+    @property
+    def _waits(self) -> Waits:
+        return self._loop_context.waits
+
+    @property
+    def _longest_told(self) -> float:
+        """Seconds that work is ever told to wait; a gate adds a little to what was asked for."""
+        return max(self._loop_context.longest_wait, LONGEST_GUESS) * (1 + SPREAD)
+
+    # --- doing it -------------------------------------------------------------------------------------
+
+    async def _take_and_do(self, *, alone: bool = False) -> Later | Suspect | bool | None:
+        if self._stopping or not self._may_call():
+            return True
+        space = self._loop_context.space.look()
+        if space.state == "stopped":  # nobody tells us when there is space again
+            found = await self._look()
+            return NoSpace(found, space.told()) if isinstance(found, Pending) else found
         failpoint("lease.before")
-        job = await self._write(run_begin.begin, self.fence, self._terms, ageing=self._loop_context.ageing, alone=alone)
+        job = await self._write(
+            run_begin.begin,
+            self.fence,
+            self._terms,
+            ageing=self._loop_context.ageing,
+            alone=alone,
+            longest=self._longest_told,
+        )
         failpoint("lease.after")
         if not isinstance(job, Assignment):
             return job
+        self._waits.end(self.fence.agent)
         self.run, self.workspace = job.run, job.workspace
         self.free.clear()
         try:
@@ -165,6 +327,7 @@ class Loop:
         except (Fenced, StorageFault):
             raise
         except Suspended:
+            self._asking[job.lead.id] = job.workspace  # first: the answer may be faster than we
             await self._write(run_end.suspend, job)
         except BackendFailure as failure:
             await self._failed(job, worker, failure)
@@ -176,15 +339,16 @@ class Loop:
     async def _steps(self, job: Assignment, worker: AgentRuntime, turn: Turn, recorder: RunRecorder, seen: int) -> None:
         async with aclosing(worker.backend.work(turn, recorder)) as outcomes:
             async for outcome in outcomes:
-                if worker.credential:
-                    self._loop_context.limiter.succeeded(worker.credential)
+                if self._given and self._given.credential == worker.credential:
+                    self._loop_context.limiter.succeeded(self._given)
+                self._waited.pop(job.lead.id, None)
                 match outcome:
                     case Finished(step, reply):
+                        _refuse_empty(reply, recorder)
                         recorder.finish_saying()
                         await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, recorder, reply.text)
-                        self._waited.pop(job.lead.id, None)
                         return
                     case Unfinished():
                         if await self._leaves(job, recorder):
@@ -229,7 +393,13 @@ class Loop:
         )
         gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
-        brief = replace(gathered.brief, memory=known.memory, memory_left_out=known.left_out, todos=known.todos)
+        brief = replace(
+            gathered.brief,
+            memory=known.memory,
+            memory_left_out=known.left_out,
+            todos=known.todos,
+            was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
+        )
         composed = prompt.compose(brief)
         turn = Turn(
             run=job.run,
@@ -248,16 +418,22 @@ class Loop:
         return turn, gathered.seen, composed.manifest
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
-        waited = self._waited.get(job.lead.id, 0.0)
-        match after(failure, failures=job.lead.failures, waited=waited):
+        waited, longest = self._waited.get(job.lead.id, 0.0), self._loop_context.longest_wait
+        match after(failure, failures=job.lead.failures, waited=waited, longest=longest):
             case Retry(wait, counts):
                 if isinstance(failure, Overloaded) and worker.credential:
-                    wait = self._loop_context.limiter.refused(worker.credential, wait if failure.retry_after else None)
+                    asked = wait if failure.retry_after else None
+                    # At least as long as by itself: that others get through does not make it come back sooner.
+                    wait = max(wait, self._loop_context.limiter.refused(worker.credential, asked))
                 if not counts:
                     self._waited[job.lead.id] = waited + wait
+                self._setbacks[job.lead.id] = failure
                 await self._write(run_end.retry_later, job, failure, wait=wait, counts=counts)
             case GiveUp(state):
                 self._waited.pop(job.lead.id, None)
+                self._setbacks.pop(job.lead.id, None)
+                if isinstance(failure, Overloaded):
+                    failure = Overloaded(self._too_long(failure.message), hint=failure.hint)
                 await self._write(run_end.give_up, job, failure, state)
 
     def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
@@ -282,6 +458,7 @@ class Loop:
             library=worker.library,
             env=worker.definition.env,
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
+            waits=lambda agent: wait.what if (wait := self._waits.of(agent)) else "",
         )
 
     def _terms(self, workspace: str | None) -> Terms:
@@ -290,17 +467,15 @@ class Loop:
 
     @asynccontextmanager
     async def _gate(self, credential: str) -> AsyncIterator[None]:
-        if not credential:
-            yield
-            return
-        await self._loop_context.limiter.enter(credential)
+        given = self._given = await self._loop_context.limiter.enter(credential)
         try:
             yield
         finally:
-            self._loop_context.limiter.leave(credential)
+            self._given = None
+            self._loop_context.limiter.leave(given)
 
-    def _may_call(self, credential: str) -> bool:
-        return not credential or self._loop_context.limiter.still_open(credential)
+    def _may_call(self) -> bool:
+        return self._given is None or self._loop_context.limiter.still_open(self._given)
 
     async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
         return await self._database.write(change, *args, now=self._loop_context.now(), **kwargs)
@@ -308,6 +483,24 @@ class Loop:
     async def _sleep(self, seconds: float) -> None:
         """Sleep for so many seconds, or until something arrives."""
         await sleep_unless(self._arrived, self._loop_context.clock, max(0.001, seconds))
+
+
+def _refuse_empty(reply: Reply, recorder: RunRecorder) -> None:
+    """No text and no call is a model that failed. After calls it is an agent that has done its work, and is silent."""
+    if reply.text.strip() or recorder.has_acted:
+        return
+    recorder.spent(reply.usage)
+    raise EmptyAnswer("its answer was empty", hint="try again, or use another model")
+
+
+async def _first_of(turn: asyncio.Future[object], arrived: asyncio.Event, clock: Clock, seconds: float | None) -> None:
+    """Until it is our turn, something arrives, or so many seconds are over (None: never)."""
+    either: set[asyncio.Future[Any]] = {turn, asyncio.ensure_future(sleep_unless(arrived, clock, seconds))}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in either - {turn}:
+            each.cancel()
 
 
 def _is_cancelled(error: BaseException) -> bool:

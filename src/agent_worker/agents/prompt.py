@@ -16,6 +16,7 @@ from agent_worker.workspaces.channel import as_line
 
 CHARACTERS_PER_TOKEN = 4
 NAMES = 40  # of members that are shown
+NO_REPLY = "NO_REPLY"  #: what an agent answers that has nothing to say: an empty answer is a failure of its model
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Brief:
     inbox: Sequence[PromptLine] = ()
     thread: Sequence[PromptLine] = ()
     resumed: bool = False  #: an earlier run of this work was cut off
+    was_empty: bool = False  #: the last answer to this was empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,12 @@ class Prompt:
         return json.dumps(
             [{k: v for k, v in asdict(s).items() if k != "text"} | {"tokens": s.tokens} for s in self.sections]
         )
+
+
+def spoken(text: str) -> str:
+    """What there is to post of a final text."""
+    said = text.strip()
+    return "" if said == NO_REPLY else said
 
 
 def tokens_in(text: str) -> int:
@@ -139,7 +147,7 @@ def context(brief: Brief) -> Section | None:
             f"You are {brief.name}, working in the workspace {brief.workspace}"
             f"{' with ' + others if others else ''}. Your final text is posted to the channel, unless you "
             "already posted with channel_send. Write @name to call on a member, @all for everyone, @user for the "
-            f"person; those you do not name are not woken. End without text if there is nothing to say. "
+            f"person; those you do not name are not woken. Answer only {NO_REPLY} if there is nothing to say. "
             f"{''.join(f'{role} ' for role in brief.roles)}{fence}"
         )
     return _clipped("context", text, limit=1000, source="agent-worker")
@@ -210,13 +218,17 @@ def thread(brief: Brief) -> Section | None:
 
 def instruction(brief: Brief) -> Section | None:
     text, left_out = _clip(brief.instruction, 8000)
-    note = (
+    notes = (
         "\n\nThis work was interrupted before. The steps below are done; do not repeat them. "
         "A command that ran just before the interruption may or may not have had its effect: check."
         if brief.resumed
         else ""
     )
-    body = _quote(brief, f"{brief.sender} asks you", text, left_out) + note
+    if brief.was_empty:
+        notes += (
+            f"\n\nYour last answer to this was empty. Answer in words, or only {NO_REPLY} if there is nothing to say."
+        )
+    body = _quote(brief, f"{brief.sender} asks you", text, left_out) + notes
     return Section("instruction", body, 8000, brief.sender, left_out, _known((brief.cause,)))
 
 

@@ -73,6 +73,7 @@ class RunRecorder:
         self._turns = CallOrder()
         seen = [image for step in job.past for result in step.results.values() for image in result.images]
         self._pictured = sum(len(image.base64) for image in seen)
+        self.has_acted = any(step.reply.calls for step in job.past)  #: this work has called a tool, ours or its own
         self._outside = next((name for step in job.past for name in self._foreign(step.reply)), "")
 
     @property
@@ -115,6 +116,7 @@ class RunRecorder:
         self._show(call, result)
 
     def _show(self, call: Call, result: Result | None = None) -> None:
+        self.has_acted = True
         self.finish_saying()
         about = self._about() | {"tool": self._recording.redact(call.tool)}
         if result is None:
@@ -290,7 +292,8 @@ class RunRecorder:
 
     def _about(self) -> dict[str, Any]:
         job = self._job
-        return {"workspace": job.workspace, "agent": job.fence.agent, "name": job.name, "run": job.run}
+        about = {"project": job.project, "workspace": job.workspace, "agent": job.fence.agent}
+        return about | {"name": job.name, "run": job.run}
 
 
 def _or_suspend(result: Result | None) -> Result:

@@ -70,11 +70,20 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """The piece of work that would be taken next."""
+
+    instruction: str
+    workspace: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class NotYet:
     """There is work for the agent, but not before this time (microseconds)."""
 
     at: int
     wait: int  #: from the moment that was asked about: a clock that is set afterwards changes nothing
+    work: Pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +94,51 @@ class Suspect:
 Taken = Assignment | NotYet | Suspect | None
 
 
-def begin(tx: Transaction, fence: Fence, terms_of: TermsOf, *, now: int, ageing: Ageing, alone: bool = False) -> Taken:
-    """Take the next piece of work, if there is any and it may be done. `alone`: nothing else runs on this host."""
+def look(tx: Transaction, agent: str, *, now: int, longest: float = LONGEST_WAIT) -> Pending | NotYet | None:
+    """What `begin` would take, without taking it. For who has to wait, and does not want to for nothing."""
+    me = agent_rows.identity(tx, agent)
+    first = None if _takes_nothing(me) else tx.one(queue.HEAD, agent=agent)
+    return None if first is None else _not_yet(first, now, longest) or _pending(first)
+
+
+def _takes_nothing(me: Row) -> bool:
+    return bool(me["paused"]) or me["state"] in ("stopped", "error")
+
+
+def _not_yet(first: Row, now: int, longest: float) -> NotYet | None:
+    wait = first["not_before"] - now
+    # Later than anyone was ever told to wait: somebody has set the clock back.
+    return NotYet(first["not_before"], wait, _pending(first)) if 0 < wait <= round(longest * 1e6) else None
+
+
+def _pending(first: Row) -> Pending:
+    return Pending(first["id"], first["workspace"])
+
+
+def begin(
+    tx: Transaction,
+    fence: Fence,
+    terms_of: TermsOf,
+    *,
+    now: int,
+    ageing: Ageing,
+    alone: bool = False,
+    longest: float = LONGEST_WAIT,
+) -> Taken:
+    """Take the next piece of work, if there is any and it may be done.
+
+    `alone`: nothing else runs on this host. `longest`: seconds that anyone is told to wait for another try.
+    """
     agent_rows.hold(tx, fence)
     while True:
         me = agent_rows.identity(tx, fence.agent)
-        if me["paused"] or me["state"] in ("stopped", "error"):
+        if _takes_nothing(me):
             return None
         first = queue.head(tx, fence.agent, now=now, ageing=ageing)
         if first is None:
             return None
-        # Later than anyone was ever told to wait: somebody has set the clock back.
-        if now < first["not_before"] <= now + round(LONGEST_WAIT * 1e6):
-            return NotYet(first["not_before"], first["not_before"] - now)
+        if not_yet := _not_yet(first, now, longest):
+            return not_yet
         if not alone and first["attempts"] and queue.lost_runs(tx, first["id"]) >= DEATHS - 1:
             return Suspect()
         terms = terms_of(first["workspace"])

@@ -6,6 +6,7 @@ The answer, what it causes, and the end of the work are one transaction. Each pr
 from __future__ import annotations
 
 from agent_worker.agents.notices import answer_dm, ended_words, tell_sender
+from agent_worker.agents.prompt import spoken
 from agent_worker.agents.run_begin import Assignment, hold_run, pause_at, record_step
 from agent_worker.backends.backend import Reply
 from agent_worker.core.errors import BackendFailure
@@ -13,8 +14,9 @@ from agent_worker.core.events import Ended, Retrying
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import Transaction
 from agent_worker.work import agent_rows, inbox, limits, queue, threads
+from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Reached
-from agent_worker.work.queue import Ageing, End
+from agent_worker.work.queue import Ageing, End, Instruction
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 
 
@@ -22,7 +24,7 @@ def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str
     """Store the answer, what it causes, and the end of the work, in one transaction."""
     hold_run(tx, job)
     record_step(tx, job, step, reply, model, now=now)
-    text = reply.text.strip()
+    text = spoken(reply.text)
     if job.workspace:
         _answer_in_workspace(tx, job, text, seen=seen, now=now)
     else:
@@ -143,6 +145,41 @@ def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: En
         now=now,
     )
     _end(tx, job, state, reason=reason, now=now)
+
+
+def give_up_waiting(tx: Transaction, fence: Fence, instruction: str, reason: str, *, now: int) -> None:
+    """Queued work has waited too long for its model: it has failed without another run, and this is told."""
+    agent_rows.hold(tx, fence)
+    row = tx.one("select * from instruction where project = :project and id = :id and state = 'queued'", id=instruction)
+    if row is None:
+        return
+    work, me = Instruction.of(row), agent_rows.identity(tx, fence.agent)
+    queue.end_one(tx, work.id, "failed", reason=reason, now=now)
+    if work.message:
+        deliveries.close_one(tx, work.message, work.agent, "failed")
+    tell_sender(tx, work, me["name"], "failed", reason, run=None, now=now)
+    if work.workspace:
+        threads.say(tx, work.agent, work.workspace, who="system", text=reason, kind="failure", run=None, now=now)
+    inbox.ask(
+        tx,
+        "failure",
+        workspace=work.workspace,
+        agent=work.agent,
+        ref=work.id,
+        text=f"{me['name']} {ended_words('failed')}: {reason}",
+        now=now,
+    )
+    tx.tell(
+        Ended(
+            workspace=work.workspace,
+            agent=work.agent,
+            name=me["name"],
+            run="",
+            instruction=work.id,
+            state="failed",
+            reason=reason,
+        )
+    )
 
 
 def stop_at_limit(tx: Transaction, job: Assignment, stop: Reached, *, now: int) -> None:

@@ -17,6 +17,7 @@ from agent_worker.agents import recovery
 from agent_worker.agents.loop import Loop, LoopContext
 from agent_worker.agents.recorder import RunRecorder
 from agent_worker.agents.retries import restart_wait, too_many
+from agent_worker.agents.waiting import Waits
 from agent_worker.backends.programs.probe import ProbeSink
 from agent_worker.core.errors import Fenced, NotNow, StorageFault
 from agent_worker.core.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
@@ -90,6 +91,11 @@ class Supervisor:
         finally:
             del self._guests[guest.run]
 
+    @property
+    def waits(self) -> Waits:
+        """Who has work here and waits."""
+        return self._loop_context.waits
+
     def identity(self, run: str) -> RunIdentity | None:
         recorder = self.recorder(run)
         return recorder.identity if recorder else None
@@ -139,14 +145,22 @@ class Supervisor:
 
     def _hear(self, event: Event) -> None:
         match event:
-            case Queued(agent=agent):
+            case Queued(agent=agent, instruction=instruction):
+                self._settle(agent, instruction)
                 self.wake(agent)
             case AgentChanged(agent=agent, state="idle") if agent in self._loops:
                 self._loops[agent].wake()
             case WorkspaceChanged(project=project, workspace=str(workspace), state="running"):
                 self._later(self._wake_members(project, workspace))
-            case Ended(agent=agent, run=run, state="cancelled"):
+            case Ended(agent=agent, run=run, instruction=instruction, state="cancelled"):
+                self._settle(agent, instruction)
                 self._interrupt(agent, run)
+                if agent in self._loops:
+                    self._loops[agent].wake()  # it need not wait any longer for a turn
+
+    def _settle(self, agent: str, instruction: str) -> None:
+        if loop := self._loops.get(agent):
+            loop.settled(instruction)
 
     def _interrupt(self, agent: str, run: str) -> None:
         """A person ended this run: unlike anything else, that does not wait for the step."""
@@ -193,6 +207,7 @@ class Supervisor:
                     return
             finally:
                 self._loops.pop(agent, None)
+                self.waits.end(agent)
 
     def _goes_on(self, agent: str) -> bool:
         """Was it only its run that was cancelled, by us? A cancellation that came from anybody else is obeyed."""

@@ -8,7 +8,7 @@ import click
 
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import agents
-from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json, tell_table, usd
+from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell_json, tell_table, usd, waits
 
 
 @click.group()
@@ -64,7 +64,8 @@ def info(name: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     about = found["agent"]
-    click.echo(f"{about['name']} {paint_state(about['state'])} {clean(about['reason'])}".rstrip())
+    said = ", ".join(filter(None, (clean(about["reason"]), waits(about["waiting"]))))
+    click.echo(f"{about['name']} {paint_state(about['state'])} {said}".rstrip())
     if not about["backend"]:  # its file cannot be read
         return
     works_with = f"{about['backend']} {about['model']}".rstrip()
@@ -74,7 +75,8 @@ def info(name: str, as_json: bool) -> None:
     if found["queue"]:
         click.echo()
         tell_table(
-            ("lane", "state", "from", "work"), [(w["lane"], w["state"], w["sender"], w["text"]) for w in found["queue"]]
+            ("id", "lane", "state", "queued", "from", "work"),
+            [(w["id"], w["lane"], w["state"], ago(w["queued_at"]), w["sender"], w["text"]) for w in found["queue"]],
         )
     for line in found["thread"]:
         click.echo(f"  {clean(line)[:300]}")

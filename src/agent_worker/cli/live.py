@@ -57,6 +57,11 @@ class LiveView:
             case {"event": "retry", "name": name, "reason": reason, "wait": wait}:
                 self._busy[name] = "waiting"
                 self._line(name, f"↻ {clean(reason)}: again in {wait:.0f} s", "yellow")
+            case {"event": "waiting", "name": name, "what": "" | "retry"}:  # the latter was told with its failure
+                if self._busy.get(name, "").startswith("waiting"):
+                    self._busy.pop(name)
+            case {"event": "waiting", "name": name, "reason": reason}:
+                self._busy[name] = f"waiting: {clean(reason)}"
             case {"event": "document", "name": document, "author": author}:
                 self._line(author, f"✎ {clean(document)}", "bright_black")
             case {"event": "vote", "voter": voter, "text": text}:

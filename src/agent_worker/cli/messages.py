@@ -1,4 +1,4 @@
-"""`send`, `ask`, `peek`: talking with agents."""
+"""`send`, `ask`, `peek`, `cancel`: talking with agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, stream
+from agent_worker.cli.call import call, here, part, stream
 from agent_worker.cli.complete import addresses
 from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
@@ -67,6 +67,22 @@ def ask(address: str, message: str, as_json: bool) -> None:
             clean(f"{final.get('state', 'failed')}: {final.get('reason') or final.get('message', '')}"), err=True
         )
     sys.exit(0 if final.get("state") == "done" else 1)
+
+
+@click.command()
+@click.argument("work")
+@click.option("--reason", help="Is told where the work was asked for.")
+@as_json_option
+def cancel(work: str, reason: str | None, as_json: bool) -> None:
+    """Cancel WORK that is queued, waits, or is under way; the others go on.
+
+    WORK is the id that `send` or `agent info` shows, or that of a run.
+    """
+    found = call("DELETE", f"/work/{part(work)}", reason=reason)
+    if as_json:
+        return tell_json(found)
+    for each in found:
+        click.echo(clean(f"cancelled {each['id']} of {each['agent']}: {each['told']}"))
 
 
 @click.command()

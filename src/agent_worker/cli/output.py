@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -16,7 +17,15 @@ from agent_worker.core.text_safety import UNSAFE_ON_A_TERMINAL
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STATES = {"running": "cyan", "idle": "green", "done": "green", "paused": "yellow", "error": "red", "failed": "red"}
+_STATES = {
+    "running": "cyan",
+    "idle": "green",
+    "done": "green",
+    "paused": "yellow",
+    "waiting": "yellow",
+    "error": "red",
+    "failed": "red",
+}
 
 
 def clean(text: str) -> str:
@@ -91,3 +100,16 @@ def usd(amount: float, estimated: bool = False) -> str:
     if 0 < amount < 0.0001:
         said = "under 0.0001 USD"
     return f"{said} (estimated)" if estimated else said
+
+
+def waits(waiting: Mapping[str, Any] | None) -> str:
+    """Since when somebody waits, and until when if that is known."""
+    if waiting is None:
+        return ""
+    until = f", until {_time(waiting['until'])}" if waiting["until"] else ""
+    return f"since {_time(waiting['since'])}{until}"
+
+
+def _time(micros: int) -> str:
+    at = datetime.fromtimestamp(micros / 1e6)
+    return at.strftime("%H:%M:%S" if at.date() == datetime.now().date() else "%d %b %H:%M")

@@ -9,7 +9,7 @@ import click
 
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import addresses, agents, instances
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd
+from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd, waits
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.wording import plural
@@ -28,8 +28,8 @@ def ls(target: str | None, as_json: bool) -> None:
         running = call("GET", f"/workflows/{part(target.removeprefix('@'))}", project=here())
         if as_json:
             return tell_json(running)
-        rows = [(m["name"], m["state"], m["status"]) for m in running["members"]]
-        return tell_table(("member", "state", "doing"), rows)
+        rows = [(m["name"], m["state"], m["status"], _waits_for(m["waiting"])) for m in running["members"]]
+        return tell_table(("member", "state", "doing", ""), rows)
     found = call("GET", "/status", project=here())
     if as_json:
         return tell_json({"agents": found["agents"], "instances": found["instances"]})
@@ -109,12 +109,16 @@ def _agents(agents: list[dict[str, Any]]) -> None:
             str(a["queued"]),
             usd(a["usd_today"], a["estimated"]),
             a["label"],
-            ", ".join(filter(None, (a["unsafe"], a["reason"]))),
+            ", ".join(filter(None, (a["unsafe"], a["reason"], waits(a["waiting"])))),
         )
         for a in agents
     ]
     titles = ("agent", "state", "backend", "queued", "today", "label", "")
     tell_table(titles, rows, empty="no agents yet: agent-worker init")
+
+
+def _waits_for(waiting: dict[str, Any] | None) -> str:
+    return f"{waiting['reason']}, {waits(waiting)}" if waiting else ""
 
 
 def _instances(found: list[dict[str, Any]]) -> None:

@@ -16,7 +16,8 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 │       └── Locked                … when another program lets go of the database
 └── BackendFailure                a step did not succeed; the subclass is its failure class
     ├── Transient                 may pass by itself
-    │   └── Overloaded            the backend asked us to come back later
+    │   ├── Overloaded            the backend asked us to come back later
+    │   └── EmptyAnswer           it said nothing, and had done nothing
     ├── Permanent                 will fail the same way again
     ├── Exhausted                 ran into a limit; what was done so far is kept
     └── Crashed                   the worker died
@@ -150,6 +151,13 @@ class Overloaded(Transient):
     def __init__(self, message: str, *, retry_after: float | None = None, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.retry_after = retry_after
+
+
+class EmptyAnswer(Transient):
+    """Tried once more: the prompt then says so."""
+
+    code = "empty_answer"
+    retries = 2
 
 
 class Permanent(BackendFailure):

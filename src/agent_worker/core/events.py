@@ -197,6 +197,20 @@ class AgentChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitChanged(Event):
+    """An agent that has work begins to wait, waits for something else, or waits no longer. Never stored."""
+
+    event = "waiting"
+    kept = False
+    agent: str
+    name: str
+    what: str = ""  #: model | slot | person | disk | retry; '' when it waits no longer
+    reason: str = ""
+    since: int | None = None
+    until: int | None = None  #: None when nobody knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceChanged(Event):
     event = "workspace"
     state: str

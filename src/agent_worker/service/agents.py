@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -25,11 +26,12 @@ from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict
 from agent_worker.memory.edits import rewrite
-from agent_worker.service.messages import agent_id
+from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.service.waiting import Waiting, state_of, waiting_agents
 from agent_worker.trust.powers import powers_of_agent
-from agent_worker.work import agent_rows, limits, threads
+from agent_worker.work import agent_rows, limits
 from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.log_files import HISTORY, Target
 
@@ -37,7 +39,7 @@ from agent_worker.workspaces.log_files import HISTORY, Target
 @dataclass(frozen=True, slots=True)
 class Agent:
     name: str
-    state: str  #: idle | running | stopped | error | paused
+    state: str  #: idle | running | waiting | stopped | error | paused
     reason: str
     backend: str
     model: str
@@ -49,6 +51,7 @@ class Agent:
     unsafe: str = ""  #: what it may do that nothing holds it back from
     found: str = ""  #: said once, when it was made: the folder of an earlier agent that it takes over
     label: str = ""  #: U reads what others wrote, S reaches what is sensitive, X changes things or reaches out
+    waiting: Waiting | None = None  #: for what, if it has work and waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Work:
     text: str
     sender: str
     workspace: str | None
+    queued_at: int = 0
+    not_before: int | None = None  #: when it is tried again, after a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ async def agents_list(service: Service, project: str | None = None) -> list[Agen
     """Every agent of a project, with its state and what it spent today."""
     loaded = await service.project(project)
     rows = await service.read(loaded, _states, day=limits.day_of(service.now()))
-    found = [_agent(service, loaded, row) for row in rows if row["name"] in loaded.agents]
+    waits = await waiting_agents(service, loaded)
+    found = [_agent(service, loaded, row, waits) for row in rows if row["name"] in loaded.agents]
     return sorted((*found, *(_broken(loaded, name) for name in loaded.project.broken)), key=lambda a: a.name)
 
 
@@ -95,10 +101,10 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
     day = limits.day_of(service.now())
     row = next(r for r in await service.read(loaded, _states, day=day) if r["id"] == id)
     queue = await service.read(loaded, _queue, id)
-    talk = await service.read(loaded, threads.recent, id, threads.PERSONAL, 10)
+    talk = await service.read(loaded, last_words, id, 10)
     definition = loaded.definition(row["name"])
     return AgentDetail(
-        agent=_agent(service, loaded, row),
+        agent=_agent(service, loaded, row, await waiting_agents(service, loaded)),
         soul=definition.soul.record(),
         directory="" if row["name"] in loaded.quick else str(loaded.project.root / definition.personal_dir),
         queue=queue,
@@ -305,14 +311,17 @@ def _broken(loaded: LoadedProject, name: str) -> Agent:
     return Agent(name, "error", why, backend="", model="", queued=0, usd_today=0.0, file=file)
 
 
-def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
+def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str, Waiting]) -> Agent:
     definition = loaded.definition(row["name"])
     worker = service.runtime.registry.own(row["id"])
     trouble = "; ".join(map(str, loaded.project.wrong_with(row["name"])))
+    state, wait = state_of(row, waits.get(row["id"]))
+    if worker is not None and not worker.is_fit and state != "paused":
+        state, wait = "error", None
     return Agent(
         name=row["name"],
-        state="paused" if row["paused"] else row["state"] if worker is None or worker.is_fit else "error",
-        reason=row["paused"] or row["reason"] or trouble,
+        state=state,
+        reason=row["paused"] or (wait.reason if wait else row["reason"] or trouble),
         backend=definition.backend,
         model=definition.model or "",
         queued=row["queued"],
@@ -322,6 +331,7 @@ def _agent(service: Service, loaded: LoadedProject, row: Row) -> Agent:
         file=str(loaded.project.agent_files.get(row["name"], "")),
         unsafe=definition.unsafe,
         label=definition.label,
+        waiting=wait,
     )
 
 
@@ -345,7 +355,18 @@ def _queue(tx: Transaction, agent: str) -> list[Work]:
             order by lane, ord limit 200""",
         agent=agent,
     )
-    return [
-        Work(r["id"], LANES[r["lane"]], r["state"], r["source"], r["text"][:500], r["sender"], r["workspace"])
-        for r in rows
-    ]
+    return [_work(row) for row in rows]
+
+
+def _work(row: Row) -> Work:
+    return Work(
+        id=row["id"],
+        lane=LANES[row["lane"]],
+        state=row["state"],
+        source=row["source"],
+        text=row["text"][:500],
+        sender=row["sender"],
+        workspace=row["workspace"],
+        queued_at=row["queued_at"],
+        not_before=row["not_before"] or None,
+    )

@@ -28,6 +28,7 @@ from agent_worker.service import (
     schedules,
     skills,
     trust,
+    work,
     workflows,
 )
 from agent_worker.service.operation import Operation, operations_in
@@ -39,6 +40,7 @@ _MODULES = (
     workflows,
     run,
     runs,
+    work,
     limits,
     documents,
     proposals,

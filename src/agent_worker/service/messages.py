@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent_worker.agents.loader import LoadedProject
@@ -184,6 +185,11 @@ async def read_channel(
     runtime: Runtime, loaded: LoadedProject, at: str, *, since: int = 0, limit: int = 100
 ) -> list[Message]:
     return await runtime.database.of(loaded.id).read(_messages, parse_address(at), since, limit)
+
+
+def last_words(tx: Transaction, agent: str, count: int) -> Sequence[threads.ThreadEntry]:
+    """The end of the direct conversation with an agent."""
+    return threads.recent(tx, agent, threads.PERSONAL, count)
 
 
 def agent_id(loaded: LoadedProject, name: str) -> str:

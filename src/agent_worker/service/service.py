@@ -112,7 +112,7 @@ class Service:
     ) -> asyncio.Future[T]:
         return self.database(loaded).write(change, *args, **kwargs)
 
-    async def holding(self, kind: Literal["run", "inbox_item", "delivery"], id: str) -> ProjectDatabase:
+    async def holding(self, kind: Literal["run", "inbox_item", "delivery", "work"], id: str) -> ProjectDatabase:
         """What is stored of the project that holds this, for those who know its id and nothing else."""
         return self.runtime.database.of(await self.runtime.database.read(_holding, kind, id))
 
@@ -389,6 +389,9 @@ _BY_ID = {
     "run": "select 1 as one from run where project = :project and id = :id",
     "inbox_item": "select 1 as one from inbox_item where project = :project and id = :id",
     "delivery": "select 1 as one from delivery where project = :project and message = :id",
+    "work": """select 1 as one from instruction where project = :project and id = :id
+               union all select 1 from run where project = :project and id = :id
+               union all select 1 from delivery where project = :project and message = :id limit 1""",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from agent_worker.definitions.workflow import with_model
 from agent_worker.service.operation import operation
 from agent_worker.service.service import FoundWorkflow, Service
 from agent_worker.service.trust import approve
+from agent_worker.service.waiting import Waiting, state_of, waiting_agents
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
@@ -23,8 +25,9 @@ from agent_worker.workspaces import workspace_rows
 @dataclass(frozen=True, slots=True)
 class Member:
     name: str
-    state: str
-    status: str
+    state: str  #: idle | running | waiting | stopped | error | paused
+    status: str  #: what it says it does
+    waiting: Waiting | None = None  #: for what, if it has work and waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ async def workflows_list(service: Service, project: str | None = None, file: str
 async def instances_list(service: Service, project: str | None = None) -> list[Running]:
     """The instances of a project's workflows that run or are kept."""
     loaded = await service.project(project)
-    return await service.read(loaded, _instances)
+    return await service.read(loaded, _instances, await waiting_agents(service, loaded))
 
 
 @operation("GET", "/workflows/{instance}", tool="workflow_status")
@@ -81,7 +84,7 @@ async def workflow_status(service: Service, instance: str, project: str | None =
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
     row = await service.read(loaded, workspace_rows.find, WorkspaceName.parse(instance))
-    return await service.read(loaded, _running, row)
+    return await service.read(loaded, _running, row, await waiting_agents(service, loaded))
 
 
 @operation("POST", "/workflows")
@@ -93,7 +96,7 @@ async def workflow_start(
 ) -> Running:
     """Start a workflow and keep it alive until it is stopped. `model` takes the place of its members' models."""
     running = await begin(service, request, trust=trust, model=model)
-    return await running.database.read(_running_by_id, running.id)
+    return await _instance(service, running)
 
 
 @operation("POST", "/workflows/run", tool="workflow_run")
@@ -120,7 +123,12 @@ async def workflow_set(
         await service.write(loaded, workspace_rows.pause, running.id, "paused by a person")
     else:
         await service.write(loaded, commands.resume_workspace, running.id, now=service.now())
-    return await service.read(loaded, _running_by_id, running.id)
+    return await _instance(service, running)
+
+
+async def _instance(service: Service, running: Instance) -> Running:
+    row = await running.database.read(workspace_rows.get, running.id)
+    return await running.database.read(_running, row, await waiting_agents(service, running.loaded))
 
 
 async def begin(
@@ -155,20 +163,18 @@ def _workflow(found: FoundWorkflow) -> Workflow:
     return Workflow(found.definition.name, file, list(found.definition.agents), params)
 
 
-def _instances(tx: Transaction) -> list[Running]:
-    return [_running(tx, row) for row in workspace_rows.of_project(tx)]
+def _instances(tx: Transaction, waits: Mapping[str, Waiting]) -> list[Running]:
+    return [_running(tx, row, waits) for row in workspace_rows.of_project(tx)]
 
 
-def _running_by_id(tx: Transaction, id: str) -> Running:
-    return _running(tx, workspace_rows.get(tx, id))
-
-
-def _running(tx: Transaction, row: Row) -> Running:
-    members = [
-        Member(m["name"], "paused" if m["paused"] else m["state"], m["status"])
-        for m in workspace_rows.members(tx, row["id"])
-    ]
+def _running(tx: Transaction, row: Row, waits: Mapping[str, Waiting]) -> Running:
+    members = [_member(member, waits) for member in workspace_rows.members(tx, row["id"])]
     name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
     services = row["document_owner"], row["coordinator"]
     return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services)
+
+
+def _member(row: Row, waits: Mapping[str, Waiting]) -> Member:
+    state, wait = state_of(row, waits.get(row["agent"]))
+    return Member(row["name"], state, row["status"], wait)

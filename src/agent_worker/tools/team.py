@@ -26,7 +26,8 @@ def _member(context: ToolContext, workspace: Row, row: Row) -> str:
         "owns the documents": row["name"] == workspace["document_owner"],
     }
     known = ", ".join(what for what, holds in is_it.items() if holds)
-    state = "paused" if row["paused"] else row["state"]
+    waits = context.waits(row["agent"]) if row["state"] == "idle" else ""
+    state = "paused" if row["paused"] else f"waiting ({waits})" if waits else row["state"]
     status = f": {row['status']}" if row["status"] else ""
     return f"@{row['name']}{f' ({known})' if known else ''} {state}{status}"
 

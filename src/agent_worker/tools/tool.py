@@ -90,6 +90,7 @@ class ToolContext:
     library: Library | None = None  #: what it can look up
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
+    waits: Callable[[str], str] = lambda agent: ""  #: by id: why an agent that has work waits; '' when it does not
     outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
 
 

@@ -113,6 +113,12 @@ def waits_for(tx: Transaction, work: str) -> bool:
     return row is not None
 
 
+def asked_by_agents(tx: Transaction) -> dict[str, Row]:
+    """The oldest unanswered question or approval of each agent, by the agent's id."""
+    asked = [row for row in open_items(tx) if row["kind"] in ("question", "approval") and row["agent"]]
+    return {row["agent"]: row for row in reversed(asked)}
+
+
 def drop_work(tx: Transaction, work: str) -> None:
     """Drop all questions about work that is over: nobody needs to be asked about it any more."""
     rows = tx.all(

@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
+from agent_worker.agents.retries import longest_wait
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.disk_space import Space
@@ -61,7 +62,12 @@ async def make_app(identity: Identity) -> App:
         space = Space.of(identity.home, os.environ)
         reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
         settings = RuntimeSettings(
-            database=database, trust=private, programs=identity.home / "programs", space=space, reached_by=reached_by
+            database=database,
+            trust=private,
+            programs=identity.home / "programs",
+            space=space,
+            reached_by=reached_by,
+            longest_wait=longest_wait(os.environ),
         )
         runtime = await opening.enter_async_context(open_runtime(settings, tool_access=entries, redact=identity.redact))
         entries.identity_of = runtime.supervisor.identity

@@ -24,6 +24,7 @@ from agent_worker.daemon.web.frame import (
     shown_name,
     source,
     state_word,
+    waits,
     when,
 )
 from agent_worker.daemon.web.markup import Child, Html, h
@@ -41,7 +42,7 @@ from agent_worker.service.service import Service
 
 TALK = 60  #: lines of the conversation that are shown
 RUNS = 20
-_EVENTS = "agent,queued,started,ended,retry,tool_result"
+_EVENTS = "agent,waiting,queued,started,ended,retry,tool_result"
 
 
 @operation("GET", "/page/agent")
@@ -130,6 +131,7 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
         h("h1", face(who.name), who.name),
         state_word(who.state),
         h("span", who.reason, class_="why") if who.reason else None,
+        waits(who.waiting),
         h("span", who.model or who.backend, class_="less"),
         h("span", who.unsafe, class_="why") if who.unsafe else None,
         h("span", f"{money(who.usd_today, who.estimated)} today", class_="less"),
@@ -206,7 +208,15 @@ def _queue(queue: Sequence[Work]) -> Html:
             dot(work.state),
             h("span", shown_name(work.sender), class_="less"),
             h("span", work.text[:160]),
+            h("span", "queued ", when(work.queued_at, day=True), class_="less"),
+            form(
+                f"DELETE /work/{quote(work.id)}",
+                button("Cancel", class_="quiet"),
+                label=f"Cancel: {work.text[:60]}",
+                class_="inline",
+            ),
             class_="work",
+            data_key=f"work-{work.id}",
         )
 
     lanes = [(lane, [w for w in queue if w.lane == lane]) for lane in LANES]

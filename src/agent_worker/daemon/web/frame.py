@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from agent_worker.agents.waiting import Waiting
 from agent_worker.daemon.web.markup import Child, Html, h
 
 
@@ -109,6 +110,14 @@ def when(micros: int | None, *, day: bool = False) -> Html | None:
     moment = datetime.fromtimestamp(micros / 1e6, UTC)
     text = moment.strftime("%d %b %H:%M" if day else "%H:%M")
     return h("time", text, datetime=moment.isoformat(timespec="milliseconds"), data_day=day)
+
+
+def waits(waiting: Waiting | None) -> Html | None:
+    """Since when somebody waits, and until when if that is known."""
+    if waiting is None:
+        return None
+    until = [" until ", when(waiting.until)] if waiting.until else []
+    return h("span", "since ", when(waiting.since, day=True), until, class_="less")
 
 
 def money(usd: float, estimated: bool = False) -> str:

@@ -21,6 +21,7 @@ from agent_worker.daemon.web.frame import (
     section,
     source,
     state_word,
+    waits,
     when,
 )
 from agent_worker.daemon.web.markup import Html, h, join
@@ -33,7 +34,7 @@ from agent_worker.service.trust import PendingApproval
 from agent_worker.service.workflows import Running, Workflow
 
 FAILURES = 8  #: that are shown
-_EVENTS = "agent,workspace,inbox,settled,started,ended,queued"
+_EVENTS = "agent,waiting,workspace,inbox,settled,started,ended,queued"
 
 
 @operation("GET", "/page/side")
@@ -184,7 +185,12 @@ def _agents(found: Status, root: str) -> Html:
         h(
             "tr",
             h("td", h("a", agent.name, href=link("agent", agent.name, project=root))),
-            h("td", state_word(agent.state), h("span", agent.reason, class_="why") if agent.reason else None),
+            h(
+                "td",
+                state_word(agent.state),
+                h("span", agent.reason, class_="why") if agent.reason else None,
+                waits(agent.waiting),
+            ),
             h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),
             h("td", agent.queued or "", class_="number wide"),
             h("td", money(agent.usd_today, agent.estimated), class_="number"),

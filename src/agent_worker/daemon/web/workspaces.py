@@ -23,6 +23,7 @@ from agent_worker.daemon.web.frame import (
     shown_name,
     source,
     state_word,
+    waits,
     when,
 )
 from agent_worker.daemon.web.markup import Attribute, Child, Html, h, join
@@ -39,7 +40,7 @@ PAGE = 80  #: messages that are fetched at once
 LONG = 1200  #: characters after which a message is folded
 LONG_LINES = 18
 TABS = ("channel", "team", "documents", "decisions", "map")
-_TEAM_EVENTS = "agent,workspace,started,ended,tool_result,proposal,decision,document"
+_TEAM_EVENTS = "agent,waiting,workspace,started,ended,tool_result,proposal,decision,document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +269,7 @@ def _member(member: workflows.Member, project: str | None) -> Html:
         h("a", face(member.name), member.name, href=link("agent", member.name, project=project), class_="name"),
         state_word(member.state),
         h("p", member.status, class_="status") if member.status else None,
+        h("p", member.waiting.reason, " ", waits(member.waiting), class_="why") if member.waiting else None,
     )
 
 

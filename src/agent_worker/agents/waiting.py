@@ -1,0 +1,84 @@
+"""Who has work and waits, and for what: told as a state with its reason, and as an event when it begins and ends.
+
+In memory, because it is a matter of this process: after a start everybody looks anew. That work waits for a person is
+stored (work/queue.py, work/inbox.py), and only told here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from agent_worker.core.clock import Clock
+from agent_worker.core.events import Bus, WaitChanged
+from agent_worker.core.redaction import Redactor
+
+#: `model`: its provider asked all who use this key to come back later. `slot`: one of the runs that go on at once.
+#: `retry`: the moment of the next try, after a failure.
+WaitsFor = Literal["model", "slot", "person", "disk", "retry"]
+_SAME = 1_000_000  # microseconds by which two ends of one wait may differ and still be told once
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What an agent waits for."""
+
+    what: WaitsFor
+    reason: str
+    since: int
+    until: int | None = None  #: None when nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingAgent:
+    """Who waits: an agent, and the workspace of the work that waits."""
+
+    project: str
+    agent: str
+    name: str
+    workspace: str | None = None
+
+
+class Waits:
+    def __init__(self, bus: Bus, clock: Clock, redact: Redactor) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._redact = redact
+        self._known: dict[str, tuple[WaitingAgent, Waiting]] = {}
+
+    def begin(self, who: WaitingAgent, what: WaitsFor, reason: str, *, seconds: float | None = None) -> None:
+        """It waits for this, for so many seconds (None: nobody knows). Said again, it is the same wait."""
+        now = self._clock.micros()
+        wait = Waiting(what, self._redact(reason), now, None if seconds is None else now + round(seconds * 1e6))
+        before = self.of(who.agent)
+        if before is not None and before.what == what:
+            wait = replace(wait, since=before.since)
+            if _is_same(before, wait):
+                return
+        self._known[who.agent] = who, wait
+        self._tell(who, wait)
+
+    def end(self, agent: str) -> None:
+        """It waits no longer: it works, or has nothing to do."""
+        if known := self._known.pop(agent, None):
+            self._tell(known[0], None)
+
+    def of(self, agent: str) -> Waiting | None:
+        known = self._known.get(agent)
+        return known[1] if known else None
+
+    def all(self) -> dict[str, Waiting]:
+        """Who waits for what, by the agent's id."""
+        return {agent: wait for agent, (_, wait) in self._known.items()}
+
+    def _tell(self, who: WaitingAgent, wait: Waiting | None) -> None:
+        told = WaitChanged(project=who.project, workspace=who.workspace, agent=who.agent, name=who.name)
+        if wait is not None:
+            told = replace(told, what=wait.what, reason=wait.reason, since=wait.since, until=wait.until)
+        self._bus.publish(told)
+
+
+def _is_same(one: Waiting, other: Waiting) -> bool:
+    if one.reason != other.reason or (one.until is None) != (other.until is None):
+        return False
+    return one.until is None or other.until is None or abs(one.until - other.until) < _SAME

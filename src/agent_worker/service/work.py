@@ -1,0 +1,67 @@
+"""Work that a person does not want any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_worker.agents import commands
+from agent_worker.core.errors import NotFound, Refused
+from agent_worker.database.database import Transaction
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+from agent_worker.work import agent_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """One instruction that was cancelled, and what became of it."""
+
+    id: str
+    agent: str
+    was: str  #: queued | running | waiting (for a person)
+    told: str  #: what happened, as a sentence
+
+
+_TOLD = {
+    "queued": "it had not begun, and will not",
+    "running": "it was stopped in the middle; what it had done stays",
+    "waiting": "it waited for you, and what it had asked is withdrawn",
+}
+
+
+@operation("DELETE", "/work/{id}")
+async def work_cancel(service: Service, id: str, reason: str = "a person cancelled it") -> list[Cancelled]:
+    """Cancel work, whether it is queued, waits, or is under way. The others go on.
+
+    By the id of an instruction (`agent info` shows it), of a run, or of the message that asked for it: then it is
+    cancelled for all whom that message called on.
+    """
+    return await (await service.holding("work", id)).write(_cancel, id, reason, now=service.now())
+
+
+def _cancel(tx: Transaction, id: str, reason: str, *, now: int) -> list[Cancelled]:
+    rows = next((rows for sql in _NAMED if (rows := tx.all(sql, id=id))), [])
+    if not rows:
+        raise NotFound(f"there is no work {id}", hint="agent-worker agent info NAME")
+    open_rows = [row for row in rows if row["state"] in _TOLD]
+    if not open_rows:
+        raise Refused(f"it is over already: {rows[-1]['state']}", hint="agent-worker runs")
+    found = []
+    for row in open_rows:
+        name = agent_rows.identity(tx, row["agent"])["name"]
+        commands.cancel(tx, row["id"], reason=reason, now=now)
+        found.append(Cancelled(row["id"], name, row["state"], _TOLD[row["state"]]))
+    return found
+
+
+#: Work by its own id, by that of a run, and by that of the message that asked for it.
+_NAMED = (
+    "select * from instruction where project = :project and id = :id",
+    "select * from instruction where project = :project and run = :id order by ord",
+    """select i.* from run r join instruction i on i.project = :project and i.id = r.instruction
+        where r.project = :project and r.id = :id""",
+    """select i.* from delivery d join instruction i on i.project = :project and i.workspace = d.workspace
+          and i.state in ('queued', 'running', 'waiting') and i.message = d.message and i.agent = d.agent
+        where d.project = :project and d.message = :id order by i.ord""",
+    "select * from delivery where project = :project and message = :id",  # it is over
+)
