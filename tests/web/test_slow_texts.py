@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.report import report
+from tests.faults.report import LONG, report
 from tests.patience import PATIENCE
 from tests.teams import open_team
 
@@ -125,7 +125,7 @@ def test_X9_what_people_say_in_passing_is_drawn_at_once(text: str) -> None:
 def drawn() -> Any:
     """All of them, by the process that draws: text → what came of it."""
     drawing = Rendering()
-    jobs = [RenderJob("prose", make(20_000)) for make in PATTERNS.values()]
+    jobs = [RenderJob("prose", make(20_000 if LONG else 5_000)) for make in PATTERNS.values()]
     drawing.make(jobs)
     drawing.close()
     return {title: (job, drawing.look(job)) for title, job in zip(PATTERNS, jobs, strict=True)}
