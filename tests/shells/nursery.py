@@ -36,7 +36,7 @@ def door() -> str:
             [sys.executable, "-P", FILE, "nursery", str(listening.fileno())],
             stdin=subprocess.PIPE,
             pass_fds=[listening.fileno()],
-            env={"PATH": os.environ["PATH"]},
+            env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},  # our own source
             start_new_session=True,  # Ctrl-C is for the tests
         )
 
