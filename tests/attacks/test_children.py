@@ -104,7 +104,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
         tools = all_of_it.enter_context(beside(McpServer()))
         environ = environ_with_insider(tmp) | {"TMPDIR": str(shared), "TEST_KEY": KEY} | CANARIES
         given = {"alice": AGENT, "bob": worker(model, tools)}
-        daemon = all_of_it.enter_context(served(tmp, environ, **given))
+        daemon = all_of_it.enter_context(served(tmp, environ, fresh=True, **given))
         prepared = f"agents: {{ alice: {{ ref: alice }} }}\nsetup:\n  - shell: '{until('setup')}'\n"
         (daemon.project / ".workflows" / "prepared.yaml").write_text(prepared)
         daemon.do("POST", "/trust")

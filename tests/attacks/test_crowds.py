@@ -140,7 +140,7 @@ class Guest:
 def test_L12_without_descriptors_those_who_are_here_go_on(tmp_path: Path, many_files: None) -> None:
     """A hundred descriptors, and five hundred who want one."""
     limited = ("prlimit", "--nofile=160:160")
-    with served(tmp_path, command=limited) as daemon, ExitStack() as held:
+    with served(tmp_path, limited=limited) as daemon, ExitStack() as held:
         connected = held.enter_context(daemon.connect())
         connected.sendall(daemon.head("GET", "/projects") + b"\r\n")
         assert _status(connected) == 200

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import ROUTES, Served, served
+from tests.shells.served import ROUTES, Served, fresh_daemon_command, served
 
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import DaemonFile, make_home, signal_daemon, write_daemon
-from agent_worker.client.start import COMMAND
 from agent_worker.daemon.http.accepting import CROWD
 from agent_worker.daemon.http.asgi import Message, Receive, Send
 from agent_worker.daemon.http.connection import STRANGERS
@@ -28,7 +27,7 @@ from agent_worker.tools.tool import RunIdentity
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("local")) as made:
+    with served(tmp_path_factory.mktemp("local"), fresh=True) as made:
         yield made
 
 
@@ -40,9 +39,13 @@ def test_U1_the_database_and_what_is_beside_it_is_private(daemon: Served) -> Non
     assert daemon.home.stat().st_mode & 0o777 == 0o700
 
 
+def _other(letter: str) -> str:
+    return "A" if letter != "A" else "B"
+
+
 def test_U4_wrong_tokens_are_refused_however_many_and_the_right_one_still_works(daemon: Served) -> None:
     right = daemon.client.found.token
-    wrong = [right[:-1] + ("A" if right[-1] != "A" else "B"), "B" + right[1:], right[:-1], right + "A", right[::-1]]
+    wrong = [right[:-1] + _other(right[-1]), _other(right[0]) + right[1:], right[:-1], right + "A", right[::-1]]
 
     def guess(number: int) -> int:
         return daemon.ask("GET", "/projects", token=wrong[number % len(wrong)]).status
@@ -152,7 +155,7 @@ def test_U7_a_hostile_listener_on_a_stale_port_learns_nothing(tmp_path: Path) ->
         threading.Thread(target=overhear, args=(hostile, heard), daemon=True).start()
         stale = DaemonFile(2**22 + 1, "127.0.0.1", hostile.getsockname()[1], "x" * 43, "d_1", "then", "boot:1")
         write_daemon(home, stale)
-        client = connect(home=home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
+        client = connect(home=home, command=fresh_daemon_command(), patience=PATIENCE)
         try:
             assert client.found.port != stale.port
             assert client.request("GET", "/projects")[0] == 200

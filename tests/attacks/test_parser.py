@@ -19,7 +19,7 @@ WRITES = [(method, path) for method, path in ROUTES if method in ("POST", "PUT",
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("parser")) as made:
+    with served(tmp_path_factory.mktemp("parser"), fresh=True) as made:
         made.do("POST", "/workflows", workflow="review")
         yield made
 

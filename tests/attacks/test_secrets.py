@@ -59,7 +59,7 @@ BROKEN = {
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("secrets"), HELD, alice=TALKER) as made:
+    with served(tmp_path_factory.mktemp("secrets"), HELD, fresh=True, alice=TALKER) as made:
         for name, text in {"keyed": ENDPOINT, "served": SERVERS, **BROKEN}.items():
             (made.project / ".agents" / f"{name}.yaml").write_text(text)
         made.do("POST", "/trust")

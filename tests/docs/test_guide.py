@@ -6,12 +6,11 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.patience import PATIENCE
+from tests.shells import nursery
 
 from agent_worker.definitions.project import load_project
 
@@ -34,20 +33,13 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 class Shell:
     def __init__(self, tmp: Path) -> None:
         self.cwd = tmp / "project"
-        keep = ("PATH", "LANG", "TERM")
+        keep = ("PATH", "TERM")
         self._env = {name: os.environ[name] for name in keep if name in os.environ}
         self._env |= {"AGENT_WORKER_HOME": str(tmp / "home"), "AGENT_WORKER_PORT": "0", "HOME": str(tmp)}
 
     def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         assert command[0] == "agent-worker"
-        return subprocess.run(
-            [sys.executable, "-m", "agent_worker.cli", *command[1:]],
-            cwd=self.cwd,
-            env=self._env,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        return nursery.run("agent_worker.cli", *command[1:], cwd=self.cwd, env=self._env)
 
 
 def follow(shell: Shell, guide: str) -> dict[str, str]:

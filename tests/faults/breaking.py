@@ -12,7 +12,7 @@ import ast
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,8 +40,8 @@ class Edit:
     def found(self, node: ast.AST) -> int:
         """How often what is right stands in this symbol."""
         if self._is_expression:
-            wanted = ast.dump(_expression(self.right))
-            return sum(ast.dump(each) == wanted for each in ast.walk(node))
+            is_right = _likeness(_expression(self.right))
+            return sum(map(is_right, ast.walk(node)))
         return sum(1 for _ in _places(node, _statements(self.right)))
 
     def make(self, node: ast.AST) -> None:
@@ -111,7 +111,7 @@ class Bug:
             tree = changed.setdefault(path, ast.parse(path.read_text("utf-8")))
             (node,) = (each for name, each in _symbols(tree) if name == symbol and edit.found(each))
             edit.make(node)
-        return {path: ast.unparse(ast.fix_missing_locations(tree)) + "\n" for path, tree in changed.items()}
+        return {path: ast.unparse(tree) + "\n" for path, tree in changed.items()}
 
     def _place(self, root: Path, edit: Edit | Inside) -> tuple[Path, str]:
         named = [each for each in _package(root)[edit.symbol.rpartition(".")[2]] if _is(each[1], edit.symbol)]
@@ -170,7 +170,7 @@ def _places(node: ast.AST, right: Block) -> Iterator[tuple[Block, int]]:
 def _fits(right: ast.stmt, found: ast.stmt) -> bool:
     if _is_open(right) and type(right) is type(found):
         return _dump_open(right) == _dump_open(found)
-    return ast.dump(right) == ast.dump(found)
+    return type(right) is type(found) and ast.dump(right) == ast.dump(found)
 
 
 def _is_open(statement: ast.stmt) -> bool:
@@ -202,8 +202,14 @@ def _expression(code: str) -> ast.expr:
 
 class _Exchange(ast.NodeTransformer):
     def __init__(self, right: ast.expr, wrong: ast.expr) -> None:
-        self._right = ast.dump(right)
+        self._is_right = _likeness(right)
         self._wrong = wrong
 
     def visit(self, node: ast.AST) -> ast.AST:
-        return self._wrong if ast.dump(node) == self._right else self.generic_visit(node)
+        return self._wrong if self._is_right(node) else self.generic_visit(node)
+
+
+def _likeness(wanted: ast.expr) -> Callable[[ast.AST], bool]:
+    """Whether some code is this, whatever its layout; most of all code is told apart by its kind already."""
+    kind, text = type(wanted), ast.dump(wanted)
+    return lambda node: type(node) is kind and ast.dump(node) == text

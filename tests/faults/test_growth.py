@@ -67,7 +67,7 @@ def test_G5_streams_that_are_not_read_hold_no_look_at_the_database(tmp_path: Pat
 
 
 def test_L9_clients_of_MCP_that_say_hello_and_leave_are_not_kept(tmp_path: Path) -> None:
-    with served(tmp_path) as daemon:
+    with served(tmp_path, fresh=True) as daemon:
         say_hello(daemon, 50)  # what it imports for the first is no growth
         memory, descriptors = daemon.settled_rss(), daemon.process.num_fds()
         say_hello(daemon, 10_000 if LONG else 300)

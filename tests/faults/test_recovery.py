@@ -20,10 +20,10 @@ import pytest
 
 from agent_worker.client.connection import Client, connect
 from agent_worker.client.discovery import is_running, signal_daemon
-from agent_worker.client.start import COMMAND
 from agent_worker.compose import RuntimeSettings
 from tests.faults.report import LONG, report
 from tests.patience import PATIENCE, eventually
+from tests.shells.served import daemon_command
 from tests.teams import write_project
 
 QUEUED = 10_000
@@ -49,7 +49,7 @@ class Place:
     def daemon(self) -> Iterator[Client]:
         """Killed at the end, and gone."""
         begun = time.monotonic()
-        client = connect(home=self.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
+        client = connect(home=self.home, command=daemon_command(), patience=PATIENCE)
         try:
             client.request("GET", f"/status?project={self.project}")
             self.took.append(time.monotonic() - begun)

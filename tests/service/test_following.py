@@ -32,7 +32,7 @@ async def test_whoever_reads_only_when_the_work_is_done_is_told_all_of_it(tmp_pa
 async def test_everything_that_happens_says_in_which_project(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         project = (await here.service.project(str(here.root))).id
-        here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("done"))
+        here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("done"), says("again"))
         told: list[Event] = []
         here.runtime.bus.listen(told.append)
         await here.do("send", to="alice", message="remember it")

@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 import psutil
 from tests.patience import PATIENCE
+from tests.shells import nursery
 from tests.teams import write_project
 
 from agent_worker.client.connection import Client, connect
@@ -188,16 +189,37 @@ def parse_answer(received: bytes) -> Answer:
     return Answer(int(lines[0].split()[1]), [(name.lower(), value) for name, _, value in pairs], body)
 
 
+def daemon_command(**environ: str) -> Sequence[str]:
+    """What starts a daemon that knows these variables too, by the nursery: in milliseconds."""
+    return (*_env(environ), *nursery.started_by("agent_worker.daemon.main"))
+
+
+def fresh_daemon_command(**environ: str) -> Sequence[str]:
+    """The same, as people start it."""
+    return (*_env(environ), *COMMAND)
+
+
+def _env(environ: Mapping[str, str]) -> Sequence[str]:
+    return ("env", *(f"{name}={value}" for name, value in ({"AGENT_WORKER_PORT": "0"} | dict(environ)).items()))
+
+
 @contextmanager
 def served(
-    tmp: Path, environ: Mapping[str, str] | None = None, *, command: Sequence[str] = (), **files: str
+    tmp: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    fresh: bool = False,
+    limited: Sequence[str] = (),
+    **files: str,
 ) -> Iterator[Served]:
-    """`environ` is what the daemon knows beyond our own environment, `command` what it is started with."""
+    """`environ` is what the daemon knows beyond our own environment.
+
+    A `fresh` one is for what is asked of the process: its memory, its command line, what it is `limited` by.
+    """
     project = tmp / "project"
     write_project(project, ["alice", "bob"], workflow=WORKFLOW, extra=files)
-    given = [f"{name}={value}" for name, value in (environ or {}).items()]
-    started = ("env", "AGENT_WORKER_PORT=0", *given, *command, *COMMAND)
-    client = connect(home=tmp / "home", command=started, patience=PATIENCE)
+    start = fresh_daemon_command if fresh or limited else daemon_command
+    client = connect(home=tmp / "home", command=(*limited, *start(**environ or {})), patience=PATIENCE)
     try:
         made = Served(client, tmp / "home", project)
         client.request("GET", made.query("/status"))

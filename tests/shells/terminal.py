@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.patience import PATIENCE
+from tests.shells import nursery
 from tests.shells.served import Served, served
 
 from agent_worker.backends.models.providers import PROVIDERS
@@ -26,15 +26,8 @@ class Terminal:
     daemon: Served
 
     def run(self, *arguments: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "agent_worker.cli", *arguments],
-            cwd=self.daemon.project,
-            env={"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(self.daemon.home)} | env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        known = {"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(self.daemon.home)}
+        return nursery.run("agent_worker.cli", *arguments, cwd=self.daemon.project, env=known | env, stdin=stdin)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

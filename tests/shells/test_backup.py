@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, served
+from tests.shells.served import Served, daemon_command, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.client.connection import connect
-from agent_worker.client.start import COMMAND
 
 
 def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped(tmp_path: Path) -> None:
@@ -43,7 +42,7 @@ def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped
         wrong = terminal.run("restore", str(tmp_path / "project" / ".agents" / "alice.yaml"))
         assert wrong.returncode == 2
         assert "is not a backup" in wrong.stderr
-        connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
+        connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
         assert "after" in terminal.says("peek", "@review")
         terminal.says("stop", "--all")
 
@@ -120,4 +119,4 @@ def test_a_disk_without_workspace_is_told_everywhere_and_messages_are_still_acce
 
 def test_a_daemon_with_a_limit_that_is_no_size_does_not_start_and_says_why(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="AGENT_WORKER_WARN_FREE='much' is not a size"):
-        connect(home=tmp_path / "home", command=("env", "AGENT_WORKER_PORT=0", "AGENT_WORKER_WARN_FREE=much", *COMMAND))
+        connect(home=tmp_path / "home", command=daemon_command(AGENT_WORKER_WARN_FREE="much"))

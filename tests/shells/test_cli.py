@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, eventually
+from tests.shells import nursery
 from tests.shells.served import served
 from tests.shells.terminal import Terminal
 
@@ -105,14 +106,8 @@ def test_a_definition_that_would_not_work_is_not_written(terminal: Terminal) -> 
 
 
 def test_init_says_when_the_program_it_was_told_to_use_is_missing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "agent_worker.cli", "init", "--backend", "codex"],
-        cwd=tmp_path,
-        env={"PATH": str(tmp_path), "AGENT_WORKER_HOME": str(tmp_path / "home")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    env = {"PATH": str(tmp_path), "AGENT_WORKER_HOME": str(tmp_path / "home")}
+    done = nursery.run("agent_worker.cli", "init", "--backend", "codex", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     assert "The agents use codex, which is not installed yet." in done.stdout
 
@@ -134,14 +129,8 @@ def test_init_uses_what_it_finds(tmp_path: Path, arguments: tuple[str, ...], env
     if name := env.get("PATH"):
         (programs / name).write_text("#!/bin/sh\n")
         (programs / name).chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-m", "agent_worker.cli", "init", *arguments],
-        cwd=tmp_path / "new",
-        env=env | {"PATH": str(programs), "AGENT_WORKER_HOME": str(tmp_path / "home")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    known = env | {"PATH": str(programs), "AGENT_WORKER_HOME": str(tmp_path / "home")}
+    done = nursery.run("agent_worker.cli", "init", *arguments, cwd=tmp_path / "new", env=known)
     assert done.returncode == 0, done.stderr
     assert written in (tmp_path / "new/.agents/alice.yaml").read_text()
     assert "agent-worker run review" in done.stdout

@@ -11,20 +11,16 @@ from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE
+from tests.shells import nursery
 
 COMMAND = [sys.executable, "-m", "agent_worker.cli"]
 
 
 def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=cwd,
-        env=clean | {"TMPDIR": str(cwd)} | env,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    clean = {
+        k: v for k, v in os.environ.items() if not k.endswith("_API_KEY") and not k.startswith(nursery.READ_AT_START)
+    }
+    return nursery.run("agent_worker.cli", *arguments, cwd=cwd, env=clean | {"TMPDIR": str(cwd)} | env)
 
 
 def test_the_demo_shows_a_team_at_work_and_says_where_everything_is(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from agent_worker.service.stream import StreamItem
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("events")) as made:
+    with served(tmp_path_factory.mktemp("events"), fresh=True) as made:
         made.do("POST", "/workflows", workflow="review")
         yield made
 

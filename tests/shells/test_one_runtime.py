@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, served
+from tests.shells.served import Served, daemon_command, served
 from tests.shells.terminal import Terminal
 from tests.teams import write_project
 
@@ -17,7 +17,6 @@ import agent_worker
 from agent_worker import InUse
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import signal_daemon
-from agent_worker.client.start import COMMAND
 
 FILES = "workspace: { provider: file }\n"
 
@@ -53,7 +52,7 @@ async def test_S7_a_project_that_a_program_has_is_refused_alone_and_taken_up_whe
         Terminal(daemon).says("start", "review", "-b")
         signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
         async with agent_worker.open_project(daemon.project):
-            client = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
+            client = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
             again = Served(client, daemon.home, daemon.project)
             try:
                 await _refused_alone(again, tmp_path)
@@ -87,7 +86,7 @@ async def _refused_alone(daemon: Served, tmp: Path) -> None:
 def test_S7_the_daemon_of_another_home_is_told_which_one_has_the_project(tmp_path: Path) -> None:
     with served(tmp_path) as daemon:
         home = tmp_path / "another home"
-        client = connect(home=home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
+        client = connect(home=home, command=daemon_command(), patience=PATIENCE)
         second = Served(client, home, daemon.project)
         try:
             said = Terminal(second).run("ls")

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 from tests.patience import PATIENCE, eventually
 from tests.repositories import Repository
-from tests.shells.served import Served, served
+from tests.shells.served import Served, daemon_command, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import signal_daemon
-from agent_worker.client.start import COMMAND
 
 FLOW = """
 agents:
@@ -173,7 +172,7 @@ def test_a_started_one_goes_on_after_a_kill_at_the_commit_it_was_started_at(
         assert daemon.rows("select file from workspace") == [(source.replace("@main//", f"@{commit}/"),)]
         repository.commit({"flows/elsewhere.yaml": "no workflow any more"})
         signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
-        again = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
+        again = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
         try:
             second = Terminal(replace(daemon, client=again))
             (running,) = second.json("ls")["instances"]

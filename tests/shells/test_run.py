@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Answer, Served, frames, kinds, served
+from tests.shells.served import Answer, Served, daemon_command, frames, kinds, served
 
 from agent_worker.client.connection import connect
-from agent_worker.client.start import COMMAND
 from agent_worker.core.errors import Permanent
 
 SLOW = "backend: mock\nscript: [" + "{ say: at last, slow: 30s }, " * 5 + "]\n"
@@ -208,7 +207,7 @@ def test_R6_a_stopping_daemon_says_so_and_the_next_one_goes_on(tmp_path: Path) -
             last = json.loads(list(events)[-1]["data"])
         assert (last["event"], last["message"]) == ("error", "the daemon is stopping")
         daemon.process.wait(timeout=PATIENCE)
-        client = connect(home=daemon.home, command=("env", "AGENT_WORKER_PORT=0", *COMMAND), patience=PATIENCE)
+        client = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
         again = Served(client, daemon.home, daemon.project)
         try:
             assert eventually(lambda: instance(again, "review")["state"] == "stopped")

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, served
+from tests.shells.served import Served, daemon_command, served
 from tests.web.browser import Visit, code_of, needs_chromium, say, start, wait
 
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import signal_daemon
-from agent_worker.client.start import COMMAND
 
 pytestmark = needs_chromium
 
@@ -76,7 +75,7 @@ def test_a_new_daemon_asks_for_a_code_and_the_page_goes_on_where_it_was(guest: V
     old = guest.daemon.client
     signal_daemon(guest.daemon.home, old.found, signal.SIGKILL)
     page.get_by_text("Not connected").wait_for()
-    command = ("env", f"AGENT_WORKER_PORT={port}", *COMMAND)
+    command = daemon_command(AGENT_WORKER_PORT=str(port))
     again = connect(home=guest.daemon.home, command=command, patience=PATIENCE)
     try:
         new = Served(again, guest.daemon.home, guest.daemon.project)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.report import report
+from tests.faults.report import LONG, report
 from tests.patience import PATIENCE
 from tests.teams import open_team
 
@@ -156,7 +156,7 @@ def test_X9_only_what_is_small_and_plain_in_every_way_is_drawn_at_once(limit: st
 def drawn() -> Any:
     """All of them, by the process that draws: text → what came of it."""
     drawing = Rendering()
-    jobs = [RenderJob("prose", make(20_000)) for make in PATTERNS.values()]
+    jobs = [RenderJob("prose", make(20_000 if LONG else 5_000)) for make in PATTERNS.values()]
     drawing.make(jobs)
     drawing.close()
     return {title: (job, drawing.look(job)) for title, job in zip(PATTERNS, jobs, strict=True)}

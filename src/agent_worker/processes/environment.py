@@ -27,9 +27,16 @@ def search_path(source: Mapping[str, str] = os.environ) -> list[str]:
 
 def path_of_ours(source: Mapping[str, str] = os.environ) -> str:
     """PATH for what we start by ourselves (git): without folders of a project (`.venv/bin`), in which agents write."""
-    return os.pathsep.join(folder for folder in search_path(source) if not _is_in_a_project(folder))
+    seen: dict[str, bool] = {}  # most folders of a PATH lie in the same few
+    return os.pathsep.join(folder for folder in search_path(source) if not _is_in_a_project(folder, seen))
 
 
-def _is_in_a_project(folder: str) -> bool:
+def _is_in_a_project(folder: str, seen: dict[str, bool]) -> bool:
     real = Path(os.path.realpath(folder))
-    return any(os.path.lexists(above / name) for above in (real, *real.parents) for name in OURS)
+    return any(_is_a_project(str(above), seen) for above in (real, *real.parents))
+
+
+def _is_a_project(folder: str, seen: dict[str, bool]) -> bool:
+    if folder not in seen:
+        seen[folder] = any(os.path.lexists(os.path.join(folder, name)) for name in OURS)
+    return seen[folder]
