@@ -327,7 +327,7 @@ async def test_X9_what_people_write_is_drawn_as_ever() -> None:
     text = "# Title\n\n" + "Some *words* with `code`, [a link](https://x.example) and @alice.\n\n" * 200
     text += "```python\ndef f(x: int) -> int:\n    return x\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n"
     assert not is_light(text)
-    await prepared((text, ("alice",)))
+    await prepared((text, ("alice",)), within=PATIENCE)
     html = prose(text, ("alice",))
     for piece in ("<h1>Title</h1>", "<em>words</em>", 'class="mention"', 'class="k"', '<td class="number">2</td>'):
         assert piece in html, piece

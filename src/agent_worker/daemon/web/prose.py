@@ -21,7 +21,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.daemon.web.rendering import RenderJob, is_light, rendering
+from agent_worker.daemon.web.rendering import PATIENCE, RenderJob, is_light, rendering
 
 LONGEST = 200_000  #: characters that are rendered; more is shown as it is
 LONGEST_CODE = 20_000  #: that are coloured
@@ -61,10 +61,12 @@ def code(text: str, name: str) -> Html:
     return Html(made) if made is not None else h("pre", h("code", h("span", text)))
 
 
-async def prepared(*proses: str | tuple[str, tuple[str, ...]], files: Sequence[tuple[str, str]] = ()) -> None:
+async def prepared(
+    *proses: str | tuple[str, tuple[str, ...]], files: Sequence[tuple[str, str]] = (), within: float = PATIENCE
+) -> None:
     """Let what may take long be made, elsewhere: texts, some with whom they call, and files with their names."""
     pairs = [(each, ()) if isinstance(each, str) else each for each in proses]
-    await rendering().prepare([*_heavy(pairs), *_heavy_files(files)])
+    await rendering().prepare([*_heavy(pairs), *_heavy_files(files)], within=within)
 
 
 def prepared_now(proses: Iterable[tuple[str, tuple[str, ...]]]) -> None:
