@@ -74,5 +74,5 @@ async def costs(count: int, mentions: int, posts: int, folder: Path) -> dict[str
 
 
 if __name__ == "__main__":
-    _, agents, *times, place = sys.argv
-    print(json.dumps(asyncio.run(costs(int(agents), *map(int, times), Path(place)))))
+    _, agents, called, posted, place = sys.argv
+    print(json.dumps(asyncio.run(costs(int(agents), int(called), int(posted), Path(place)))))

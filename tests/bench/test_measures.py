@@ -26,11 +26,11 @@ from curves import agents, documents, messages, queue, steps
 from curves import recall as finding
 from measures import idle, lookups, posts, runs, starting
 from measures.figure import table
-from soaking.house import House
-from soaking.load import Books
+from soaking.house import House, Wire
+from soaking.load import Books, Load
 from soaking.teams import write_teams
 from soaking.verdict import judge
-from soaking.watch import queued
+from soaking.watch import Watch, queued
 
 LONG = "to its first message"  # that of the demo
 
@@ -104,6 +104,16 @@ def test_the_teams_of_the_soak_can_be_started(tmp_path: Path) -> None:
         project = load_project(room.project)
         assert not project.problems
         assert room.workflow in project.workflows
+
+
+async def test_whoever_meets_no_daemon_in_the_soak_is_cut_off_and_comes_back(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.up.set()  # it was there a moment ago
+    with pytest.raises(ConnectionError):
+        await Wire(house).ask("GET", "/health")
+    with pytest.raises(ConnectionError):
+        await Load(house, [], rate=1, seed=1)._stream("/events")
+    assert await Watch(house, 0.0).look(0) is None
 
 
 async def test_the_judge_of_the_soak_finds_nothing_wrong_where_nothing_was_done(tmp_path: Path) -> None:
