@@ -167,14 +167,16 @@ async def their_run(url: str) -> Steps:
     return steps
 
 
+ARMS: dict[str, Callable[[str], Awaitable[Steps]]] = {"ours": our_run, "by hand": run_by_hand, "theirs": their_run}
+
+
 async def measure() -> list[Figure]:
-    arms: dict[str, Callable[[str], Awaitable[Steps]]] = {"ours": our_run, "by hand": run_by_hand, "theirs": their_run}
-    taken: dict[str, list[Steps]] = {name: [] for name in arms}
+    taken: dict[str, list[Steps]] = {name: [] for name in ARMS}
     async with model_server() as url:
-        for arm in arms.values():
+        for arm in ARMS.values():
             await arm(url)  # warm up
         for _ in range(RUNS):
-            for name, arm in arms.items():
+            for name, arm in ARMS.items():
                 taken[name].append(await arm(url))
     return list(_figures(taken))
 
@@ -184,7 +186,7 @@ def _figures(taken: dict[str, list[Steps]]) -> list[Figure]:
     figures, first = [], (0.0, 0.0)
     for name, window in WINDOWS.items():
         ours, by_hand = (min(middle(run[window]) for run in taken[arm]) for arm in ("ours", "by hand"))
-        theirs = min((middle(run[window]) for run in taken["theirs"] if run[window]), default=None)
+        theirs = min((middle(run[window]) for run in taken.get("theirs", ()) if run[window]), default=None)
         first = first if any(first) else (ours, by_hand)
         growth, allowed = ours / first[0], by_hand / first[1]
         worst = max(ours / MOST, growth / max(allowed, 1))

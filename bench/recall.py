@@ -37,6 +37,8 @@ from measures import plot
 DATA = Path(__file__).parent / "data" / "conversations.yaml"
 NOW = datetime(2026, 6, 1, 9, 0, tzinfo=UTC)
 DEPTHS = (5, 10, 20)
+HAYSTACK = 100_000  # invented entries among which the real ones are looked for
+SIZES = (10_000, 100_000)  # of what is searched for its speed
 WRITTEN = "Written by `uv run python bench/recall.py --write docs/figures/recall.md`.\n\n"
 
 Search = Callable[[str], Sequence[str]]  # a query → the ids found, best first
@@ -158,8 +160,8 @@ def quality(turns: Sequence[IndexEntry], questions: Sequence[Question]) -> dict[
     }
     if embedding:
         methods["**ours + semantic**"] = ours(filled(None, turns), Meaning(embedding, None))
-    haystack = filled(None, [*turns, *invented(turns, 100_000)])
-    methods["ours, among 100,000 invented entries of the same words"] = ours(haystack)
+    haystack = filled(None, [*turns, *invented(turns, HAYSTACK)])
+    methods[f"ours, among {HAYSTACK:,} invented entries of the same words"] = ours(haystack)
     latin = [question for question in questions if question.ask.isascii()]
     other = [question for question in questions if not question.ask.isascii()]
     print(f"{len(turns)} turns, {len(latin)} questions in English, {len(other)} in Chinese and Japanese\n")
@@ -179,7 +181,7 @@ def speed(turns: Sequence[IndexEntry], questions: Sequence[Question]) -> None:
     embedding = load_embedding()
     queries = [question.ask for question in questions if question.ask.isascii()]
     print("\n| entries | indexed/s | query, median / p90 / max ms | + semantic, median ms |\n|---|---|---|---|")
-    for count in (10_000, 100_000):
+    for count in SIZES:
         talk = invented(turns, count)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / ".index" / "recall.db"

@@ -1,6 +1,7 @@
 """One to a thousand agents: what they weigh, how long a start takes, what a message to one of them costs.
 
-Each number of agents is a process of its own: `python -m curves.agents COUNT FOLDER` prints its costs as JSON.
+Each number of agents is a process of its own: `python -m curves.agents COUNT MENTIONS POSTS FOLDER` prints its costs
+as JSON.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ async def measure(folder: Path) -> Topic:
     rounds = Rounds()
     for round in range(ROUNDS):
         for size in SIZES:
-            for what, cost in (await child("curves.agents", size, folder / f"{size}-{round}")).items():
+            found = await child("curves.agents", size, MENTIONS, POSTS, folder / f"{size}-{round}")
+            for what, cost in found.items():
                 rounds.note(what, size, cost)
     return Topic("Agents", "agents", ABOUT, rounds.curves(linear=LINEAR, megabytes=(MEMORY,)))
 
 
-async def costs(count: int, folder: Path) -> dict[str, float]:
+async def costs(count: int, mentions: int, posts: int, folder: Path) -> dict[str, float]:
     root = write_project(folder, {f"agent{n}": "" for n in range(count)})
     settings = RuntimeSettings(database=root / "state.db")
     async with open_runtime(settings) as runtime:  # the first time enrols them
@@ -50,27 +52,27 @@ async def costs(count: int, folder: Path) -> dict[str, float]:
             loaded = await runtime.loader.load(load_project(root))
         with measured() as opened:
             begin = start.Start(loaded.project.workflows["review"])
-            workspace = (await start.start(runtime, loaded, begin)).id
+            team = await start.start(runtime, loaded, begin)
         for agent in loaded.agents.values():
             runtime.supervisor.wake(agent)
         await asyncio.sleep(0.2 + count / 500)  # until all have looked into their queues
         weight = psutil.Process().memory_info().rss / 1e6
         mention, post = Series(), Series()
-        for number in range(MENTIONS):
+        for number in range(mentions):
             with mention.again():
-                await ask(runtime, workspace, f"@agent0 what about {number}?")
+                await ask(team, f"@agent0 what about {number}?")
             with post.again():
-                for _ in range(POSTS):
-                    await say(runtime, workspace, TEXT)
+                for _ in range(posts):
+                    await say(team, TEXT)
     return {
         MEMORY: weight,
         "start of the runtime, all agents known": started.cpu,
         "start of a workflow with all of them": opened.cpu,
         "a mention of one, and its run": min(spent.cpu for spent in mention.all),
-        "a post with everybody in the room": min(spent.cpu for spent in post.all) / POSTS,
+        "a post with everybody in the room": min(spent.cpu for spent in post.all) / posts,
     }
 
 
 if __name__ == "__main__":
-    _, agents, place = sys.argv
-    print(json.dumps(asyncio.run(costs(int(agents), Path(place)))))
+    _, agents, called, posted, place = sys.argv
+    print(json.dumps(asyncio.run(costs(int(agents), int(called), int(posted), Path(place)))))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_worker.database.database import Transaction
 from agent_worker.files.swap import content_hash
-from agent_worker.workflows.runtime import Runtime
+from agent_worker.workflows.instance import Instance
 from agent_worker.workspaces import document_rows, workspace_rows
 from agent_worker.workspaces.document_rows import Author
 from agent_worker.workspaces.documents import Documents
@@ -19,6 +19,7 @@ from curves.curve import Rounds, Topic, Work
 from measures.teams import open_team
 
 SIZES = (1, 10, 100, 1_000)
+ROUNDS, CALLS = 5, 4
 KILOBYTES = 20
 NAME = "plan.md"
 BODY = ("A line of the plan that everybody has agreed on, more or less.\n" * 400)[: KILOBYTES * 1024 - 20]
@@ -33,16 +34,15 @@ async def measure(folder: Path) -> Topic:
             shelves = {size: await _shelf(workspaces, folder / f"{store}{size}", store, size) for size in SIZES}
             for what, work in (("writing the next", _write), ("reading the last", _read), ("an append", _append)):
                 works: dict[int, Work] = {size: partial(work, shelf) for size, shelf in shelves.items()}
-                await rounds.run(f"{what}, {store}", works, rounds=5, calls=4)
+                await rounds.run(f"{what}, {store}", works, rounds=ROUNDS, calls=CALLS)
         listed: dict[int, Work] = {size: partial(_list, shelf) for size, shelf in shelves.items()}
-        await rounds.run("the list of revisions", listed, rounds=5, calls=4)
+        await rounds.run("the list of revisions", listed, rounds=ROUNDS, calls=CALLS)
     return Topic("Documents", "revisions", ABOUT, rounds.curves(linear=LINEAR))
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    runtime: Runtime
-    workspace: str
+    team: Instance
     documents: Documents
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -52,11 +52,11 @@ class Shelf:
 
 async def _shelf(workspaces: AsyncExitStack, folder: Path, store: str, size: int) -> Shelf:
     settings = f"workspace: {{ provider: sqlite, documents: {store} }}\n"
-    runtime, instance = await workspaces.enter_async_context(open_team(folder, {"alice": ""}, workflow=settings))
-    row = await runtime.database.read(workspace_rows.get, instance.id)
-    shelf = Shelf(runtime, instance.id, Documents(runtime.database, runtime.clock, row))
-    await runtime.database.write(_fill, instance.id, size - 1)
-    before = await runtime.database.read(document_rows._last, instance.id, NAME)
+    team = await workspaces.enter_async_context(open_team(folder, {"alice": ""}, workflow=settings))
+    row = await team.database.read(workspace_rows.get, team.id)
+    shelf = Shelf(team, Documents(team.database, team.runtime.clock, row))
+    await team.database.write(_fill, team.id, size - 1)
+    before = await team.database.read(document_rows.last_revision, team.id, NAME)
     base = before["revision"] if before and store == "sqlite" else None  # it has no file yet
     await shelf.documents.write(NAME, shelf.text(), base=base, by=Author("alice"))
     return shelf
@@ -83,4 +83,4 @@ async def _append(shelf: Shelf) -> None:
 
 
 async def _list(shelf: Shelf) -> None:
-    await shelf.runtime.database.read(document_rows.revisions, shelf.workspace, NAME)
+    await shelf.team.database.read(document_rows.revisions, shelf.team.id, NAME)

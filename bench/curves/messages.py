@@ -14,10 +14,12 @@ from pathlib import Path
 
 from agent_worker.agents import prompt_data
 from agent_worker.backends.mock import calls, says
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Transaction, WholeTransaction
+from agent_worker.database.sqlite import SqliteDatabase
+from agent_worker.definitions.script import ScriptEntry
 from agent_worker.service import events, runs
 from agent_worker.workflows import summary
-from agent_worker.workflows.runtime import Runtime
+from agent_worker.workflows.instance import Instance
 from agent_worker.workspaces import channel, deliveries
 from curves.curve import Rounds, Topic, Work
 from curves.past import fill
@@ -27,6 +29,7 @@ from measures.teams import ask, open_team, say
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MEMBERS = 20
+ROUNDS, CALLS = 5, 10
 WARM = 8  # each of the readers has looked at what it is asked for
 ABOUT = (
     "One room of 20 members; each has 20 open deliveries and has seen all but the last fifty messages. "
@@ -43,40 +46,46 @@ async def measure(folder: Path) -> Topic:
             for work in works.values():
                 for _ in range(WARM):
                     await work()
-            await rounds.run(what, works, calls=10)
+            await rounds.run(what, works, rounds=ROUNDS, calls=CALLS)
     return Topic("Messages", "messages", ABOUT, rounds.curves())
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    runtime: Runtime
-    id: str
-    project: str
-    agents: dict[str, str]
+    team: Instance
     messages: int
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    async def read(self, query: Callable[[Transaction], object]) -> object:
-        return await self.runtime.database.read(query)
+    @property
+    def id(self) -> str:
+        return self.team.id
+
+    @property
+    def project(self) -> str:
+        return self.team.loaded.id
+
+    def then(self, agent: str, *script: ScriptEntry) -> None:
+        self.team.runtime.backends.mocks[agent].then(*script)
 
 
 async def _workspace(open_workspaces: AsyncExitStack, folder: Path, size: int) -> Room:
     names = [f"agent{n}" for n in range(MEMBERS)]
-    runtime, instance = await open_workspaces.enter_async_context(open_team(folder, dict.fromkeys(names, "")))
-    fill(folder / "state.db", instance.id, size, members=MEMBERS)
-    newest = await runtime.database.read(lambda tx: tx.all("select max(id) as id from event")[0]["id"])
-    runtime.database._events = newest  # it counts by itself
-    return Room(runtime, instance.id, instance.loaded.id, dict(instance.members), size)
+    team = await open_workspaces.enter_async_context(open_team(folder, dict.fromkeys(names, "")))
+    database = team.runtime.database
+    assert isinstance(database, SqliteDatabase)
+    await database.write(fill, team.loaded.id, team.id, size, members=MEMBERS)
+    database._events = (await database.read(events._kept)).newest  # it counts by itself
+    return Room(team, size)
 
 
 def _post(workspace: Room) -> Work:
-    return lambda: say(workspace.runtime, workspace.id, TEXT)
+    return lambda: say(workspace.team, TEXT)
 
 
 def _mention(workspace: Room) -> Work:
     async def work() -> None:
-        workspace.runtime.backends.mocks["agent0"].then(says(f"answer {next(workspace.numbers)}"))
-        await ask(workspace.runtime, workspace.id, f"@agent0 {TEXT}")
+        workspace.then("agent0", says(f"answer {next(workspace.numbers)}"))
+        await ask(workspace.team, f"@agent0 {TEXT}")
 
     return work
 
@@ -84,27 +93,29 @@ def _mention(workspace: Room) -> Work:
 def _tool(workspace: Room) -> Work:
     async def work() -> None:
         sending = calls("channel_send", text=f"word {next(workspace.numbers)}")
-        workspace.runtime.backends.mocks["agent1"].then(sending, says("done"))
-        await ask(workspace.runtime, workspace.id, f"@agent1 {TEXT}")
+        workspace.then("agent1", sending, says("done"))
+        await ask(workspace.team, f"@agent1 {TEXT}")
 
     return work
 
 
 def _reading(query: Callable[[Room], Callable[[Transaction], object]]) -> Callable[[Room], Work]:
-    return lambda workspace: partial(workspace.read, query(workspace))
+    return lambda workspace: partial(workspace.team.database.read, query(workspace))
 
 
 def _prompt(workspace: Room) -> Callable[[Transaction], object]:
-    job, worker = job_in(workspace.id, workspace.agents["agent3"], workspace.messages)
+    job, worker = job_in(workspace.project, workspace.id, workspace.team.members["agent3"], workspace.messages)
     return lambda tx: prompt_data.gather(tx, job, worker, ())
 
 
-def _replay(workspace: Room) -> Callable[[Transaction], object]:
-    def query(tx: Transaction) -> object:
+def _replay(workspace: Room) -> Work:
+    """As a stream reads, which may be about all projects."""
+
+    def query(tx: WholeTransaction) -> object:
         newest = events._kept(tx).newest
         return events._page(tx, newest - 100, events.Filter(workspace=workspace.id))
 
-    return query
+    return partial(workspace.team.runtime.database.read, query)
 
 
 def _export(workspace: Room) -> Callable[[Transaction], object]:
@@ -112,15 +123,15 @@ def _export(workspace: Room) -> Callable[[Transaction], object]:
 
 
 def _inbox(workspace: Room) -> Callable[[Transaction], object]:
-    return lambda tx: deliveries.open_for(tx, workspace.agents["agent3"], workspace.id)
+    return lambda tx: deliveries.open_for(tx, workspace.team.members["agent3"], workspace.id)
 
 
 def _last_runs(workspace: Room) -> Callable[[Transaction], object]:
-    return lambda tx: runs._runs(tx, workspace.project, {"agent": None, "state": None, "room": None}, 50)
+    return lambda tx: runs._runs(tx, {"agent": None, "state": None, "workspace": None}, 50)
 
 
 def _summary(workspace: Room) -> Callable[[Transaction], object]:
-    since = workspace.runtime.clock.micros()
+    since = workspace.team.runtime.clock.micros()
     return lambda tx: summary.summarise(tx, workspace.id, since, "")
 
 
@@ -130,7 +141,7 @@ _WORKS: dict[str, Callable[[Room], Work]] = {
     "the same with a tool that posts": _tool,
     "inbox, 20 open": _reading(_inbox),
     "all that a prompt is made of": _reading(_prompt),
-    "the last 100 of the event stream": _reading(_replay),
+    "the last 100 of the event stream": _replay,
     "tail: the last 100": _reading(lambda workspace: lambda tx: channel.last(tx, workspace.id, 100)),
     "export: 500 from the middle": _reading(_export),
     "the last 50 runs": _reading(_last_runs),

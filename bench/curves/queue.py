@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_worker.agents import run_begin
 from agent_worker.agents.run_begin import Assignment, Terms
 from agent_worker.core.events import Bus
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.work import agent_rows, queue
 from agent_worker.work.agent_rows import Fence
@@ -24,6 +24,7 @@ from curves.curve import Rounds, Topic, Work
 from measures.posts import open_workspace
 
 SIZES = (1, 10, 100, 1_000, 10_000)
+ROUNDS, CALLS = 5, 10
 TERMS = Terms("alice", "mock", "mock", WorkLimits())
 NOW = 1_000
 ABOUT = "Work of one agent, and as many mentions of another. Each change is undone: the queue stays as long as it is."
@@ -38,7 +39,7 @@ async def measure(folder: Path) -> Topic:
     queues = {size: await _queue(folder / f"{size}.db", size) for size in SIZES}
     for what, change in _CHANGES.items():
         works: dict[int, Work] = {size: partial(filled.undone, change) for size, filled in queues.items()}
-        await rounds.run(what, works, rounds=5, calls=10)
+        await rounds.run(what, works, rounds=ROUNDS, calls=CALLS)
     for filled in queues.values():
         await filled.database.close()
     return Topic("Queue", "waiting", ABOUT, rounds.curves(since={"taking 50 mentions, or all": 100}))
@@ -47,8 +48,11 @@ async def measure(folder: Path) -> Topic:
 class Queue:
     """As much work as it is long: of alice, one by one; and of bob, who was mentioned as often."""
 
-    def __init__(self, database: SqliteDatabase, workspace: str, alice: Fence, bob: Fence) -> None:
+    def __init__(
+        self, database: SqliteDatabase, stored: ProjectDatabase, workspace: str, alice: Fence, bob: Fence
+    ) -> None:
         self.database = database
+        self.stored = stored
         self.workspace = workspace
         self.alice = alice
         self.bob = bob
@@ -59,19 +63,19 @@ class Queue:
             raise Undo
 
         try:
-            await self.database.write(try_out)
+            await self.stored.write(try_out)
         except Undo:
             return
 
 
 async def _queue(path: Path, size: int) -> Queue:
     database = await SqliteDatabase.open(path, Bus())
-    workspace = await database.write(open_workspace, "alice", "bob")
-    agents = await database.read(lambda tx: workspace_rows.members_in(tx, workspace))
-    alice, bob = [await database.write(agent_rows.claim, agents[name], "h_1") for name in ("alice", "bob")]
-    await database.write(_fill, workspace, alice.agent, size)
-    await database.write(_call, workspace, size)
-    return Queue(database, workspace, alice, bob)
+    stored, workspace = await open_workspace(database, "alice", "bob")
+    agents = await stored.read(workspace_rows.members_in, workspace)
+    alice, bob = [await stored.write(agent_rows.claim, agents[name], "h_1") for name in ("alice", "bob")]
+    await stored.write(_fill, workspace, alice.agent, size)
+    await stored.write(_call, workspace, size)
+    return Queue(database, stored, workspace, alice, bob)
 
 
 def _fill(tx: Transaction, workspace: str, agent: str, size: int) -> None:

@@ -18,12 +18,13 @@ from pathlib import Path
 from agent_worker.backends.mock import calls, says
 from agent_worker.backends.models.providers import Approval
 from agent_worker.core.events import Stepped
-from agent_worker.workflows.runtime import Runtime
+from agent_worker.workflows.instance import Instance
 from curves.curve import Rounds, Topic
 from measures.figure import middle
 from measures.teams import ask, noted, open_team
 
 SIZES = (1, 100, 200, 400)
+MOCK_RUNS, SDK_RUNS = 3, 2
 WINDOW = 20  # steps whose middle is taken, ending with the one that is named; the first twenty for the first
 STEPS = max(SIZES)
 MOCK, SDK = "mock", "sdk, everything sent again each time"
@@ -33,8 +34,8 @@ ROOT = Path(__file__).parents[2]
 
 async def measure(folder: Path) -> Topic:
     rounds = Rounds()
-    runs = [(MOCK, await _mock(folder / f"mock{n}")) for n in range(3)]
-    runs += [(SDK, await _sdk(folder / f"sdk{n}")) for n in range(2)]
+    runs = [(MOCK, await _mock(folder / f"mock{n}")) for n in range(MOCK_RUNS)]
+    runs += [(SDK, await _sdk(folder / f"sdk{n}")) for n in range(SDK_RUNS)]
     for what, run in runs:
         for size in SIZES:
             rounds.note(what, size, _at(run, size))
@@ -47,10 +48,10 @@ def _at(run: list[float], step: int) -> float:
 
 
 async def _mock(folder: Path) -> list[float]:
-    async with open_team(folder, {"alice": f"max_steps: {STEPS + 1}\n"}) as (runtime, workspace):
+    async with open_team(folder, {"alice": f"max_steps: {STEPS + 1}\n"}) as team:
         script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
-        runtime.backends.mocks["alice"].then(*script, says("done"))
-        return await _run(runtime, workspace.id)
+        team.runtime.backends.mocks["alice"].then(*script, says("done"))
+        return await _run(team)
 
 
 async def _sdk(folder: Path) -> list[float]:
@@ -60,14 +61,14 @@ async def _sdk(folder: Path) -> list[float]:
             f"provider: {{ name: anthropic, base_url: 'http://127.0.0.1:{port}/m/loop', api_key: $GROWTH_KEY }}\n"
         )
         os.environ["GROWTH_KEY"] = "none"
-        async with open_team(folder, {"alice": agent}, approval=Approval(local=True)) as (runtime, workspace):
-            return await _run(runtime, workspace.id)
+        async with open_team(folder, {"alice": agent}, approval=Approval(local=True)) as team:
+            return await _run(team)
 
 
-async def _run(runtime: Runtime, workspace: str) -> list[float]:
+async def _run(team: Instance) -> list[float]:
     """CPU seconds of every step."""
-    with noted(runtime, Stepped, time.process_time) as ends:
-        await ask(runtime, workspace, "@alice work")
+    with noted(team, Stepped, time.process_time) as ends:
+        await ask(team, "@alice work")
     assert len(ends) >= STEPS, f"it ended after {len(ends)} steps"
     return [after - before for before, after in pairwise(ends)]
 

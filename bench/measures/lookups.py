@@ -20,12 +20,13 @@ from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.events import Bus
+from agent_worker.database.database import Transaction
 from agent_worker.database.sqlite import SqliteDatabase, connect
 from agent_worker.database.transaction import SqliteTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Instruction, Lane
-from agent_worker.workspaces import channel, deliveries
+from agent_worker.workspaces import channel, deliveries, workspace_rows
 from measures.figure import Figure, Series, us
 from measures.posts import TEXT, open_workspace
 
@@ -38,17 +39,18 @@ AT_MOST = 2.0
 
 MESSAGES = """
 with recursive n(seq) as (select 1 union all select seq + 1 from n where seq < :count)
-insert into message(workspace, seq, id, sender, kind, text, mentions, root, hop, at)
-select :workspace, seq, printf('m_%08d', seq), 'user', 'message', :text, '[]', printf('m_%08d', seq), 0, seq from n"""
+insert into message(project, workspace, seq, id, sender, kind, text, mentions, root, hop, at)
+select :project, :workspace, seq, printf('m_%08d', seq), 'user', 'message', :text, '[]', printf('m_%08d', seq), 0, seq
+  from n"""
 
 # To each member in turn; the last few of everyone are still open.
 SEATS = "create temp table seat as select id from agent order by id"
 DELIVERIES = """
-insert into delivery(message, agent, workspace, seq, state)
-select m.id, s.id, m.workspace, m.seq, case when m.seq > :open then 'queued' else 'acked' end
+insert into delivery(project, message, agent, workspace, seq, state)
+select m.project, m.id, s.id, m.workspace, m.seq, case when m.seq > :open then 'queued' else 'acked' end
   from message m cross join seat s on s.rowid = m.seq % :agents + 1 order by m.seq"""
 
-Query = Callable[[SqliteTransaction], object]
+Query = Callable[[Transaction], object]
 
 
 async def measure(folder: Path) -> list[Figure]:
@@ -61,12 +63,13 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     """A filled database and what is asked of it, by name."""
     database = await SqliteDatabase.open(path, Bus())
     names = [f"agent{n}" for n in range(AGENTS)]
-    workspace = await database.write(open_workspace, *names)
-    agent = await database.read(lambda tx: tx.all("select id from agent order by id")[0]["id"])
+    stored, workspace = await open_workspace(database, *names)
+    members = await stored.read(workspace_rows.members_in, workspace)
+    agent = min(members.values())
     await database.close()
-    _fill(path, workspace, messages)
-    tx = SqliteTransaction(connect(str(path), write=False))
-    job, worker = job_in(workspace, agent, messages)
+    _fill(path, stored.project, workspace, messages)
+    tx = SqliteTransaction(connect(str(path), write=False)).of(stored.project)
+    job, worker = job_in(stored.project, workspace, agent, messages)
     queries: dict[str, Query] = {
         "inbox, 20 open": partial(deliveries.open_for, agent=agent, workspace=workspace),
         "last 50 of the channel": partial(channel.last, workspace=workspace, count=50),
@@ -75,9 +78,10 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     return {what: partial(query, tx) for what, query in queries.items()}
 
 
-def _fill(path: Path, workspace: str, count: int) -> None:
+def _fill(path: Path, project: str, workspace: str, count: int) -> None:
     with filling(path) as connection:
-        connection.execute(MESSAGES, {"room": workspace, "count": count, "text": TEXT})
+        values = {"project": project, "workspace": workspace, "count": count, "text": TEXT}
+        connection.execute(MESSAGES, values)
         connection.execute(SEATS)
         connection.execute(DELIVERIES, {"open": count - OPEN * AGENTS, "agents": AGENTS})
         connection.execute("update workspace set seq = ?", (count,))
@@ -96,7 +100,7 @@ def filling(path: Path) -> Iterator[apsw.Connection]:
     connection.close()
 
 
-def job_in(workspace: str, agent: str, seq: int) -> tuple[Assignment, AgentRuntime]:
+def job_in(project: str, workspace: str, agent: str, seq: int) -> tuple[Assignment, AgentRuntime]:
     """That of the agent, when it was called by this message."""
     message = f"m_{seq:08}"
     values: dict[str, Any] = {"source": "channel", "sender": "user", "text": TEXT, "message": message, "root": message}
@@ -114,8 +118,8 @@ def job_in(workspace: str, agent: str, seq: int) -> tuple[Assignment, AgentRunti
         **values,
     )
     definition = AgentDefinition(name="agent0", backend="mock")
-    worker = AgentRuntime(agent, "agent0", "p_1", definition, ToolLoop(MockModel(SystemClock())))
-    return Assignment("r_1", Fence(agent, "h_1", 1), "agent0", "p_1", (lead,), ()), worker
+    worker = AgentRuntime(agent, "agent0", project, definition, ToolLoop(MockModel(SystemClock())))
+    return Assignment("r_1", Fence(project, agent, "h_1", 1), "agent0", (lead,), ()), worker
 
 
 def _compare(what: str, small: Callable[[], object], large: Callable[[], object]) -> Figure:
@@ -127,10 +131,10 @@ def _compare(what: str, small: Callable[[], object], large: Callable[[], object]
                     query()
     ratio = at_large.cpu / at_small.cpu
     return Figure(
-        f"{what}, at 1,000,000 messages",
+        f"{what}, at {LARGE:,} messages",
         us(at_large.wall / CALLS),
         us(at_large.cpu / CALLS),
-        f"at 1,000 messages: {us(at_small.cpu / CALLS)} CPU",
+        f"at {SMALL:,} messages: {us(at_small.cpu / CALLS)} CPU",
         ratio,
         f"≤ {AT_MOST:g}×",
         ratio <= AT_MOST,

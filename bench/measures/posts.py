@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
 
 from agent_worker.core.events import Bus
 from agent_worker.core.redaction import Redactor
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.database.sqlite import GROUP, SqliteDatabase
 from agent_worker.work import agent_rows
 from agent_worker.workspaces import routing, workspace_rows
@@ -69,12 +70,16 @@ class RawGroupCommit:
             answer.set_result(None)
 
 
-def open_workspace(tx: Transaction, *members: str) -> str:
-    project = agent_rows.enrol_project(tx, root="/bench", name="bench")
-    workspace = workspace_rows.open_workspace(
-        tx, workspace_rows.NewWorkspace(project=project, workflow="bench", provider="sqlite"), now=1
-    )
-    agents = {name: agent_rows.enrol(tx, project=project, name=name) for name in members}
+async def open_workspace(database: SqliteDatabase, *members: str) -> tuple[ProjectDatabase, str]:
+    """A project with one workspace, which has these members: what is stored of it, and the workspace's id."""
+    stored = database.of(await database.write(agent_rows.enrol_project, root="/bench", name="bench"))
+    return stored, await stored.write(_open, members)
+
+
+def _open(tx: Transaction, members: Sequence[str]) -> str:
+    new = workspace_rows.NewWorkspace(workflow="bench", provider="sqlite")
+    workspace = workspace_rows.open_workspace(tx, new, now=1)
+    agents = {name: agent_rows.enrol(tx, name=name) for name in members}
     workspace_rows.add_members(tx, workspace, agents)
     workspace_rows.let_in(tx, workspace)
     return workspace
@@ -83,7 +88,7 @@ def open_workspace(tx: Transaction, *members: str) -> str:
 async def measure(folder: Path) -> list[Figure]:
     database = await SqliteDatabase.open(folder / "posts.db", Bus(), redact=Redactor())
     raw = RawGroupCommit(folder / "raw.db")
-    workspace = await database.write(open_workspace, "alice", "bob")
+    stored, workspace = await open_workspace(database, "alice", "bob")
     plain, calling = (routing.OutgoingMessage(workspace, "user", text) for text in (TEXT, f"@alice {TEXT}"))
 
     async def rows() -> None:
@@ -92,7 +97,7 @@ async def measure(folder: Path) -> list[Figure]:
 
     async def posts(speech: routing.OutgoingMessage) -> None:
         for number in range(EACH):
-            await database.write(routing.say, speech, now=number)
+            await stored.write(routing.say, speech, now=number)
 
     bare, posted, called = Series(), Series(), Series()
     for _ in range(ROUNDS):
@@ -105,7 +110,7 @@ async def measure(folder: Path) -> list[Figure]:
     await database.close()
     await raw.close()
     return [
-        _figure("channel posts, 32 writers", posted, bare, wanted=True),
+        _figure(f"channel posts, {WRITERS} writers", posted, bare, wanted=True),
         _figure("the same with a mention: delivery and queue too", called, bare),
     ]
 

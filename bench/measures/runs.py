@@ -9,8 +9,8 @@ import agent_worker
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.events import Started
 from agent_worker.database.database import Transaction
+from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.quiet import MOMENT
-from agent_worker.workflows.runtime import Runtime
 from measures.figure import Figure, Series, middle, ms
 from measures.posts import RawGroupCommit
 from measures.teams import ask, noted, open_team, write_project
@@ -31,12 +31,12 @@ async def measure(folder: Path) -> list[Figure]:
 async def _mention(folder: Path) -> Figure:
     """From handing over the message to the event that tells of the run: two commits and a wake."""
     plain, latencies = Series(), []
-    async with open_team(folder / "mention", {"alice": ""}) as (runtime, workspace):
+    async with open_team(folder / "mention", {"alice": ""}) as team:
         for number in range(MENTIONS):
             with plain.again():
-                await runtime.database.write(_touch)
-                await runtime.database.write(_touch)
-            latencies.append(await _latency(runtime, workspace.id, f"@alice what about {number}?"))
+                await team.database.write(_touch)
+                await team.database.write(_touch)
+            latencies.append(await _latency(team, f"@alice what about {number}?"))
     value = middle(latencies)
     return Figure(
         "mention → run of the mentioned begins",
@@ -52,13 +52,13 @@ async def _mention(folder: Path) -> Figure:
 
 
 def _touch(tx: Transaction) -> None:
-    tx.run("update workspace set seq = seq")
+    tx.run("update workspace set seq = seq where project = :project")
 
 
-async def _latency(runtime: Runtime, workspace: str, text: str) -> float:
-    with noted(runtime, Started, time.perf_counter) as started:
+async def _latency(team: Instance, text: str) -> float:
+    with noted(team, Started, time.perf_counter) as started:
         begun = time.perf_counter()
-        await ask(runtime, workspace, text)
+        await ask(team, text)
     return started[0] - begun
 
 
@@ -66,12 +66,12 @@ async def _steps(folder: Path) -> Figure:
     """A step is one synced commit: what the model answered, and the call with its result."""
     ours, bare = Series(), Series()
     raw = RawGroupCommit(folder / "steps-raw.db")
-    async with open_team(folder / "steps", {"alice": f"max_steps: {STEPS + 1}\n"}) as (runtime, workspace):
+    async with open_team(folder / "steps", {"alice": f"max_steps: {STEPS + 1}\n"}) as team:
         for round in range(STEP_ROUNDS):
             script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
-            runtime.backends.mocks["alice"].then(*script, says(f"done {round}"))
+            team.runtime.backends.mocks["alice"].then(*script, says(f"done {round}"))
             with ours.again():
-                await ask(runtime, workspace.id, "@alice work")
+                await ask(team, "@alice work")
             with bare.again():
                 for _ in range(STEPS):
                     await raw.put()

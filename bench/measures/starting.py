@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -14,34 +15,30 @@ import psutil
 from measures.figure import Figure, middle, ms
 
 TIMES = 5
+WARM = 1  # times before, which compile what is not compiled yet
+BARE = "python itself"
 HELP_AT_MOST = 0.1  # seconds
 PROGRAM = str(Path(sys.executable).with_name("agent-worker"))
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
+Run = Callable[[dict[str, str]], float]  # in this environment → CPU seconds
+
 
 async def measure(folder: Path) -> list[Figure]:
     environment = ENVIRONMENT | {"TMPDIR": str(folder)}
-    commands: dict[str, Callable[[], float]] = {
-        "python itself": lambda: _whole(python("pass"), environment),
-        "import agent_worker": lambda: _whole(python("import agent_worker"), environment),
-        "import agent_worker.cli.main": lambda: _whole(python("import agent_worker.cli.main"), environment),
-        "import agent_worker.api": lambda: _whole(python("import agent_worker.api"), environment),
-        "agent-worker --help": lambda: _whole((PROGRAM, "--help"), environment),
-        "agent-worker demo, to its first line": lambda: _until_line((PROGRAM, "demo"), 1, environment),
-        "agent-worker demo, to its first message": lambda: _until_line((PROGRAM, "demo"), 3, environment),
-    }
-    for run in commands.values():  # compiles what is not compiled yet
-        run()
-    taken: dict[str, list[float]] = {what: [] for what in commands}
+    for _ in range(WARM):
+        for run in RUNS.values():
+            run(environment)
+    taken: dict[str, list[float]] = {what: [] for what in RUNS}
     for _ in range(TIMES):
-        for what, run in commands.items():
-            taken[what].append(run())
-    loop_context = middle(taken.pop("python itself"))
-    return [_figure(what, middle(values), loop_context) for what, values in taken.items()]
+        for what, run in RUNS.items():
+            taken[what].append(run(environment))
+    bare = middle(taken.pop(BARE))
+    return [_figure(what, middle(values), bare) for what, values in taken.items()]
 
 
-def python(code: str) -> tuple[str, ...]:
-    return (sys.executable, "-c", code)
+def python(code: str) -> Run:
+    return partial(_whole, (sys.executable, "-c", code))
 
 
 def _whole(command: Sequence[str], environment: dict[str, str]) -> float:
@@ -61,14 +58,25 @@ def _until_line(command: Sequence[str], number: int, environment: dict[str, str]
     return times.user + times.system
 
 
-def _figure(what: str, taken: float, loop_context: float) -> Figure:
+RUNS: dict[str, Run] = {
+    BARE: python("pass"),
+    "import agent_worker": python("import agent_worker"),
+    "import agent_worker.cli.main": python("import agent_worker.cli.main"),
+    "import agent_worker.api": python("import agent_worker.api"),
+    "agent-worker --help": partial(_whole, (PROGRAM, "--help")),
+    "agent-worker demo, to its first line": partial(_until_line, (PROGRAM, "demo"), 1),
+    "agent-worker demo, to its first message": partial(_until_line, (PROGRAM, "demo"), 3),
+}
+
+
+def _figure(what: str, taken: float, bare: float) -> Figure:
     judged = what.endswith("--help")
     return Figure(
         what,
         "",
         ms(taken),
-        f"python itself: {ms(loop_context)}",
-        taken / loop_context,
+        f"{BARE}: {ms(bare)}",
+        taken / bare,
         f"≤ {HELP_AT_MOST * 1e3:.0f} ms" if judged else "",
         taken <= HELP_AT_MOST if judged else None,
         taken / HELP_AT_MOST if judged else None,

@@ -12,7 +12,6 @@ from agent_worker.core.events import Ended, Event
 from agent_worker.definitions.project import load_project
 from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance
-from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import routing
 
 IN_DATABASE = "workspace: { provider: sqlite }\n"
@@ -33,28 +32,28 @@ def write_project(root: Path, agents: dict[str, str], *, workflow: str = IN_DATA
 @asynccontextmanager
 async def open_team(
     root: Path, agents: dict[str, str], *, workflow: str = IN_DATABASE, approval: Approval = NOTHING_APPROVED
-) -> AsyncIterator[tuple[Runtime, Instance]]:
+) -> AsyncIterator[Instance]:
     project = load_project(write_project(root, agents, workflow=workflow))
     assert not project.problems, project.problems
     async with open_runtime(RuntimeSettings(database=root / "state.db", approval=approval)) as runtime:
         loaded = await runtime.loader.load(project)
-        yield runtime, await start.start(runtime, loaded, start.Start(project.workflows["review"]))
+        yield await start.start(runtime, loaded, start.Start(project.workflows["review"]))
 
 
-async def say(runtime: Runtime, workspace: str, text: str) -> None:
-    speech = routing.OutgoingMessage(workspace, "user", text)
-    await runtime.database.write(routing.say, speech, now=runtime.clock.micros())
+async def say(team: Instance, text: str) -> None:
+    speech = routing.OutgoingMessage(team.id, "user", text)
+    await team.database.write(routing.say, speech, now=team.runtime.clock.micros())
 
 
-async def ask(runtime: Runtime, workspace: str, text: str) -> None:
+async def ask(team: Instance, text: str) -> None:
     """Until the run that it causes has ended."""
-    with runtime.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-        await say(runtime, workspace, text)
+    with team.runtime.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
+        await say(team, text)
         await anext(ended)
 
 
 @contextmanager
-def noted(runtime: Runtime, kind: type[Event], clock: Callable[[], float]) -> Iterator[list[float]]:
+def noted(team: Instance, kind: type[Event], clock: Callable[[], float]) -> Iterator[list[float]]:
     """What the clock showed at each event of that kind."""
     times: list[float] = []
 
@@ -62,7 +61,7 @@ def noted(runtime: Runtime, kind: type[Event], clock: Callable[[], float]) -> It
         if isinstance(event, kind):
             times.append(clock())
 
-    stop = runtime.bus.listen(note)
+    stop = team.runtime.bus.listen(note)
     try:
         yield times
     finally:

@@ -38,9 +38,15 @@ class House:
         return self.place / "home"
 
     @property
+    def daemon(self) -> DaemonFile:
+        """Raises ConnectionResetError while there is none: it may go at any moment."""
+        if self.found is None:
+            raise ConnectionResetError("the daemon is gone")
+        return self.found
+
+    @property
     def process(self) -> psutil.Process:
-        assert self.found
-        return psutil.Process(self.found.pid)
+        return psutil.Process(self.daemon.pid)
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -136,8 +142,7 @@ class Wire:
         await self._house.up.wait()
         if self._streams is None or self._life != self._house.life:
             self.close()
-            found = self._house.found
-            assert found
+            found = self._house.daemon
             self._streams, self._life = await asyncio.open_connection(found.host, found.port), self._house.life
         return self._streams
 
@@ -155,8 +160,7 @@ class Wire:
 
 
 def head(house: House, method: str, path: str, length: int = 0, *more: str) -> bytes:
-    found = house.found
-    assert found
+    found = house.daemon
     lines = [
         f"{method} {path} HTTP/1.1",
         f"Host: {found.host}:{found.port}",

@@ -252,8 +252,7 @@ class Load:
         return last
 
     async def _stream(self, path: str, *, buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        found = self._house.found
-        assert found
+        found, asked = self._house.daemon, head(self._house, "GET", path)
         connection = socket.socket()
         connection.setblocking(False)
         if buffer:
@@ -264,7 +263,7 @@ class Load:
             connection.close()
             raise
         reader, writer = await asyncio.open_connection(sock=connection, limit=2**22)
-        writer.write(head(self._house, "GET", path))
+        writer.write(asked)
         return reader, writer
 
     async def _lag(self) -> None:

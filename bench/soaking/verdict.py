@@ -83,7 +83,8 @@ def _kept(verdict: Verdict, books: Books, rows: _Rows) -> None:
         elif not there and mark in books.asked:
             verdict.lost.append(mark)
     latest = """select d.text, '' from document d where d.name = 'people.md' and d.n =
-                 (select max(n) from document e where e.workspace = d.workspace and e.name = d.name)"""
+                 (select max(n) from document e where e.project = d.project and e.workspace = d.workspace
+                     and e.name = d.name)"""
     lines = Counter(line for text, _ in rows.all(latest) for line in text.splitlines())
     verdict.lost += [mark for mark in books.lines if not lines[mark]]
     verdict.doubled += [line for line, count in lines.items() if count > 1]

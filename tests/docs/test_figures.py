@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+import everything
+from curves.curve import Curve, Topic
+from measures import plot
+from measures.figure import Figure, table
+
 ROOT = Path(__file__).parent.parent.parent
 FIGURES = ROOT / "docs" / "figures"
-sys.path.insert(0, str(ROOT / "bench"))
-
-import everything  # noqa: E402
-from curves.curve import Curve, Topic  # noqa: E402
-from measures import plot  # noqa: E402
-from measures.figure import Figure, table  # noqa: E402
 
 WRITTEN = [page for page in everything.PAGES if page.file.exists()]
 names = pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
