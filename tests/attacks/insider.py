@@ -43,7 +43,7 @@ list_tools()
 (here / "unfinished").rename(here / f"{name}.token")
 while not (here / f"{name}.end").exists():
     time.sleep(0.01)
-say(type="result", subtype="success", result="")
+say(type="result", subtype="success", result="NO_REPLY")
 """
 
 

@@ -160,7 +160,7 @@ def test_L12_without_descriptors_those_who_are_here_go_on(tmp_path: Path, many_f
 
 def test_L12_whoever_is_refused_is_told_so_and_writes_nothing_into_the_log(tmp_path: Path) -> None:
     """The answer says it; a line for each would push out of the log what somebody must read."""
-    with served(tmp_path, command=("prlimit", "--nofile=96:96")) as daemon, ExitStack() as held:
+    with served(tmp_path, limited=("prlimit", "--nofile=96:96")) as daemon, ExitStack() as held:
         before = daemon.log().splitlines()
         for nonsense in (b"nonsense\r\n\r\n", b"GET nowhere HTTP/1.1\r\n\r\n", daemon.head("GET", "/" + 40_000 * "x")):
             assert daemon.raw(nonsense + b"\r\n").status in (400, 414)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent_worker.agents.prompt import NO_REPLY
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import NotRunning
@@ -36,7 +37,7 @@ select (select count(*) from instruction where state in ('queued', 'running', 'w
 class Quick:
     """Votes where there is something to vote on; says what it is given to say, after a while."""
 
-    def __init__(self, wait: Callable[[], float] = lambda: 0.0, text: str = "") -> None:
+    def __init__(self, wait: Callable[[], float] = lambda: 0.0, text: str = NO_REPLY) -> None:
         self._wait, self._text = wait, text
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:

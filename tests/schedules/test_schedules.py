@@ -12,6 +12,7 @@ import pytest
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
+from agent_worker.agents.prompt import NO_REPLY
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import fails, says
 from agent_worker.core.clock import TestClock, from_micros
@@ -320,7 +321,7 @@ async def test_R8_many_overdue_schedules_fire_once_each_and_no_more_run_at_once_
             at_once.append(Sleeper.inside)
             await clock.sleep(20)
             Sleeper.inside -= 1
-            return Reply("")
+            return Reply(NO_REPLY)
 
     where = {"clock": clock, "extra": extra, "database": tmp_path / "state.db"}
     async with open_team(tmp_path / "p", *names, **where, tag="one") as team:  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ class Terminal:
 async def terminal_knowing(tmp: Path, files: dict[str, str] | None = None, **environ: str) -> AsyncIterator[Terminal]:
     """With a daemon of its own that has these keys of providers and no other; `files` define its agents."""
     unset = [part for name in KEYS if name not in environ for part in ("-u", name)]
-    daemon = served(tmp, environ, command=("env", *unset), **files or {})
+    daemon = served(tmp, environ, limited=("env", *unset), **files or {})
     made = await asyncio.to_thread(daemon.__enter__)
     try:
         yield Terminal(made)

@@ -12,6 +12,7 @@ from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
 from agent_worker.agents.loader import limits_of
+from agent_worker.agents.prompt import NO_REPLY
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.core.clock import TestClock, micros
 from agent_worker.definitions.project import load_project
@@ -295,7 +296,7 @@ async def test_L1_what_comes_while_the_workspace_is_paused_waits_and_is_not_lost
         await team.post("user", f"@bob question {n}")
     await team.still()
     assert await runs(team) == before
-    team.employ("alice", Parrot(""))
+    team.employ("alice", Parrot(NO_REPLY))
     team.employ("bob", Parrot("enough"))
     await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
     await team.meanwhile(team.quiet())
@@ -316,29 +317,29 @@ async def test_L3_a_slow_loop_is_stopped_too(team: Team) -> None:
     assert await runs(team) == 24
 
 
-@pytest.mark.parametrize("text", ["@bob as I said", ""])
+@pytest.mark.parametrize("text", ["@bob as I said", NO_REPLY])
 async def test_five_runs_in_a_row_that_produce_nothing_new_pause_the_workspace(team: Team, text: str) -> None:
     team.employ("alice", Parrot(text))
-    team.employ("bob", Parrot(""), limits=OFF)
+    team.employ("bob", Parrot(NO_REPLY), limits=OFF)
     for n in range(8):
         await team.post("user", f"@alice again {n}")
         await team.still()
     (workspace,) = await team.rows("select paused from workspace")
     assert "5 runs in a row produced nothing new" in workspace["paused"]
-    fruitless = 5 if text == "" else 6  # the first saying was new
+    fruitless = 5 if text == NO_REPLY else 6  # the first saying was new
     done = await team.runs(agent=team.id_of("alice"))
     assert len(done) == fruitless
 
 
 async def test_a_run_that_produces_something_begins_the_count_anew(team: Team) -> None:
-    team.employ("alice", Parrot(""))
+    team.employ("alice", Parrot(NO_REPLY))
     for n in range(4):
         await team.post("user", f"@alice again {n}")
         await team.still()
     team.employ("alice", Parrot("something new"))
     await team.post("user", "@alice again")
     await team.still()
-    team.employ("alice", Parrot(""))
+    team.employ("alice", Parrot(NO_REPLY))
     for n in range(4):
         await team.post("user", f"@alice once more {n}")
         await team.still()

@@ -13,6 +13,7 @@ from tests.patience import tries
 from tests.teams import Team, open_team
 from tests.work.test_limits import Chatter, Spender
 
+from agent_worker.agents.prompt import NO_REPLY
 from agent_worker.backends.backend import Reply, Usage
 from agent_worker.backends.mock import fails, says
 from agent_worker.core.clock import SystemClock, TestClock
@@ -77,7 +78,7 @@ async def test_Q9_nothing_that_arrives_in_the_last_moment_is_lost(tmp_path: Path
 
     class Quick:
         async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
-            return Reply("")
+            return Reply(NO_REPLY)
 
     async with open_team(tmp_path, "alice", clock=SystemClock(), quiet_moment=moment) as team:
         came: Counter[str] = Counter()
