@@ -257,6 +257,17 @@ async def test_Q10_work_that_waits_for_its_model_can_be_cancelled(opened: Open) 
         assert bob.served == []
 
 
+async def test_Q10_whoever_cancels_work_between_two_tries_is_told_that_it_had_begun(opened: Open) -> None:
+    async with opened("alice") as watched:
+        watched.team.employ("alice", Refusing(watched.clock), credential=KEY)
+        receipt = await watched.team.post("user", "@alice go")
+        await watched.team.still()
+        (cancelled,) = await work_cancel(watched.service, receipt.id)
+        assert cancelled.told == "it had begun, and will not go on; what it had done stays"
+        await watched.team.still()
+        assert (await watched.team.texts())[-1] == "alice was cancelled: a person does not want it any more"
+
+
 async def test_Q10_work_that_waits_for_the_person_can_be_cancelled_and_its_question_goes(opened: Open) -> None:
     async with opened("alice") as watched:
         watched.team.backends["alice"].then(calls("ask_user", question="which colour?"))

@@ -109,7 +109,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
             str(a["queued"]),
             usd(a["usd_today"], a["estimated"]),
             a["label"],
-            ", ".join(filter(None, (a["unsafe"], a["reason"], waits(a["waiting"])))),
+            ", ".join(filter(None, (a["unsafe"], waits(a["reason"], a["waiting"])))),
         )
         for a in agents
     ]
@@ -118,7 +118,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
 
 
 def _waits_for(waiting: dict[str, Any] | None) -> str:
-    return f"{waiting['reason']}, {waits(waiting)}" if waiting else ""
+    return waits(waiting["reason"], waiting) if waiting else ""
 
 
 def _instances(found: list[dict[str, Any]]) -> None:

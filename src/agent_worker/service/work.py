@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent_worker.agents import commands
 from agent_worker.core.errors import NotFound, Refused
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows
@@ -30,7 +30,7 @@ _TOLD = {
 
 
 @operation("DELETE", "/work/{id}")
-async def work_cancel(service: Service, id: str, reason: str = "a person cancelled it") -> list[Cancelled]:
+async def work_cancel(service: Service, id: str, reason: str = "a person does not want it any more") -> list[Cancelled]:
     """Cancel work, whether it is queued, waits, or is under way. The others go on.
 
     By the id of an instruction (`agent info` shows it), of a run, or of the message that asked for it: then it is
@@ -50,8 +50,14 @@ def _cancel(tx: Transaction, id: str, reason: str, *, now: int) -> list[Cancelle
     for row in open_rows:
         name = agent_rows.identity(tx, row["agent"])["name"]
         commands.cancel(tx, row["id"], reason=reason, now=now)
-        found.append(Cancelled(row["id"], name, row["state"], _TOLD[row["state"]]))
+        found.append(Cancelled(row["id"], name, row["state"], _told(row)))
     return found
+
+
+def _told(row: Row) -> str:
+    if row["state"] == "queued" and (row["attempts"] or row["work"] != row["id"]):
+        return "it had begun, and will not go on; what it had done stays"
+    return _TOLD[row["state"]]
 
 
 #: Work by its own id, by that of a run, and by that of the message that asked for it.
