@@ -310,5 +310,10 @@ async def test_what_is_over_or_unknown_cannot_be_cancelled(opened: Open) -> None
         await watched.team.still()
         with pytest.raises(Refused, match="it is over already: done"):
             await work_cancel(watched.service, receipt.id)
+        watched.team.backends["alice"].then(says("that too"))
+        posted = await watched.team.post("user", "@alice and this")
+        await watched.team.still()
+        with pytest.raises(Refused, match="it is over already: done"):
+            await work_cancel(watched.service, posted.id)
         with pytest.raises(NotFound):
             await work_cancel(watched.service, "i_nothing")

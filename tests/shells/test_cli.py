@@ -186,7 +186,7 @@ def test_a_workflow_is_started_paused_resumed_and_stopped(terminal: Terminal) ->
     receipt = terminal.json("send", "@review:x", "@alice wait for it")
     assert receipt["woke"] == ["alice"]
     assert "running" in terminal.says("resume", "@review:x")
-    assert terminal.says("trace", receipt["id"]).splitlines()[1].split()[0] == "alice"
+    assert eventually(lambda: terminal.says("trace", receipt["id"]).splitlines()[1].split()[:2] == ["alice", "done"])
     assert "stopped" in terminal.says("stop", "@review:x")
     gone = terminal.run("send", "@review:x", "hello?")
     assert "is not running. Start it with: agent-worker start review --tag x" in gone.stderr

@@ -187,7 +187,7 @@ def trace(message: str, as_json: bool) -> None:
     found = call("GET", f"/trace/{part(message)}")
     if as_json:
         return tell_json(found)
-    rows = [(hop["name"], hop["state"], hop["run"] or "") for hop in found]
+    rows = [(hop["name"], "done" if hop["state"] == "acked" else hop["state"], hop["run"] or "") for hop in found]
     tell_table(("to", "state", "run"), rows, empty="it was delivered to nobody: it mentions no member")
 
 

@@ -29,6 +29,9 @@ _TOLD = {
 }
 
 
+_OVER = {"acked": "done"}
+
+
 @operation("DELETE", "/work/{id}")
 async def work_cancel(service: Service, id: str, reason: str = "a person does not want it any more") -> list[Cancelled]:
     """Cancel work, whether it is queued, waits, or is under way. The others go on.
@@ -45,7 +48,8 @@ def _cancel(tx: Transaction, id: str, reason: str, *, now: int) -> list[Cancelle
         raise NotFound(f"there is no work {id}", hint="agent-worker agent info NAME")
     open_rows = [row for row in rows if row["state"] in _TOLD]
     if not open_rows:
-        raise Refused(f"it is over already: {rows[-1]['state']}", hint="agent-worker runs")
+        state = rows[-1]["state"]  # of work, or of a delivery
+        raise Refused(f"it is over already: {_OVER.get(state, state)}", hint="agent-worker runs")
     found = []
     for row in open_rows:
         name = agent_rows.identity(tx, row["agent"])["name"]
