@@ -257,6 +257,17 @@ async def test_Q10_work_that_waits_for_its_model_can_be_cancelled(opened: Open) 
         assert bob.served == []
 
 
+async def test_Q10_whoever_cancels_work_between_two_tries_is_told_that_it_had_begun(opened: Open) -> None:
+    async with opened("alice") as watched:
+        watched.team.employ("alice", Refusing(watched.clock), credential=KEY)
+        receipt = await watched.team.post("user", "@alice go")
+        await watched.team.still()
+        (cancelled,) = await work_cancel(watched.service, receipt.id)
+        assert cancelled.told == "it had begun, and will not go on; what it had done stays"
+        await watched.team.still()
+        assert (await watched.team.texts())[-1] == "alice was cancelled: a person does not want it any more"
+
+
 async def test_Q10_work_that_waits_for_the_person_can_be_cancelled_and_its_question_goes(opened: Open) -> None:
     async with opened("alice") as watched:
         watched.team.backends["alice"].then(calls("ask_user", question="which colour?"))
@@ -299,5 +310,10 @@ async def test_what_is_over_or_unknown_cannot_be_cancelled(opened: Open) -> None
         await watched.team.still()
         with pytest.raises(Refused, match="it is over already: done"):
             await work_cancel(watched.service, receipt.id)
+        watched.team.backends["alice"].then(says("that too"))
+        posted = await watched.team.post("user", "@alice and this")
+        await watched.team.still()
+        with pytest.raises(Refused, match="it is over already: done"):
+            await work_cancel(watched.service, posted.id)
         with pytest.raises(NotFound):
             await work_cancel(watched.service, "i_nothing")

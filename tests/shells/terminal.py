@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
 from tests.shells import nursery
 from tests.shells.served import Served, served
 
@@ -37,6 +40,26 @@ class Terminal:
             stdout=subprocess.PIPE,
             text=True,
         )
+
+    def shows(self, *arguments: str, columns: int) -> str:
+        """What is seen on a terminal of this width."""
+        master, slave = pty.openpty()
+        known = {"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(self.daemon.home)}
+        child = subprocess.Popen(
+            [sys.executable, "-m", "agent_worker.cli", *arguments],
+            cwd=self.daemon.project,
+            env=known | {"COLUMNS": str(columns), "NO_COLOR": "1"},
+            stdin=slave,
+            stdout=slave,
+        )
+        os.close(slave)
+        seen = b""
+        with contextlib.suppress(OSError):  # its end
+            while more := os.read(master, 65536):
+                seen += more
+        os.close(master)
+        assert child.wait(timeout=PATIENCE) == 0
+        return seen.decode().replace("\r\n", "\n")
 
     def says(self, *arguments: str, **how: Any) -> str:
         done = self.run(*arguments, **how)

@@ -186,7 +186,7 @@ def test_a_workflow_is_started_paused_resumed_and_stopped(terminal: Terminal) ->
     receipt = terminal.json("send", "@review:x", "@alice wait for it")
     assert receipt["woke"] == ["alice"]
     assert "running" in terminal.says("resume", "@review:x")
-    assert terminal.says("trace", receipt["id"]).splitlines()[1].split()[0] == "alice"
+    assert eventually(lambda: terminal.says("trace", receipt["id"]).splitlines()[1].split()[:2] == ["alice", "done"])
     assert "stopped" in terminal.says("stop", "@review:x")
     gone = terminal.run("send", "@review:x", "hello?")
     assert "is not running. Start it with: agent-worker start review --tag x" in gone.stderr
@@ -217,6 +217,24 @@ def wait_for_item(terminal: Terminal, kind: str) -> dict[str, Any]:
 
 def wait_until(holds: Any) -> None:
     assert eventually(holds)
+
+
+def test_a_narrow_terminal_loses_nothing_of_a_table(terminal: Terminal) -> None:
+    question = "Which release do you mean: the one of Friday, or the one after the summer holidays?"
+    asking = {"call": {"tool": "ask_user", "with": {"question": question}}}
+    file = terminal.daemon.project / ".agents" / "nora.yaml"
+    file.write_text(f"backend: mock\nscript: {json.dumps([asking, {'say': 'thank you'}])}\n")
+    (sent,) = terminal.says("send", "nora", "When is it?").split()[1:]
+    assert eventually(lambda: terminal.json("agent", "info", "nora")["agent"]["state"] == "waiting")
+    for columns in (60, 120):
+        shown = terminal.shows("ls", columns=columns)
+        assert f"nora asks: {question} (since " in " ".join(shown.split())
+        assert max(map(len, shown.splitlines())) <= columns
+    queue = terminal.shows("agent", "info", "nora", columns=60)
+    assert sent in queue
+    assert "from: user, work: When is it?" in queue
+    terminal.says("cancel", sent)
+    terminal.says("agent", "delete", "nora", "--yes")
 
 
 def test_a_failure_can_be_retried_or_dismissed_from_the_inbox(terminal: Terminal) -> None:

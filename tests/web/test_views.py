@@ -194,6 +194,38 @@ def run_of(daemon: Served, agent: str) -> str:
     return str(daemon.ask("GET", daemon.query(f"/runs?agent={agent}")).json[-1]["id"])
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_work_is_cancelled_there_and_what_became_of_it_is_told(browser: Browser, daemon: Served, width: int) -> None:
+    name = f"carl{width}"
+    asking = {"call": {"tool": "ask_user", "with": {"question": "Which one?"}}}
+    (daemon.project / ".agents" / f"{name}.yaml").write_text(
+        "backend: mock\n" + script(asking, {"say": "never said", "slow": "10m"})
+    )
+    for text in ("please decide", "a text that is long enough to leave no room for a button beside it", "the last"):
+        daemon.do("POST", "/send", to=name, message=text)
+    with visit(browser, daemon, viewport={"width": width, "height": 800}) as guest:
+        page = guest.open(guest.place(f"agent/{name}"))
+        work = page.locator(".queue li")
+        wait(page, "() => ['waiting', 'running', 'queued'].every(s => document.querySelector(`.queue [title=${s}]`))")
+        assert f"{name} has not answered yet." in page.inner_text("#main")
+        for each in work.all():
+            button = each.get_by_role("button", name="Cancel").bounding_box()
+            row = each.bounding_box()
+            assert button
+            assert row
+            assert button["x"] + button["width"] <= row["x"] + row["width"], "it can be read and pressed"
+        for state, told in (
+            ("queued", "It had not begun, and will not."),
+            ("running", "It was stopped in the middle; what it had done stays."),
+            ("waiting", "It waited for you, and what it had asked is withdrawn."),
+        ):
+            row = work.filter(has=page.locator(f"[title={state}]"))
+            row.get_by_role("button", name="Cancel").click()
+            row.wait_for(state="detached")
+            wait(page, "told => document.getElementById('queue-told').textContent === told", told)
+        assert not guest.complaints
+
+
 def test_a_run_is_a_picture_of_its_time_and_of_what_it_saw(guest: Visit) -> None:
     page = guest.open(guest.place(f"run/{run_of(guest.daemon, 'alice')}"))
     time = page.locator("svg.timeline").get_attribute("aria-label") or ""

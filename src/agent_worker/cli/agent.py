@@ -64,8 +64,9 @@ def info(name: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     about = found["agent"]
-    said = ", ".join(filter(None, (clean(about["reason"]), waits(about["waiting"]))))
-    click.echo(f"{about['name']} {paint_state(about['state'])} {said}".rstrip())
+    click.echo(f"{about['name']} {paint_state(about['state'])}")
+    if said := waits(about["reason"], about["waiting"]):
+        click.echo(f"  {clean(said)}")
     if not about["backend"]:  # its file cannot be read
         return
     works_with = f"{about['backend']} {about['model']}".rstrip()

@@ -61,24 +61,50 @@ def tell_json(value: object) -> None:
 
 
 def tell_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "") -> None:
-    """Aligned columns; the last one is cut at the edge of a terminal."""
+    """Aligned columns. What a terminal is too narrow for stands beneath its row."""
     if not rows:
         click.echo(empty or "nothing")
         return
     shown = [[clean(str(cell)).replace("\n", " ") for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in (titles, *shown)) for i in range(len(titles))]
-    click.echo(paint(_aligned(list(titles), widths), "bright_black"))
+    columns = _columns()
+    fit = _fitting(titles, widths, columns)
+    click.echo(paint(_aligned(titles[:fit], widths), "bright_black"))
     for row in shown:
-        click.echo(_aligned(row, widths))
+        n = _fitting(row, widths, columns)
+        click.echo(_aligned(row[:n], widths))
+        for line in _beneath(titles[n:], row[n:], columns):
+            click.echo(line)
 
 
-def _aligned(row: list[str], widths: list[int]) -> str:
-    line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    if sys.stdout.isatty():
-        import shutil
+def _columns() -> int | None:
+    """How wide the terminal is; None where nobody looks."""
+    if not sys.stdout.isatty():
+        return None
+    import shutil
 
-        return line[: shutil.get_terminal_size().columns]
-    return line
+    return shutil.get_terminal_size().columns
+
+
+def _fitting(row: Sequence[str], widths: Sequence[int], columns: int | None) -> int:
+    """How many cells of a row fit into one line."""
+    n = len(row)
+    while columns is not None and n > 1 and len(_aligned(row[:n], widths)) > columns:
+        n -= 1
+    return n
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)).rstrip()
+
+
+def _beneath(titles: Sequence[str], cells: Sequence[str], columns: int | None) -> list[str]:
+    """What did not fit, with its titles, in at most four lines."""
+    import textwrap
+
+    said = ", ".join(f"{title}: {cell}" if title else cell for title, cell in zip(titles, cells, strict=True) if cell)
+    width = max(columns or 0, 20)
+    return textwrap.wrap(said, width, initial_indent="    ", subsequent_indent="    ", max_lines=4, placeholder=" …")
 
 
 def ago(micros: int | None) -> str:
@@ -102,12 +128,12 @@ def usd(amount: float, estimated: bool = False) -> str:
     return f"{said} (estimated)" if estimated else said
 
 
-def waits(waiting: Mapping[str, Any] | None) -> str:
-    """Since when somebody waits, and until when if that is known."""
+def waits(reason: str, waiting: Mapping[str, Any] | None) -> str:
+    """Why; and if it waits, since when, and until when if that is known."""
     if waiting is None:
-        return ""
+        return reason
     until = f", until {_time(waiting['until'])}" if waiting["until"] else ""
-    return f"since {_time(waiting['since'])}{until}"
+    return f"{reason} (since {_time(waiting['since'])}{until})"
 
 
 def _time(micros: int) -> str:

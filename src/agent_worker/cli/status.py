@@ -109,7 +109,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
             str(a["queued"]),
             usd(a["usd_today"], a["estimated"]),
             a["label"],
-            ", ".join(filter(None, (a["unsafe"], a["reason"], waits(a["waiting"])))),
+            ", ".join(filter(None, (a["unsafe"], waits(a["reason"], a["waiting"])))),
         )
         for a in agents
     ]
@@ -118,7 +118,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
 
 
 def _waits_for(waiting: dict[str, Any] | None) -> str:
-    return f"{waiting['reason']}, {waits(waiting)}" if waiting else ""
+    return waits(waiting["reason"], waiting) if waiting else ""
 
 
 def _instances(found: list[dict[str, Any]]) -> None:
@@ -187,7 +187,7 @@ def trace(message: str, as_json: bool) -> None:
     found = call("GET", f"/trace/{part(message)}")
     if as_json:
         return tell_json(found)
-    rows = [(hop["name"], hop["state"], hop["run"] or "") for hop in found]
+    rows = [(hop["name"], "done" if hop["state"] == "acked" else hop["state"], hop["run"] or "") for hop in found]
     tell_table(("to", "state", "run"), rows, empty="it was delivered to nobody: it mentions no member")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent_worker.agents import commands
 from agent_worker.core.errors import NotFound, Refused
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows
@@ -29,8 +29,11 @@ _TOLD = {
 }
 
 
+_OVER = {"acked": "done"}
+
+
 @operation("DELETE", "/work/{id}")
-async def work_cancel(service: Service, id: str, reason: str = "a person cancelled it") -> list[Cancelled]:
+async def work_cancel(service: Service, id: str, reason: str = "a person does not want it any more") -> list[Cancelled]:
     """Cancel work, whether it is queued, waits, or is under way. The others go on.
 
     By the id of an instruction (`agent info` shows it), of a run, or of the message that asked for it: then it is
@@ -45,13 +48,20 @@ def _cancel(tx: Transaction, id: str, reason: str, *, now: int) -> list[Cancelle
         raise NotFound(f"there is no work {id}", hint="agent-worker agent info NAME")
     open_rows = [row for row in rows if row["state"] in _TOLD]
     if not open_rows:
-        raise Refused(f"it is over already: {rows[-1]['state']}", hint="agent-worker runs")
+        state = rows[-1]["state"]  # of work, or of a delivery
+        raise Refused(f"it is over already: {_OVER.get(state, state)}", hint="agent-worker runs")
     found = []
     for row in open_rows:
         name = agent_rows.identity(tx, row["agent"])["name"]
         commands.cancel(tx, row["id"], reason=reason, now=now)
-        found.append(Cancelled(row["id"], name, row["state"], _TOLD[row["state"]]))
+        found.append(Cancelled(row["id"], name, row["state"], _told(row)))
     return found
+
+
+def _told(row: Row) -> str:
+    if row["state"] == "queued" and (row["attempts"] or row["work"] != row["id"]):
+        return "it had begun, and will not go on; what it had done stays"
+    return _TOLD[row["state"]]
 
 
 #: Work by its own id, by that of a run, and by that of the message that asked for it.

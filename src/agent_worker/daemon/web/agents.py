@@ -10,6 +10,7 @@ from urllib.parse import quote
 from agent_worker.core.errors import NotFound
 from agent_worker.daemon.web.frame import (
     View,
+    answer,
     button,
     count,
     dot,
@@ -67,7 +68,7 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
             h(
                 "div",
                 panel(
-                    await asyncio.to_thread(_conversation, talk, name, project),
+                    await asyncio.to_thread(_conversation, talk, found, project),
                     src=source("agent", name=name, project=project),
                     on="queued,ended",
                     label=f"Conversation with {name}",
@@ -79,7 +80,7 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
             h(
                 "aside",
                 panel(
-                    section("Queue", _queue(found.queue)),
+                    section("Queue", _queue(found.queue), answer("queue-told")),
                     section("Schedule", _timers(timers)),
                     section("Runs", _runs(done, project)),
                     src=source("agent", name=name, project=project),
@@ -146,9 +147,11 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
     )
 
 
-def _conversation(talk: Sequence[MessageView], name: str, project: str | None) -> Html:
+def _conversation(talk: Sequence[MessageView], found: AgentDetail, project: str | None) -> Html:
+    name = found.agent.name
     if not talk:
-        return empty(f"You have not talked to {name} yet.")
+        asked = any(work.sender == "user" and work.workspace is None for work in found.queue)
+        return empty(f"{name} has not answered yet." if asked else f"You have not talked to {name} yet.")
     rows = [
         h(
             "li",
@@ -206,14 +209,14 @@ def _queue(queue: Sequence[Work]) -> Html:
         return h(
             "li",
             dot(work.state),
-            h("span", shown_name(work.sender), class_="less"),
-            h("span", work.text[:160]),
-            h("span", "queued ", when(work.queued_at, day=True), class_="less"),
+            h("span", work.text[:160], class_="text"),
+            h("span", work.state, " · ", shown_name(work.sender), " ", when(work.queued_at, day=True), class_="less"),
             form(
                 f"DELETE /work/{quote(work.id)}",
                 button("Cancel", class_="quiet"),
                 label=f"Cancel: {work.text[:60]}",
                 class_="inline",
+                tells="queue-told",
             ),
             class_="work",
             data_key=f"work-{work.id}",

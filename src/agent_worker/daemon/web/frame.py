@@ -48,8 +48,11 @@ def panel(*content: Child, src: str, on: str, of: str = "", part: str = "", labe
     )
 
 
-def form(do: str, *content: Child, label: str, class_: str = "", then: str = "", **fixed: str | None) -> Html:
-    """Does an operation with what is in its fields. `then` is where to go after it."""
+def form(
+    do: str, *content: Child, label: str, class_: str = "", then: str = "", tells: str = "", **fixed: str | None
+) -> Html:
+    """Does an operation with what is in its fields. `then` is where to go after it; `tells` is the id of the `answer`
+    that shows what the operation told."""
     hidden = [h("input", type="hidden", name=name, value=value) for name, value in fixed.items() if value is not None]
     return h(
         "form",
@@ -59,8 +62,14 @@ def form(do: str, *content: Child, label: str, class_: str = "", then: str = "",
         class_=class_ or None,
         data_do=do,
         data_then=then or None,
+        data_tells=tells or None,
         aria_label=label,
     )
+
+
+def answer(id: str) -> Html:
+    """Where forms that go away tell what they did. Renewing its panel leaves it as it is."""
+    return h("p", class_="answer", id=id, role="status", data_key=id, data_lasting=True)
 
 
 def button(text: str, *, class_: str = "", **attributes: str | bool | None) -> Html:
@@ -103,21 +112,22 @@ def shown_name(name: str) -> str:
     return "you" if name == "user" else name
 
 
-def when(micros: int | None, *, day: bool = False) -> Html | None:
-    """A moment; the page shows it in the time of the person."""
+def when(micros: int | None, *, day: bool = False, precise: bool = False) -> Html | None:
+    """A moment; the page shows it in the time of the person, with its seconds if it is to be `precise`."""
     if not micros:
         return None
     moment = datetime.fromtimestamp(micros / 1e6, UTC)
-    text = moment.strftime("%d %b %H:%M" if day else "%H:%M")
-    return h("time", text, datetime=moment.isoformat(timespec="milliseconds"), data_day=day)
+    text = moment.strftime(("%d %b " if day else "") + ("%H:%M:%S" if precise else "%H:%M"))
+    said = moment.isoformat(timespec="milliseconds")
+    return h("time", text, datetime=said, data_day=day, data_precise=precise)
 
 
 def waits(waiting: Waiting | None) -> Html | None:
     """Since when somebody waits, and until when if that is known."""
     if waiting is None:
         return None
-    until = [" until ", when(waiting.until)] if waiting.until else []
-    return h("span", "since ", when(waiting.since, day=True), until, class_="less")
+    until = [", until ", when(waiting.until, day=True, precise=True)] if waiting.until else []
+    return h("span", "since ", when(waiting.since, day=True, precise=True), until, class_="less")
 
 
 def money(usd: float, estimated: bool = False) -> str:

@@ -188,7 +188,9 @@ def _agents(found: Status, root: str) -> Html:
             h(
                 "td",
                 state_word(agent.state),
+                " ",
                 h("span", agent.reason, class_="why") if agent.reason else None,
+                " ",
                 waits(agent.waiting),
             ),
             h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),

@@ -80,7 +80,7 @@ async function show() {
     workspace = main.querySelector(".log") ? new Workspace(main.querySelector(".workspace")) : null;
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
-    fill(main, '<div class="plain"><p class="lead"></p><p class="empty"></p></div>');
+    fill(main, '<div class="plain"><p class="lead alone"></p><p class="empty"></p></div>');
     main.querySelector(".lead").textContent = error.message;
     main.querySelector(".empty").textContent = error.hint;
   }
@@ -151,6 +151,7 @@ document.addEventListener("submit", async (event) => {
   form.toggleAttribute("data-busy", true);
   try {
     const answer = await request(method, path, values(form, event.submitter));
+    if (form.dataset.tells) tell(form.dataset.tells, answer);
     form.reset();
     form.querySelectorAll("textarea").forEach((each) => { each.style.height = ""; });
     if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURI(answer[name]));
@@ -166,6 +167,12 @@ document.addEventListener("submit", async (event) => {
     form.removeAttribute("data-busy");
   }
 });
+
+/** What an operation told, as sentences: its form may be gone by then. */
+function tell(id, answer) {
+  const told = [answer].flat().map((each) => `${each.told}.`).join(" ");
+  document.getElementById(id).textContent = `${told[0].toUpperCase()}${told.slice(1)}`;
+}
 
 /** Fields as an operation takes them: `params.x` goes into params, a checkbox is true or left out. */
 function values(form, submitter) {

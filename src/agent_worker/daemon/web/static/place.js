@@ -17,7 +17,7 @@ export function fill(element, html) {
 
 /** Make one element like another. */
 export function become(old, fresh) {
-  if (old.isEqualNode(fresh) || (old.tagName === "FORM" && begun(old))) return;
+  if (old.isEqualNode(fresh) || old.dataset.lasting !== undefined || (old.tagName === "FORM" && begun(old))) return;
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !lasting(old, name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   children(old, fresh);
@@ -55,7 +55,8 @@ const loaded = (element) => element.tagName === "DETAILS" && element.dataset.loa
 
 function localise(time) {
   const moment = new Date(time.dateTime);
-  const hour = moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  const second = time.dataset.precise !== undefined ? "2-digit" : undefined;
+  const hour = moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second, hour12: false });
   const day = moment.toLocaleDateString([], { day: "2-digit", month: "short" });
   time.textContent = time.dataset.day !== undefined && moment.toDateString() !== new Date().toDateString() ? `${day} ${hour}` : hour;
   time.title = moment.toLocaleString();
