@@ -217,18 +217,26 @@ def test_M19_there_is_one_listener(busy: Busy) -> None:
     listening = [
         (each.pid, connection.laddr)
         for each in pids
-        for connection in each.net_connections(kind="inet")
+        for connection in connections(each)
         if connection.status == psutil.CONN_LISTEN or (connection.type.name == "SOCK_DGRAM")
     ]
     assert listening == [(busy.daemon.process.pid, busy.daemon.address)]
     assert not [name for each in pids for name in unix_listeners(each.pid)]
 
 
+def connections(process: psutil.Process) -> list[Any]:
+    """None of one that has ended meanwhile."""
+    with suppress(psutil.NoSuchProcess):
+        return process.net_connections(kind="inet")
+    return []
+
+
 def unix_listeners(pid: int) -> list[str]:
     """Sockets in the file system, or beside it, that wait for somebody."""
     inodes = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            inodes.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+    with suppress(FileNotFoundError):  # it has ended meanwhile
+        for descriptor in list(Path(f"/proc/{pid}/fd").iterdir()):
+            with suppress(OSError):
+                inodes.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
     rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
     return [" ".join(row) for row in rows if row[6] in inodes and int(row[3], 16) & 0x10000]
