@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_worker.agents.notices import notice, tell_sender
-from agent_worker.core.events import Ended
+from agent_worker.agents.notices import notice, tell_ended, tell_sender
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work import agent_rows, inbox, limits, queue
 from agent_worker.work.queue import Instruction
@@ -34,17 +33,7 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
         agent_rows.rest(tx, work.agent, now=now)
     inbox.drop_work(tx, work.work)
     tell_sender(tx, work, name, "cancelled", reason, run=run, now=now)
-    tx.tell(
-        Ended(
-            workspace=work.workspace,
-            agent=work.agent,
-            name=name,
-            run=run or "",
-            instruction=work.id,
-            state="cancelled",
-            reason=reason,
-        )
-    )
+    tell_ended(tx, work, name, "cancelled", reason, run=run)
     return run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_worker.core.events import Ended
 from agent_worker.database.database import Transaction
 from agent_worker.work import threads
 from agent_worker.work.queue import Instruction
@@ -15,6 +16,22 @@ def tell_sender(
         notice(tx, work.workspace, f"{name} {ended_words(state)}: {reason}", work.root, now=now)
     else:
         answer_dm(tx, work, name, f"{ended_words(state)}: {reason}", failed=True, run=run, now=now)
+
+
+def tell_ended(
+    tx: Transaction, work: Instruction, name: str, state: str, reason: str, *, run: str | None = None
+) -> None:
+    """Tell whoever listens that an instruction is over, though no run of it came to its end."""
+    ended = Ended(
+        workspace=work.workspace,
+        agent=work.agent,
+        name=name,
+        run=run or "",
+        instruction=work.id,
+        state=state,
+        reason=reason,
+    )
+    tx.tell(ended)
 
 
 def notice(tx: Transaction, workspace: str, text: str, root: str, *, now: int) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent_worker.agents.notices import answer_dm, notice
+from agent_worker.agents.notices import answer_dm, notice, tell_ended
 from agent_worker.agents.retries import LONGEST_WAIT
 from agent_worker.backends.backend import PastStep, Reply, Usage
 from agent_worker.core.errors import BadInput, Fenced
-from agent_worker.core.events import Ended, Started, Stepped
+from agent_worker.core.events import Started, Stepped
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools import images
 from agent_worker.tools.tool import Result
@@ -228,17 +228,7 @@ def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: in
     work = Instruction.of(first)
     queue.end_one(tx, work.id, "incomplete", reason=stop.reason, now=now)
     pause_at(tx, me, work, stop, now=now)
-    tx.tell(
-        Ended(
-            workspace=work.workspace,
-            agent=work.agent,
-            name=me["name"],
-            run="",
-            instruction=work.id,
-            state="incomplete",
-            reason=stop.reason,
-        )
-    )
+    tell_ended(tx, work, me["name"], "incomplete", stop.reason)
 
 
 def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now: int) -> None:

@@ -5,7 +5,7 @@ The answer, what it causes, and the end of the work are one transaction. Each pr
 
 from __future__ import annotations
 
-from agent_worker.agents.notices import answer_dm, ended_words, tell_sender
+from agent_worker.agents.notices import answer_dm, ended_words, tell_ended, tell_sender
 from agent_worker.agents.prompt import spoken
 from agent_worker.agents.run_begin import Assignment, hold_run, pause_at, record_step
 from agent_worker.backends.backend import Reply
@@ -169,17 +169,7 @@ def give_up_waiting(tx: Transaction, fence: Fence, instruction: str, reason: str
         text=f"{me['name']} {ended_words('failed')}: {reason}",
         now=now,
     )
-    tx.tell(
-        Ended(
-            workspace=work.workspace,
-            agent=work.agent,
-            name=me["name"],
-            run="",
-            instruction=work.id,
-            state="failed",
-            reason=reason,
-        )
-    )
+    tell_ended(tx, work, me["name"], "failed", reason)
 
 
 def stop_at_limit(tx: Transaction, job: Assignment, stop: Reached, *, now: int) -> None:

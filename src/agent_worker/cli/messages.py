@@ -78,7 +78,7 @@ def cancel(work: str, reason: str | None, as_json: bool) -> None:
 
     WORK is the id that `send` or `agent info` shows, or that of a run.
     """
-    found = call("DELETE", f"/work/{part(work)}", reason=reason)
+    found = call("DELETE", f"/instructions/{part(work)}", reason=reason)
     if as_json:
         return tell_json(found)
     for each in found:

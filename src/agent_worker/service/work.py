@@ -32,7 +32,7 @@ _TOLD = {
 _OVER = {"acked": "done"}
 
 
-@operation("DELETE", "/work/{id}")
+@operation("DELETE", "/instructions/{id}")
 async def work_cancel(service: Service, id: str, reason: str = "a person does not want it any more") -> list[Cancelled]:
     """Cancel work, whether it is queued, waits, or is under way. The others go on.
 

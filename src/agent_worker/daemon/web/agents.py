@@ -212,7 +212,7 @@ def _queue(queue: Sequence[Work]) -> Html:
             h("span", work.text[:160], class_="text"),
             h("span", work.state, " · ", shown_name(work.sender), " ", when(work.queued_at, day=True), class_="less"),
             form(
-                f"DELETE /work/{quote(work.id)}",
+                f"DELETE /instructions/{quote(work.id)}",
                 button("Cancel", class_="quiet"),
                 label=f"Cancel: {work.text[:60]}",
                 class_="inline",
