@@ -171,9 +171,9 @@ BUGS = (
         "M7",
         "test_M7_the_token_ends_with_the_run",
         Edit(
-            "make_app",
-            "runtime.bus.listen(tokens.hear, Ended, Retrying)",
-            "runtime.bus.listen(tokens.hear, Retrying)",
+            "Tokens.follow",
+            "bus.listen(self._hear, Ended, Retrying)",
+            "bus.listen(self._hear, Retrying)",
         ),
     ),
     # --- what comes from outside
@@ -1747,9 +1747,9 @@ BUGS = (
         "C7",
         "test_C7_an_entry_of_a_program_ends_with_its_run",
         Edit(
-            "make_app",
-            "runtime.bus.listen(entries.hear, Ended, Retrying)",
-            "runtime.bus.listen(entries.hear, Retrying)",
+            "RunTokens.follow",
+            "bus.listen(self._hear, Ended, Retrying)",
+            "bus.listen(self._hear, Retrying)",
         ),
     ),
     bug(
