@@ -18,14 +18,23 @@ from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
-from agent_worker.agents.registry import AgentRuntime, Registry
+from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
 from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
 from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
-from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fenced, Overloaded, Permanent, StorageFault
+from agent_worker.core.errors import (
+    AgentWorkerError,
+    BackendFailure,
+    Crashed,
+    EmptyAnswer,
+    Fenced,
+    Overloaded,
+    Permanent,
+    StorageFault,
+)
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.wording import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
@@ -314,14 +323,15 @@ class Loop:
         try:
             if job.unreadable:
                 raise Permanent(job.unreadable.message, hint=job.unreadable.hint)
-            tools = await _tools(job, worker)
+            kit = await _kit_of(worker)
+            tools = await _tools(job, kit)
             recorder = self.recorder = RunRecorder(
                 job, terms, self._context(job, worker), tools, self._loop_context.recording
             )
             turn, seen, manifest = await self._prepare(job, worker, tools)
             keeping = self._database.write(queue.keep_manifest, job.run, manifest)
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                await self._steps(job, worker, turn, recorder, seen)
+                await self._steps(job, worker, kit, turn, recorder, seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -336,8 +346,10 @@ class Loop:
                 raise
             await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
 
-    async def _steps(self, job: Assignment, worker: AgentRuntime, turn: Turn, recorder: RunRecorder, seen: int) -> None:
-        async with aclosing(worker.backend.work(turn, recorder)) as outcomes:
+    async def _steps(
+        self, job: Assignment, worker: AgentRuntime, kit: AgentKit, turn: Turn, recorder: RunRecorder, seen: int
+    ) -> None:
+        async with aclosing(kit.backend.work(turn, recorder)) as outcomes:
             async for outcome in outcomes:
                 if self._given and self._given.credential == worker.credential:
                     self._loop_context.limiter.succeeded(self._given)
@@ -348,17 +360,20 @@ class Loop:
                         recorder.finish_saying()
                         await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
-                        await self._learn(job, worker, recorder, reply.text)
+                        await self._learn(job, worker, kit, recorder, reply.text)
                         return
                     case Unfinished():
                         if await self._leaves(job, recorder):
                             return
         raise Crashed("the backend stopped without an answer")
 
-    async def _learn(self, job: Assignment, worker: AgentRuntime, recorder: RunRecorder, final: str) -> None:
+    async def _learn(
+        self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
+    ) -> None:
         doubtful = bool(recorder.outside) or any(item.hop for item in job.taken)
         lesson = await learn(
             worker,
+            kit.learner,
             job.run,
             recorder.done,
             final,
@@ -509,10 +524,20 @@ def _is_cancelled(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
 
 
-async def _tools(job: Assignment, worker: AgentRuntime) -> dict[str, Tool]:
+async def _kit_of(worker: AgentRuntime) -> AgentKit:
+    """What the agent works with, made now if it was not needed before."""
+    try:
+        if worker.kit.made is None:
+            return await asyncio.to_thread(worker.kit.get)
+        return worker.kit.made
+    except AgentWorkerError as error:
+        raise Permanent(error.message, hint=error.hint) from None
+
+
+async def _tools(job: Assignment, kit: AgentKit) -> dict[str, Tool]:
     """All it has for this work. Those of others stand behind ours, whatever they are called."""
-    others = await worker.more_tools() if worker.more_tools else ()
-    return {t.name: t for t in (*others, *worker.tools) if t.personal or job.workspace}
+    others = await kit.more_tools() if kit.more_tools else ()
+    return {t.name: t for t in (*others, *kit.tools) if t.personal or job.workspace}
 
 
 def terms_model(worker: AgentRuntime) -> str:

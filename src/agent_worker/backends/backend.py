@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
+from agent_worker.core.errors import BadInput
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -201,15 +201,3 @@ class Model(Protocol):
     """Answers once. Holds no conversation: it is handed all of it."""
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply: ...
-
-
-class UnavailableBackend:
-    def __init__(self, why: AgentWorkerError) -> None:
-        self._why = why
-
-    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
-        raise Permanent(self._why.message, hint=self._why.hint)
-        yield
-
-    async def close(self) -> None:
-        pass
