@@ -1,4 +1,4 @@
-"""How much work something is, in calls of functions, ours and Python's: the same on every machine, which time is not."""
+"""How much work something is, in calls of functions, ours and Python's: the same on all machines, as time is not."""
 
 from __future__ import annotations
 
