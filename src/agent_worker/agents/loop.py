@@ -36,7 +36,7 @@ from agent_worker.core.errors import (
     StorageFault,
 )
 from agent_worker.core.failpoints import failpoint
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
