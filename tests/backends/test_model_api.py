@@ -28,6 +28,7 @@ from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.errors import BackendFailure, Exhausted, Fenced, Overloaded, Permanent, Transient
 from agent_worker.core.outbound import Patience
 from agent_worker.tools.tool import Call, Result, ToolSpec
+from agent_worker.work.limits import price_of
 
 KEY = "sk-test-very-secret"
 ENV = {"TEST_KEY": KEY, "ANTHROPIC_API_KEY": "sk-ant-real", "OPENAI_API_KEY": "sk-oai-real"}
@@ -583,6 +584,15 @@ async def test_an_endpoint_without_a_key_is_sent_none(bench: Bench) -> None:
     api = ModelApi(bench.catalogue, Endpoint(name="vllm", base_url=bench.server.url("ok", "/v1")))
     await api.reply(replace(TURN, model="qwen3"), (), bench.sink)
     assert "authorization" not in bench.server.requests[-1].headers
+
+
+async def test_tokens_of_a_model_on_a_machine_of_ones_own_cost_nothing(bench: Bench) -> None:
+    api = ModelApi(bench.catalogue, Endpoint(name="vllm", base_url=bench.server.url("ok", "/v1")))
+    reply = await api.reply(replace(TURN, model="qwen3"), (), bench.sink)
+    assert (reply.usage.tokens, reply.usage.usd) == (120, 0.0)
+    assert price_of(reply.usage.tokens, reply.usage.usd, guessed=True) == (0.0, False), (
+        "not even where they are a guess"
+    )
 
 
 async def test_a_key_that_changes_is_used_at_the_next_call(bench: Bench) -> None:

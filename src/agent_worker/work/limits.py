@@ -162,8 +162,11 @@ class Charge:
 
 
 def price_of(tokens: int, usd: float | None, *, guessed: bool) -> tuple[float, bool]:
-    """What tokens cost, and whether that is estimated: nobody told the price, or the tokens are a guess."""
-    return (tokens * UNKNOWN_PRICE / 1e6, True) if usd is None else (usd, guessed)
+    """What tokens cost, and whether that is estimated: nobody told the price, or the tokens are a guess.
+
+    What costs nothing costs nothing however many tokens it were.
+    """
+    return (tokens * UNKNOWN_PRICE / 1e6, True) if usd is None else (usd, guessed and usd > 0)
 
 
 def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
