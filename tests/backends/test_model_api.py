@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,6 +53,9 @@ class Recorder:
 
     def say(self, text: str) -> None:
         self.said.append(text)
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         self.lost.append(usage)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -126,6 +127,10 @@ class StepSink(Protocol):
         """Show a call that a program makes by itself, then what came of it. Nothing of it is stored."""
         ...
 
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        """Around each request to a model. Raises Overloaded when others with the same key have to be let in first."""
+        ...
+
     def spent(self, usage: Usage) -> None:
         """Charge for an answer that comes to nothing: it failed, was cut off, or nobody wants it any more."""
         ...
@@ -153,6 +158,9 @@ class LoneSink:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         if self.charge:

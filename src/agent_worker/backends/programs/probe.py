@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,9 @@ class ProbeSink:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         pass
