@@ -30,6 +30,7 @@ from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import Fenced
+from agent_worker.core.events import Ended, Retrying
 from agent_worker.daemon.http.app import LazyApp
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.mcp.run_tokens import RunTokens
@@ -77,7 +78,7 @@ async def opened(tmp_path: Path, *, patience: float = PATIENCE) -> AsyncIterator
         service = Service(team.runtime)
         await service.project(str(tmp_path))
         tokens = Tokens(ADMIN)
-        unlisten = team.runtime.bus.listen(tokens.hear)
+        unlisten = team.runtime.bus.listen(tokens.hear, Ended, Retrying)
         entries = RunTokens(tokens, "")
         entries.identity_of = team.runtime.supervisor.identity
         mcp = LazyApp(lambda: make(service, entries, patience=patience))
