@@ -148,7 +148,7 @@ async def test_a_key_is_proved_by_any_answer_even_one_that_ended_before_its_firs
     bench: Bench, family: str
 ) -> None:
     bench.server.script([Answer("", cut=True, usage=(9, 16))])
-    usage = await bench.model(family, "script").try_out(MODELS[family])
+    usage = await bench.model(family, "script").try_out(MODELS[family], bench.sink)
     assert (usage.input, usage.output) == (9, 16)
     assert usage.usd
     limits = [value for name, value in bench.sent().items() if name.startswith("max_")]
@@ -158,7 +158,8 @@ async def test_a_key_is_proved_by_any_answer_even_one_that_ended_before_its_firs
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_a_key_is_not_proved_by_an_answer_that_ends_too_early(bench: Bench, family: str) -> None:
     with pytest.raises(Transient, match="ended too early"):
-        await bench.model(family, "early_end").try_out(MODELS[family])
+        await bench.model(family, "early_end").try_out(MODELS[family], bench.sink)
+    assert bool(bench.sink.lost) is (family == "anthropic"), "who tells at the beginning what it used is paid"
 
 
 @pytest.mark.parametrize("family", FAMILIES)

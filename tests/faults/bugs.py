@@ -709,6 +709,12 @@ BUGS = (
         Inside("end_one", "instruction = :id and state = 'waiting'", "instruction = :id and state = 'nowhere'"),
     ),
     bug(
+        "what a person tries out is charged to nobody",
+        "L4",
+        "test_a_good_key_is_proved_with_one_tiny_request_that_says_what_it_cost",
+        Edit("charge_project", '_enter(tx, Payer("", ""), item, now=now)', "None"),
+    ),
+    bug(
         "what may be wrong with tools is not told before they are needed",
         "I7",
         "test_I7_what_is_wrong_is_told_until_it_is_mended_and_no_longer",

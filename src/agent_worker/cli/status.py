@@ -263,12 +263,14 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
     for provider in chosen:
         if provider["configured"]:
             click.echo(f"testing {provider['name']} …", err=True)
-        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model))
+        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model, project=here()))
     if as_json:
         tell_json(found)
     else:
         rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
         tell_table(("provider", "test", "model", ""), rows)
+        if any(each["usd"] for each in found):
+            click.echo("this counts in what the project here spends today: agent-worker stats")
     if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
         sys.exit(1)
 
@@ -300,7 +302,7 @@ def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: 
 
 def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
     click.echo(f"testing {backend['name']} …", err=True)
-    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, timeout=1200))
+    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, project=here(), timeout=1200))
 
 
 def _shown(backend: dict[str, Any]) -> str:

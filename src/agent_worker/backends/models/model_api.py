@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_worker.backends.backend import LoneSink, Model, PastStep, Reply, StepSink, Turn, Usage
+from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.models.anthropic_messages import AnthropicMessages
 from agent_worker.backends.models.chat_completions import ChatCompletions
 from agent_worker.backends.models.event_stream import EventReader
@@ -115,18 +115,26 @@ class ModelApi:
             raise
         return replace(reply, usage=usage_of(heard, turn, steps, price))
 
-    async def try_out(self, model: str) -> Usage:
+    async def try_out(self, model: str, sink: StepSink) -> Usage:
         """Ask for as few words as the provider allows, and return what that used. Raises as `reply` does.
 
-        It is enough that it answers, whatever it says: one that thinks first may come to no word at all.
+        It is enough that it answers, whatever it says: one that thinks first may come to no word at all. The sink is
+        told what an answer has used that came to nothing.
         """
         where = self._catalogue.route(model, self._endpoint)
         turn = Turn(run="", system="", prompt="Hello.", model=model, max_tokens=where.quirks.fewest_tokens)
         self._catalogue.expect_price(where)
         listener = PROTOCOLS[where.speaks].listen(where)
-        await self._in_time(self._listen(turn, (), where, listener, LoneSink()), at_most=_TRIAL)
-        check_ended(listener.heard)
-        return usage_of(listener.heard, turn, (), await self._catalogue.price(where))
+        heard = listener.heard
+        try:
+            await self._in_time(self._listen(turn, (), where, listener, sink), at_most=_TRIAL)
+            check_ended(heard)
+            price = await self._catalogue.price(where)
+        except BaseException:  # as in `reply`
+            if heard.told.known():
+                sink.spent(usage_of(heard, turn, (), self._catalogue.known_price(where)))
+            raise
+        return usage_of(heard, turn, (), price)
 
     def credential(self, model: str) -> str:
         """Names the key without telling it: whoever shares it shares its rate limit."""
