@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
+from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
+from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
@@ -29,7 +31,6 @@ from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fence
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.wording import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
-from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
 
@@ -92,6 +93,7 @@ class LoopContext:
     limiter: Limiter
     slots: Slots
     waits: Waits
+    prompts: PromptTexts = field(default_factory=PromptTexts)
     ageing: Ageing = field(default_factory=Ageing)
     space: Space = field(default_factory=Space)  #: on the disk
     longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
@@ -318,8 +320,9 @@ class Loop:
             recorder = self.recorder = RunRecorder(
                 job, terms, self._context(job, worker), tools, self._loop_context.recording
             )
-            turn, seen, manifest = await self._prepare(job, worker, tools)
-            keeping = self._database.write(queue.keep_manifest, job.run, manifest)
+            turn, seen, composed = await self._prepare(job, worker, tools)
+            context = self._loop_context
+            keeping = context.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
                 await self._steps(job, worker, turn, recorder, seen)
             finally:
@@ -386,7 +389,7 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
+    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, Prompt]:
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
@@ -415,7 +418,7 @@ class Loop:
             members=tuple(brief.members),
             open_votes=gathered.open_votes,
         )
-        return turn, gathered.seen, composed.manifest
+        return turn, gathered.seen, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited, longest = self._waited.get(job.lead.id, 0.0), self._loop_context.longest_wait

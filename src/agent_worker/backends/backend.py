@@ -123,7 +123,7 @@ class StepSink(Protocol):
         ...
 
     def show(self, call: Call, result: Result | None = None) -> None:
-        """Show a call that a program makes by itself, then what came of it. Nothing of it is stored."""
+        """Tell of a call that a program makes with its own tools, then of what came of it. It is kept for people."""
         ...
 
     def spent(self, usage: Usage) -> None:

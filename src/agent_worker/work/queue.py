@@ -375,8 +375,14 @@ def produced_by(tx: Transaction, instruction: str) -> Row:
     return row
 
 
-def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:
-    tx.run("update run set manifest = :manifest where project = :project and id = :run", run=run, manifest=manifest)
+def keep_manifest(tx: Transaction, run: str, manifest: str, *, tools: str = "") -> None:
+    """Keep what the prompt of a run is made of, and which definitions of tools went with it."""
+    tx.run(
+        "update run set manifest = :manifest, tools = :tools where project = :project and id = :run",
+        run=run,
+        manifest=manifest,
+        tools=tools,
+    )
 
 
 def lost_runs(tx: Transaction, instruction: str) -> int:
@@ -424,7 +430,9 @@ def forget(tx: Transaction, agent: str) -> None:
     """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
     tx.run("delete from instruction where project = :project and agent = :agent", agent=agent)
     tx.run(
-        "update run set text = '', reason = '', manifest = '' where project = :project and agent = :agent", agent=agent
+        """update run set text = '', reason = '', manifest = '', tools = ''
+            where project = :project and agent = :agent""",
+        agent=agent,
     )
 
 

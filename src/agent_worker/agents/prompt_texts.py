@@ -1,0 +1,163 @@
+"""Keeps what the model is sent in each run, so that `agent-worker explain RUN --full` can show it.
+
+Sections and definitions of tools that were sent before are stored already: those of today are remembered here by
+their hash, so a prompt like the last one costs two hashes and no row. Above: the loop. Below: work/sent_texts.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from agent_worker.agents.prompt import Prompt, Section
+from agent_worker.agents.run_begin import Assignment
+from agent_worker.core.errors import BadInput
+from agent_worker.database.database import ProjectDatabase, Transaction
+from agent_worker.definitions.fields import parse_duration
+from agent_worker.tools.tool import ToolSpec
+from agent_worker.work import queue, sent_texts
+
+KEPT = timedelta(days=30)  #: that texts are kept, unless the user says else
+KEPT_VARIABLE = "AGENT_WORKER_KEEP_PROMPTS"  #: of the daemon's environment
+MARK = "[[mark]]"  #: stands in a text for the mark of its run, which differs from run to run
+_DAY = timedelta(days=1)
+_REMEMBERED = 20_000  # texts
+_TOOLSETS = 256
+_AT_ONCE = 100  # texts that go with one run when they are too old: nobody waits long for them
+
+
+def kept_for(environ: Mapping[str, str]) -> timedelta:
+    """How long texts are kept, as the user has said; nothing: none are. Raises BadInput."""
+    text = environ.get(KEPT_VARIABLE, "").strip()
+    if not text:
+        return KEPT
+    try:
+        kept = timedelta(seconds=0.0 if text == "0" else parse_duration(text))
+    except (ValueError, OverflowError):
+        kept = _DAY / 2
+    if kept and kept < _DAY:
+        hint = f"a day or more: export {KEPT_VARIABLE}=30d; 0 keeps none"
+        raise BadInput(f"{KEPT_VARIABLE}={text!r} is not a time to keep something", hint=hint)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A text on its way to a model, as it is kept."""
+
+    text: str
+    is_json: bool = False
+    mark: str = ""  #: what `MARK` in it stands for; '' when nothing does
+    digest: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", hashlib.sha256(self.text.encode(errors="replace")).digest())
+
+    @classmethod
+    def of(cls, section: Section, mark: str) -> Outgoing:
+        """A section without the mark of its run: the same words are the same text in every run."""
+        if not mark or mark not in section.text or MARK in section.text:
+            return cls(section.text)
+        return cls(section.text.replace(mark, MARK), mark=mark)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTexts:
+    """What came of keeping the texts of one run."""
+
+    new: Mapping[bytes, str]  #: digest → id
+    nothing_old: bool  #: no text is left that is too old
+
+
+Known = dict[tuple[str, str, str | None, bytes], str]  #: project, agent, workspace, digest → id
+
+
+class PromptTexts:
+    def __init__(self, kept: timedelta = KEPT) -> None:
+        self.kept = kept
+        self._day = -1
+        self._known: Known = {}  # stored, or sent again, today
+        self._cleaned: set[str] = set()  # projects whose old texts have gone today
+        self._toolsets: dict[tuple[object, ...], tuple[tuple[ToolSpec, ...], Outgoing]] = {}
+
+    def keep(
+        self, database: ProjectDatabase, job: Assignment, prompt: Prompt, tools: tuple[ToolSpec, ...], *, now: int
+    ) -> asyncio.Future[StoredTexts]:
+        """Write down what a run is sent. Asked for before anything that comes of the run, it is written before."""
+        self._begin_day(now // (_DAY // timedelta(microseconds=1)))
+        texts = [Outgoing.of(section, prompt.mark) for section in prompt.sections] if self.kept else []
+        if texts and tools:
+            texts.append(self._definitions(tools))
+        known = {text.digest: id for text in texts if (id := self._known.get(_key(job, text)))}
+        too_old = None if job.project in self._cleaned else now - self.kept // timedelta(microseconds=1)
+        writing = database.write(_keep, job, prompt.entries, texts, known, too_old, now=now)
+        writing.add_done_callback(partial(self._remember, job))
+        return writing
+
+    def _remember(self, job: Assignment, written: asyncio.Future[StoredTexts]) -> None:
+        """What is on disk now need not be written again today."""
+        if written.cancelled() or written.exception():
+            return  # whoever waits for it is told
+        stored, who = written.result(), (job.project, job.fence.agent, job.workspace)
+        self._known |= {(*who, digest): id for digest, id in stored.new.items()}
+        if stored.nothing_old:
+            self._cleaned.add(job.project)
+
+    def _begin_day(self, day: int) -> None:
+        """Each day it is noted anew who is sent what, so that a text in use does not become too old."""
+        if day != self._day or len(self._known) > _REMEMBERED:
+            self._known.clear()
+        if day != self._day:
+            self._cleaned.clear()
+        self._day = day
+
+    def _definitions(self, tools: tuple[ToolSpec, ...]) -> Outgoing:
+        key = tuple((tool.name, tool.description, id(tool.schema)) for tool in tools)
+        made = self._toolsets.get(key)
+        if made is None:
+            while len(self._toolsets) >= _TOOLSETS:
+                del self._toolsets[next(iter(self._toolsets))]
+            # The tools are kept too: no other schema can get the id of one of theirs.
+            made = self._toolsets[key] = tools, Outgoing(definitions(tools), is_json=True)
+        return made[1]
+
+
+def definitions(tools: Sequence[ToolSpec]) -> str:
+    """Tools as a model is told of them, as JSON; each protocol has other names for the same three fields."""
+    told = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
+    return json.dumps(told, ensure_ascii=False)
+
+
+def _key(job: Assignment, text: Outgoing) -> tuple[str, str, str | None, bytes]:
+    return job.project, job.fence.agent, job.workspace, text.digest
+
+
+def _keep(
+    tx: Transaction,
+    job: Assignment,
+    entries: list[dict[str, Any]],
+    texts: Sequence[Outgoing],
+    known: Mapping[bytes, str],
+    too_old: int | None,
+    *,
+    now: int,
+) -> StoredTexts:
+    new: dict[bytes, str] = {}
+    for text in texts:
+        if text.digest not in known and text.digest not in new:
+            new[text.digest] = sent_texts.keep(
+                tx, text.text, agent=job.fence.agent, workspace=job.workspace, now=now, is_json=text.is_json
+            )
+    ids = [known.get(text.digest) or new[text.digest] for text in texts]
+    marked = [{"text": id, **({"mark": text.mark} if text.mark else {})} for id, text in zip(ids, texts, strict=True)]
+    manifest = [entry | more for entry, more in zip(entries, marked or ({},) * len(entries), strict=False)]
+    tools = ids[-1] if len(ids) > len(entries) else ""
+    queue.keep_manifest(tx, job.run, json.dumps(manifest), tools=tools)
+    nothing_old = too_old is not None and sent_texts.forget_before(tx, too_old, most=_AT_ONCE) < _AT_ONCE
+    return StoredTexts(new, nothing_old)
