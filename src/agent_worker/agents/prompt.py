@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.workspaces.channel import as_line
 
 CHARACTERS_PER_TOKEN = 4
