@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from agent_worker.agents.prompt import Prompt, Section
 from agent_worker.agents.run_begin import Assignment
@@ -22,11 +21,11 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.fields import parse_duration
 from agent_worker.tools.tool import ToolSpec
 from agent_worker.work import queue, sent_texts
+from agent_worker.work.sent_texts import MARK, SentIds
 
 KEPT = timedelta(days=30)  #: that texts are kept, unless the user says else
 KEPT_VARIABLE = "AGENT_WORKER_KEEP_PROMPTS"  #: of the daemon's environment
-MARK = "[[mark]]"  #: stands in a text for the mark of its run, which differs from run to run
-_DAY = timedelta(days=1)
+_DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _REMEMBERED = 20_000  # texts
 _TOOLSETS = 256
 _AT_ONCE = 100  # texts that go with one run when they are too old: nobody waits long for them
@@ -53,7 +52,7 @@ class Outgoing:
 
     text: str
     is_json: bool = False
-    mark: str = ""  #: what `MARK` in it stands for; '' when nothing does
+    marked: bool = False  #: `MARK` stands in it for the mark of its run
     digest: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +63,27 @@ class Outgoing:
         """A section without the mark of its run: the same words are the same text in every run."""
         if not mark or mark not in section.text or MARK in section.text:
             return cls(section.text)
-        return cls(section.text.replace(mark, MARK), mark=mark)
+        return cls(section.text.replace(mark, MARK), marked=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingPrompt:
+    """Everything that one run is sent."""
+
+    manifest: str
+    mark: str = ""
+    sections: tuple[Outgoing, ...] = ()
+    tools: Outgoing | None = None
+    stored: Mapping[bytes, str] = field(default_factory=dict)  #: digest → id of those that need not be stored again
+
+    def ids(self, new: Mapping[bytes, str]) -> SentIds:
+        found = {**self.stored, **new}
+        return SentIds(
+            tuple(found[text.digest] for text in self.sections),
+            tuple(text.marked for text in self.sections),
+            found[self.tools.digest] if self.tools else "",
+            self.mark,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +94,14 @@ class StoredTexts:
     nothing_old: bool  #: no text is left that is too old
 
 
-Known = dict[tuple[str, str, str | None, bytes], str]  #: project, agent, workspace, digest → id
+Recipient = tuple[str, str, str | None]  #: project, agent, workspace
 
 
 class PromptTexts:
     def __init__(self, kept: timedelta = KEPT) -> None:
         self.kept = kept
         self._day = -1
-        self._known: Known = {}  # stored, or sent again, today
+        self._known: dict[tuple[Recipient, bytes], str] = {}  # stored, or sent again, today
         self._cleaned: set[str] = set()  # projects whose old texts have gone today
         self._toolsets: dict[tuple[object, ...], tuple[tuple[ToolSpec, ...], Outgoing]] = {}
 
@@ -90,23 +109,28 @@ class PromptTexts:
         self, database: ProjectDatabase, job: Assignment, prompt: Prompt, tools: tuple[ToolSpec, ...], *, now: int
     ) -> asyncio.Future[StoredTexts]:
         """Write down what a run is sent. Asked for before anything that comes of the run, it is written before."""
-        self._begin_day(now // (_DAY // timedelta(microseconds=1)))
-        texts = [Outgoing.of(section, prompt.mark) for section in prompt.sections] if self.kept else []
-        if texts and tools:
-            texts.append(self._definitions(tools))
-        known = {text.digest: id for text in texts if (id := self._known.get(_key(job, text)))}
-        too_old = None if job.project in self._cleaned else now - self.kept // timedelta(microseconds=1)
-        writing = database.write(_keep, job, prompt.entries, texts, known, too_old, now=now)
+        self._begin_day(now // (_DAY // _MICROSECOND))
+        too_old = None if job.project in self._cleaned else now - self.kept // _MICROSECOND
+        writing = database.write(_keep, job, self._outgoing(job, prompt, tools), too_old, now=now)
         writing.add_done_callback(partial(self._remember, job))
         return writing
+
+    def _outgoing(self, job: Assignment, prompt: Prompt, tools: tuple[ToolSpec, ...]) -> OutgoingPrompt:
+        if not self.kept:
+            return OutgoingPrompt(prompt.manifest)
+        sections = tuple(Outgoing.of(section, prompt.mark) for section in prompt.sections)
+        told, who = self._definitions(tools) if tools else None, _recipient(job)
+        digests = [text.digest for text in (*sections, told) if text]
+        stored = {digest: id for digest in digests if (id := self._known.get((who, digest)))}
+        return OutgoingPrompt(prompt.manifest, prompt.mark, sections, told, stored)
 
     def _remember(self, job: Assignment, written: asyncio.Future[StoredTexts]) -> None:
         """What is on disk now need not be written again today."""
         if written.cancelled() or written.exception():
             return  # whoever waits for it is told
-        stored, who = written.result(), (job.project, job.fence.agent, job.workspace)
-        self._known |= {(*who, digest): id for digest, id in stored.new.items()}
-        if stored.nothing_old:
+        made, who = written.result(), _recipient(job)
+        self._known |= {(who, digest): id for digest, id in made.new.items()}
+        if made.nothing_old:
             self._cleaned.add(job.project)
 
     def _begin_day(self, day: int) -> None:
@@ -124,40 +148,31 @@ class PromptTexts:
             while len(self._toolsets) >= _TOOLSETS:
                 del self._toolsets[next(iter(self._toolsets))]
             # The tools are kept too: no other schema can get the id of one of theirs.
-            made = self._toolsets[key] = tools, Outgoing(definitions(tools), is_json=True)
+            made = self._toolsets[key] = tools, Outgoing(_as_json(tools), is_json=True)
         return made[1]
 
 
-def definitions(tools: Sequence[ToolSpec]) -> str:
-    """Tools as a model is told of them, as JSON; each protocol has other names for the same three fields."""
+def _as_json(tools: Sequence[ToolSpec]) -> str:
+    """Tools as a model is told of them; each protocol has other names for the same three fields."""
     told = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
     return json.dumps(told, ensure_ascii=False)
 
 
-def _key(job: Assignment, text: Outgoing) -> tuple[str, str, str | None, bytes]:
-    return job.project, job.fence.agent, job.workspace, text.digest
+def _recipient(job: Assignment) -> Recipient:
+    return job.project, job.fence.agent, job.workspace
 
 
-def _keep(
-    tx: Transaction,
-    job: Assignment,
-    entries: list[dict[str, Any]],
-    texts: Sequence[Outgoing],
-    known: Mapping[bytes, str],
-    too_old: int | None,
-    *,
-    now: int,
-) -> StoredTexts:
-    new: dict[bytes, str] = {}
-    for text in texts:
-        if text.digest not in known and text.digest not in new:
-            new[text.digest] = sent_texts.keep(
-                tx, text.text, agent=job.fence.agent, workspace=job.workspace, now=now, is_json=text.is_json
-            )
-    ids = [known.get(text.digest) or new[text.digest] for text in texts]
-    marked = [{"text": id, **({"mark": text.mark} if text.mark else {})} for id, text in zip(ids, texts, strict=True)]
-    manifest = [entry | more for entry, more in zip(entries, marked or ({},) * len(entries), strict=False)]
-    tools = ids[-1] if len(ids) > len(entries) else ""
-    queue.keep_manifest(tx, job.run, json.dumps(manifest), tools=tools)
+def _keep(tx: Transaction, job: Assignment, outgoing: OutgoingPrompt, too_old: int | None, *, now: int) -> StoredTexts:
+    """Everything of a run in one transaction; what is too old goes by the way."""
+    texts = {text.digest: text for text in (*outgoing.sections, outgoing.tools) if text}
+    new = {
+        digest: sent_texts.keep(
+            tx, text.text, agent=job.fence.agent, workspace=job.workspace, now=now, is_json=text.is_json
+        )
+        for digest, text in texts.items()
+        if digest not in outgoing.stored
+    }
+    sent = outgoing.ids(new).dump() if texts else ""
+    queue.keep_manifest(tx, job.run, outgoing.manifest, sent=sent)
     nothing_old = too_old is not None and sent_texts.forget_before(tx, too_old, most=_AT_ONCE) < _AT_ONCE
     return StoredTexts(new, nothing_old)

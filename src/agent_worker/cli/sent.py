@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import clean, paint
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 _GONE = "(not kept)"
 

@@ -125,8 +125,6 @@ select r.*, a.name, w.workflow, w.tag,
   left join workspace w on w.project = :project and w.id = r.workspace
  where r.project = :project"""
 
-_OF_TEXTS = ("text", "mark")  #: in the manifest: by which the text of a section is found
-
 CALLS = """
 select run, step, tool, arguments, ok, result, at, done_at, 0 as own from call
  where project = :project and work = :work
@@ -219,11 +217,6 @@ def _steps(tx: Transaction, work: str, run: str) -> list[Step]:
     return sorted([*done, *(Step(n, "", made, 0, 0.0) for n, made in calls.items())], key=lambda step: step.n)
 
 
-def _sections(manifest: str) -> list[dict[str, Any]]:
-    found = json.loads(manifest) if manifest else []
-    return [{name: value for name, value in each.items() if name not in _OF_TEXTS} for each in found]
-
-
 def _explain(tx: Transaction, id: str, *, full: bool, kept: timedelta, now: int) -> Explained:
     row = tx.one(f"{RUN} and r.id = :id", id=id)
     if row is None:
@@ -236,7 +229,7 @@ def _explain(tx: Transaction, id: str, *, full: bool, kept: timedelta, now: int)
     return Explained(
         run=_run(row),
         instruction=asked["text"] if asked else "",
-        sections=_sections(row["manifest"]),
+        sections=json.loads(row["manifest"]) if row["manifest"] else [],
         steps=_steps(tx, work, id),
         text=row["text"],
         sender=asked["sender"] if asked else "",

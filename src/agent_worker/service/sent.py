@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from agent_worker.agents.prompt_texts import KEPT_VARIABLE, MARK
+from agent_worker.agents.prompt_texts import KEPT_VARIABLE
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.models.protocol import CALL_CUT_OFF, GO_ON
 from agent_worker.core.errors import BadInput
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools import images
 from agent_worker.work import sent_texts, steps
+from agent_worker.work.sent_texts import MARK, SentIds
 
 NEVER_ASKED = "nothing was sent, or nothing is known of it any more: the run ended before, or its agent was deleted"
 NOT_KEPT = f"the texts were not kept: {KEPT_VARIABLE} was 0 when it ran"
@@ -56,23 +57,24 @@ class Sent:
 def sent_in(tx: Transaction, run: Row, work: str, *, kept: timedelta, now: int) -> Sent:
     """What was sent in a run, which is a whole row of its table."""
     manifest = json.loads(run["manifest"] or "[]")
-    texts = sent_texts.read(tx, [id for id in (*(entry.get("text") for entry in manifest), run["tools"]) if id])
-    sections = [SentSection(entry["name"], entry["part"], _text_of(entry, texts)) for entry in manifest]
-    tools = _tools_of(run["tools"], texts)
+    ids = SentIds.load(run["sent"])
+    texts = sent_texts.read(tx, filter(None, (*ids.sections, ids.tools)))
+    sections = [SentSection(entry["name"], entry["part"], _text_of(n, ids, texts)) for n, entry in enumerate(manifest)]
+    tools = _tools_of(ids.tools, texts)
     program = "" if run["backend"] in ("sdk", "mock") else run["backend"]
     return Sent(
         sections,
         tools,
         requests=[] if program or not manifest else list(_requests(tx, run, work)),
-        missing=_missing(run, manifest, sections, tools, kept=kept, now=now),
+        missing=_missing(run, sections, tools, kept=kept, now=now),
         redacted=any("[redacted:" in text for text in texts.values()),
         program=program,
     )
 
 
-def _text_of(entry: Mapping[str, Any], texts: Mapping[str, str]) -> str | None:
-    text = texts.get(entry.get("text", ""))
-    return text.replace(MARK, entry["mark"]) if text is not None and "mark" in entry else text
+def _text_of(number: int, ids: SentIds, texts: Mapping[str, str]) -> str | None:
+    text = texts.get(ids.sections[number]) if ids.sections else None
+    return text.replace(MARK, ids.mark) if text is not None and ids.marked[number] else text
 
 
 def _tools_of(id: str, texts: Mapping[str, str]) -> list[dict[str, Any]] | None:
@@ -83,16 +85,15 @@ def _tools_of(id: str, texts: Mapping[str, str]) -> list[dict[str, Any]] | None:
 
 def _missing(
     run: Row,
-    manifest: Sequence[Mapping[str, Any]],
     sections: Sequence[SentSection],
     tools: object,
     *,
     kept: timedelta,
     now: int,
 ) -> str:
-    if not manifest:
+    if not sections:
         return NEVER_ASKED
-    if not any("text" in entry for entry in manifest):
+    if not run["sent"]:
         return NOT_KEPT
     if tools is not None and all(section.text is not None for section in sections):
         return ""

@@ -375,13 +375,13 @@ def produced_by(tx: Transaction, instruction: str) -> Row:
     return row
 
 
-def keep_manifest(tx: Transaction, run: str, manifest: str, *, tools: str = "") -> None:
-    """Keep what the prompt of a run is made of, and which definitions of tools went with it."""
+def keep_manifest(tx: Transaction, run: str, manifest: str, *, sent: str = "") -> None:
+    """Keep what the prompt of a run is made of, and by which ids its texts are found."""
     tx.run(
-        "update run set manifest = :manifest, tools = :tools where project = :project and id = :run",
+        "update run set manifest = :manifest, sent = :sent where project = :project and id = :run",
         run=run,
         manifest=manifest,
-        tools=tools,
+        sent=sent,
     )
 
 
@@ -430,7 +430,7 @@ def forget(tx: Transaction, agent: str) -> None:
     """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
     tx.run("delete from instruction where project = :project and agent = :agent", agent=agent)
     tx.run(
-        """update run set text = '', reason = '', manifest = '', tools = ''
+        """update run set text = '', reason = '', manifest = '', sent = ''
             where project = :project and agent = :agent""",
         agent=agent,
     )

@@ -7,9 +7,33 @@ kept beside the text, so that it goes with the last of them. Kept for some days:
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from agent_worker.database.database import Row, Transaction
+
+MARK = "[[mark]]"  #: stands in a text for the mark of its run, which differs from run to run
+
+
+@dataclass(frozen=True, slots=True)
+class SentIds:
+    """By which the texts that a run was sent are found."""
+
+    sections: tuple[str, ...] = ()  #: in the order of its manifest
+    marked: tuple[bool, ...] = ()  #: of these, in which `MARK` stands for its mark
+    tools: str = ""
+    mark: str = ""
+
+    def dump(self) -> str:
+        return json.dumps([self.mark, self.tools, self.sections, self.marked])
+
+    @classmethod
+    def load(cls, record: str) -> SentIds:
+        if not record:
+            return cls()
+        mark, tools, sections, marked = json.loads(record)
+        return cls(tuple(sections), tuple(marked), tools, mark)
 
 
 def keep(tx: Transaction, text: str, *, agent: str, workspace: str | None, now: int, is_json: bool = False) -> str:

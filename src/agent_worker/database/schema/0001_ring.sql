@@ -146,8 +146,8 @@ create table run (
   posted integer not null default 0,        -- messages it sent while running
   produced integer not null default 0,      -- stored effects it had
   text text not null default '',
-  manifest text not null default '',        -- JSON: the sections of its prompt, each with the id of its text
-  tools text not null default '',           -- the definitions of tools that went with it: id of their text
+  manifest text not null default '',        -- JSON: the sections of its prompt
+  sent text not null default '',            -- JSON: ids of the texts of these and of its tools, and its mark
   held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
   started_at bigint not null,
   ended_at bigint,
