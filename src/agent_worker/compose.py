@@ -133,7 +133,7 @@ async def _wired(
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
-    recording = RecorderContext(database, bus, clock, redact)
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(settings.prompts_kept))
     supervisor = Supervisor(
         LoopContext(
             recording,
@@ -141,7 +141,6 @@ async def _wired(
             Limiter(clock, settings.chance),
             slots,
             Waits(bus, clock, redact),
-            prompts=PromptTexts(settings.prompts_kept),
             space=settings.space,
             longest_wait=settings.longest_wait,
         )

@@ -25,6 +25,8 @@ from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.providers import Approval, Endpoint, Route
 from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.errors import BadInput
+from agent_worker.files.root import Root
+from agent_worker.service.cleanup import leftovers, leftovers_remove
 from agent_worker.service.runs import Explained, explain
 from agent_worker.service.sent import NOT_KEPT, Sent
 from agent_worker.service.service import Service
@@ -313,6 +315,21 @@ def test_the_user_says_how_long(said: dict[str, str], days: int) -> None:
 def test_what_is_no_time_to_keep_something_is_refused(said: str) -> None:
     with pytest.raises(BadInput, match="AGENT_WORKER_KEEP_PROMPTS"):
         kept_for({"AGENT_WORKER_KEEP_PROMPTS": said})
+
+
+async def test_what_is_too_old_goes_by_gc_too(tmp_path: Path, clock: TestClock) -> None:
+    async with open_team(tmp_path / "p", "alice", clock=clock, trust=Root.private(tmp_path / "home")) as team:
+        service = Service(team.runtime)
+        await team.dm("alice", "hello")
+        await team.idle()
+        assert await leftovers(service) == []
+        clock.jump(timedelta(days=31))
+        (found,) = await leftovers(service)
+        assert "what models were sent more than 30 days ago" in found.what
+        assert found.bytes == sum(map(len, await team.sent_texts()))
+        assert await leftovers_remove(service) == [found]
+        assert await team.sent_texts() == []
+        assert await leftovers(service) == []
 
 
 # --- with whom they go --------------------------------------------------------------------------------

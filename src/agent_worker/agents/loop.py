@@ -18,7 +18,6 @@ from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
-from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
@@ -93,7 +92,6 @@ class LoopContext:
     limiter: Limiter
     slots: Slots
     waits: Waits
-    prompts: PromptTexts = field(default_factory=PromptTexts)
     ageing: Ageing = field(default_factory=Ageing)
     space: Space = field(default_factory=Space)  #: on the disk
     longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
@@ -322,7 +320,7 @@ class Loop:
             )
             turn, seen, composed = await self._prepare(job, worker, tools)
             context = self._loop_context
-            keeping = context.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
+            keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
                 await self._steps(job, worker, turn, recorder, seen)
             finally:

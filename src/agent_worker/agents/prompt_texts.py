@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from agent_worker.agents.prompt import Prompt, Section
+from agent_worker.agents.prompt import Prompt, Section, tokens_in
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import BadInput
 from agent_worker.database.database import ProjectDatabase, Transaction
@@ -25,6 +25,7 @@ from agent_worker.work.sent_texts import MARK, SentIds
 
 KEPT = timedelta(days=30)  #: that texts are kept, unless the user says else
 KEPT_VARIABLE = "AGENT_WORKER_KEEP_PROMPTS"  #: of the daemon's environment
+PREFACE = "preface"  #: the section of what a program is told first when it goes on with earlier work
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _REMEMBERED = 20_000  # texts
 _TOOLSETS = 256
@@ -115,6 +116,10 @@ class PromptTexts:
         writing.add_done_callback(partial(self._remember, job))
         return writing
 
+    def add_preface(self, database: ProjectDatabase, job: Assignment, text: str, *, now: int) -> asyncio.Future[None]:
+        """Write down what a program is told before its prompt, as a section of it."""
+        return database.write(_add_preface, job, text, is_kept=bool(self.kept), now=now)
+
     def _outgoing(self, job: Assignment, prompt: Prompt, tools: tuple[ToolSpec, ...]) -> OutgoingPrompt:
         if not self.kept:
             return OutgoingPrompt(prompt.manifest)
@@ -176,3 +181,18 @@ def _keep(tx: Transaction, job: Assignment, outgoing: OutgoingPrompt, too_old: i
     queue.keep_manifest(tx, job.run, outgoing.manifest, sent=sent)
     nothing_old = too_old is not None and sent_texts.forget_before(tx, too_old, most=_AT_ONCE) < _AT_ONCE
     return StoredTexts(new, nothing_old)
+
+
+def _add_preface(tx: Transaction, job: Assignment, text: str, *, is_kept: bool, now: int) -> None:
+    row = queue.manifest_of(tx, job.run)
+    entries, ids = json.loads(row["manifest"] or "[]"), SentIds.load(row["sent"])
+    at = sum(entry["part"] == "system" for entry in entries)
+    size = tokens_in(text)
+    entry = {"name": PREFACE, "part": "prompt", "limit": size, "source": "agent-worker"}
+    entry |= {"left_out": "", "runs": (), "tokens": size}
+    until = at + (at < len(entries) and entries[at]["name"] == PREFACE)
+    if is_kept and ids.sections:
+        id = sent_texts.keep(tx, text, agent=job.fence.agent, workspace=job.workspace, now=now)
+        ids = ids.with_section(at, until, id)
+    entries[at:until] = [entry]
+    queue.keep_manifest(tx, job.run, json.dumps(entries), sent=ids.dump() if ids.sections else "")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, hold_run, keep_step, stored_result
 from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
 from agent_worker.core.clock import Clock
@@ -56,6 +57,7 @@ class RecorderContext:
     bus: Bus
     clock: Clock
     redact: Redactor = field(default_factory=Redactor)  #: takes secrets out of what is shown, and what tools print
+    prompts: PromptTexts = field(default_factory=PromptTexts)  #: keeps what models are sent
 
 
 class RunRecorder:
@@ -160,6 +162,12 @@ class RunRecorder:
             self._recording.bus.publish(Called(**about, arguments=self._shown(_as_json(call))))
         else:
             self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
+
+    def preface(self, text: str) -> None:
+        writing = self._recording.prompts.add_preface(
+            self._database, self._job, text, now=self._recording.clock.micros()
+        )
+        writing.add_done_callback(partial(_say_if_lost, "what a program was told first"))
 
     def spent(self, usage: Usage) -> None:
         self.charge(usage, self._terms.model)

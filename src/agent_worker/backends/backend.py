@@ -126,6 +126,10 @@ class StepSink(Protocol):
         """Tell of a call that a program makes with its own tools, then of what came of it. It is kept for people."""
         ...
 
+    def preface(self, text: str) -> None:
+        """Keep, for people, what a backend says by itself before the prompt. Said again, it is replaced."""
+        ...
+
     def spent(self, usage: Usage) -> None:
         """Charge for an answer that comes to nothing: it failed, was cut off, or nobody wants it any more."""
         ...
@@ -152,6 +156,9 @@ class LoneSink:
         pass
 
     def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
+    def preface(self, text: str) -> None:
         pass
 
     def spent(self, usage: Usage) -> None:

@@ -385,6 +385,12 @@ def keep_manifest(tx: Transaction, run: str, manifest: str, *, sent: str = "") -
     )
 
 
+def manifest_of(tx: Transaction, run: str) -> Row:
+    row = tx.one("select manifest, sent from run where project = :project and id = :run", run=run)
+    assert row is not None
+    return row
+
+
 def lost_runs(tx: Transaction, instruction: str) -> int:
     """How many runs of an instruction never came to an end of their own."""
     row = tx.one(

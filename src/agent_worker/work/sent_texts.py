@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_worker.database.database import Row, Transaction
 
@@ -24,6 +24,15 @@ class SentIds:
     marked: tuple[bool, ...] = ()  #: of these, in which `MARK` stands for its mark
     tools: str = ""
     mark: str = ""
+
+    def with_section(self, at: int, until: int, id: str) -> SentIds:
+        """The same with a section, in which there is no mark, in the place of those from `at` to before `until`."""
+        sections, marked = self.sections, self.marked
+        return replace(
+            self,
+            sections=(*sections[:at], id, *sections[until:]),
+            marked=(*marked[:at], False, *marked[until:]),
+        )
 
     def dump(self) -> str:
         return json.dumps([self.mark, self.tools, self.sections, self.marked])
@@ -96,9 +105,16 @@ def forget_before(tx: Transaction, before: int, *, most: int) -> int:
     return len(rows)
 
 
-def count_before(tx: Transaction, before: int) -> int:
-    """How many texts `forget_before` would have to look at."""
-    row = tx.one("select count(*) as n from sent_use where project = :project and at < :before", before=before)
+def size_before(tx: Transaction, before: int) -> int:
+    """How many characters `forget_before` would remove in the end: those of texts that were not sent since."""
+    row = tx.one(
+        """select coalesce(sum(length(t.text)), 0) as n from sent_text t
+            where t.project = :project
+              and t.id in (select o.text from sent_use o where o.project = :project and o.at < :before)
+              and not exists (select 1 from sent_use u
+                               where u.project = :project and u.text = t.id and u.at >= :before)""",
+        before=before,
+    )
     return int(row["n"]) if row else 0
 
 

@@ -72,6 +72,9 @@ class ProbeSink:
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
 
+    def preface(self, text: str) -> None:
+        pass
+
     def spent(self, usage: Usage) -> None:
         pass
 
