@@ -14,11 +14,13 @@ from tests.backends.programs.test_one_shot import Hall, Scripted
 from tests.teams import Team, open_team
 
 from agent_worker.agents.recorder import CALLS_OF_PROGRAM, KEPT_OF_PROGRAM
+from agent_worker.backends.mock import says
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost
 from agent_worker.backends.programs.sessions import INTERRUPTED
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.events import Called, Event, Returned
+from agent_worker.memory.containment import tree
 from agent_worker.service.runs import Explained, explain
 from agent_worker.service.service import Service
 from agent_worker.workflows.archive import erase
@@ -35,7 +37,7 @@ say('over', 'done')
 @asynccontextmanager
 async def program(tmp: Path, code: str, *, database: Path | str = ":memory:") -> AsyncIterator[Team]:
     """A team whose alice is a program of a few lines."""
-    async with open_team(tmp / "p", "alice", clock=SystemClock(), database=database) as team:
+    async with open_team(tmp / "p", "alice", "bob", clock=SystemClock(), database=database) as team:
         employ(team, tmp, code)
         yield team
 
@@ -149,3 +151,20 @@ async def test_what_a_program_is_told_before_its_prompt_is_shown_with_it(tmp_pat
     asked = [section.text or "" for section in found.sent.sections if section.part == "prompt"]
     assert asked[0] == INTERRUPTED
     assert "\n\n".join(asked) == found.text, "it said what it was told"
+
+
+async def test_A15_a_program_that_was_shown_words_by_its_own_tool_has_seen_them(tmp_path: Path) -> None:
+    code = """
+say('started', 's-1')
+say('calling', 'c1', 'Read'); say('returned', 'c1', 'the launch code is 4711-0815')
+say('over', 'fine')
+"""
+    async with program(tmp_path, code) as team:
+        team.backends["bob"].then(says("the launch code is 4711-0815"))
+        await team.dm("bob", "say it")
+        await team.idle()
+        await team.post("user", "@alice look")
+        await team.idle()
+        said, saw = await team.runs()
+        found = await team.read(tree, [said["id"]])
+    assert [each.run for each in found] == [said["id"], saw["id"]]
