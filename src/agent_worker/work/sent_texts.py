@@ -51,9 +51,10 @@ def keep(tx: Transaction, text: str, *, agent: str, workspace: str | None, now: 
     kept = tx.redact_json(whole) if is_json else tx.redact(whole)
     id = hashlib.sha256(kept.encode()).hexdigest()[:32]
     tx.run(
-        """insert into sent_text(project, id, text) values (:project, :id, :text)
+        """insert into sent_text(project, id, size, text) values (:project, :id, :size, :text)
            on conflict (project, id) do nothing""",
         id=id,
+        size=len(kept),
         text=kept,
     )
     tx.run(
@@ -108,7 +109,7 @@ def forget_before(tx: Transaction, before: int, *, most: int) -> int:
 def size_before(tx: Transaction, before: int) -> int:
     """How many characters `forget_before` would remove in the end: those of texts that were not sent since."""
     row = tx.one(
-        """select coalesce(sum(length(t.text)), 0) as n from sent_text t
+        """select coalesce(sum(t.size), 0) as n from sent_text t
             where t.project = :project
               and t.id in (select o.text from sent_use o where o.project = :project and o.at < :before)
               and not exists (select 1 from sent_use u

@@ -204,6 +204,7 @@ create table program_call (                 -- what a coding program did with it
 create table sent_text (                    -- what models were sent: sections of prompts, definitions of tools
   project text not null,
   id text not null,                         -- SHA-256 of the text as it stands here, its first half
+  size bigint not null,                     -- characters
   text text not null,
   primary key (project, id)
 );
