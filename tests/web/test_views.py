@@ -233,6 +233,7 @@ def test_what_a_model_was_sent_is_unfolded_word_by_word(guest: Visit) -> None:
     wait(page, "() => document.querySelector('.sent details')")
     page.get_by_text("system: soul").click()
     assert "principles: be kind" in page.locator(".sent pre:visible").inner_text()
+    assert page.get_by_text("request 1: all of the above").is_visible()
     page.get_by_text("tool: channel_send").click()
     assert '"properties"' in page.locator(".sent pre:visible").last.inner_text()
 

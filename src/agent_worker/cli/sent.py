@@ -22,7 +22,7 @@ def tell_sent(sent: Mapping[str, Any]) -> None:
             _entry(section["name"], _GONE if section["text"] is None else section["text"])
     _tools(sent["tools"])
     for number, request in enumerate(sent["requests"], start=1):
-        _title(f"request {number}: the above{'' if number == 1 else ', the requests before'}{_added(request)}")
+        _title(f"request {number}: {'all of the above' if number == 1 else 'the same'}{_added(request)}")
         for message in request["added"]:
             _message(message)
         if not request["answered"]:

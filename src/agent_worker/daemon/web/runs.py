@@ -186,7 +186,7 @@ def _sent(sent: Sent) -> list[Child]:
         *(_fold(f"prompt: {each.name}", each.text) for each in asked),
         _fold("tools", None) if sent.tools is None else None,
         *(_fold(f"tool: {tool['name']}", _definition(tool)) for tool in sent.tools or ()),
-        *(_fold(_request_title(n, each), _request(each)) for n, each in enumerate(sent.requests, start=1)),
+        *(_request(n, each) for n, each in enumerate(sent.requests, start=1)),
     ]
 
 
@@ -210,13 +210,13 @@ def _definition(tool: dict[str, Any]) -> str:
     return f"{tool['description']}\n\n{json.dumps(tool['schema'], indent=2, ensure_ascii=False)}"
 
 
-def _request_title(number: int, request: SentRequest) -> str:
-    added = ": all of this" if number == 1 else f": the same, and {plural(len(request.added), 'message')} more"
-    return f"request {number}{added}{'' if request.answered else ' (no answer is kept)'}"
-
-
-def _request(request: SentRequest) -> str:
-    return "\n\n".join(json.dumps(each, indent=2, ensure_ascii=False) for each in request.added)
+def _request(number: int, request: SentRequest) -> Html:
+    same = "all of the above" if number == 1 else "the same"
+    more = f", and {plural(len(request.added), 'message')} more" if request.added else ""
+    title = f"request {number}: {same}{more}{'' if request.answered else ' (no answer to it is kept)'}"
+    if not request.added:
+        return h("p", h("code", title))
+    return _fold(title, "\n\n".join(json.dumps(each, indent=2, ensure_ascii=False) for each in request.added))
 
 
 # --- what it did --------------------------------------------------------------------------------------
