@@ -13,13 +13,16 @@ import pytest
 from tests.backends.programs.test_one_shot import Hall, Scripted
 from tests.teams import Team, open_team
 
+from agent_worker.agents import deletion
 from agent_worker.agents.recorder import CALLS_OF_PROGRAM, KEPT_OF_PROGRAM
 from agent_worker.backends.mock import says
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost
 from agent_worker.backends.programs.sessions import INTERRUPTED
+from agent_worker.cli.live import LiveView
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.events import Called, Event, Returned
+from agent_worker.daemon.web.runs import run as view
 from agent_worker.memory.containment import tree
 from agent_worker.service.runs import Explained, explain
 from agent_worker.service.service import Service
@@ -81,8 +84,10 @@ async def test_a_call_that_a_killed_program_had_begun_is_shown_as_not_finished(t
         await team.dm("alice", "do it")
         await begun.wait()
         await team.halt()
-        run = (await team.runs())[0]["id"]
-        found = await explain(Service(team.runtime), run)
+        service, run = Service(team.runtime), (await team.runs())[0]["id"]
+        found, page = await explain(service, run), await view(service, run)
+    assert "its own" in page.html
+    assert "not finished" in page.html
     assert made(found) == [("Bash", '{"command": "sleep 600"}', True, "not finished")]
 
 
@@ -139,6 +144,24 @@ async def test_what_a_program_did_goes_with_its_workspace(tmp_path: Path) -> Non
         assert len(await team.program_calls()) == 2
         await team.write(erase, team.workspace.id)
         assert await team.program_calls() == []
+
+
+async def test_what_a_program_did_goes_with_its_agent(tmp_path: Path) -> None:
+    async with program(tmp_path, WORKS) as team:
+        await team.dm("alice", "do it")
+        await seen(team)
+        await team.halt()
+        await team.write(deletion.erase, await team.agent("alice"), now=team.now())
+        assert await team.program_calls() == []
+
+
+def test_whoever_watches_sees_whose_tool_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveView(verbose=True) as watching:
+        for own in (True, False):
+            watching.show({"event": "tool_call", "name": "alice", "tool": "Bash", "arguments": "{}", "own": own})
+    first, second = (line for line in capsys.readouterr().out.splitlines() if "Bash" in line)
+    assert "Bash (its own)" in first
+    assert "its own" not in second
 
 
 async def test_what_a_program_is_told_before_its_prompt_is_shown_with_it(tmp_path: Path) -> None:

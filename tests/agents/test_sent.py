@@ -17,6 +17,7 @@ from tests.fakes.model_protocols import Answer, Ask, Json, Refusal
 from tests.fakes.model_server import ModelServer
 from tests.teams import Team, kept_prices, open_team
 
+from agent_worker.agents import deletion
 from agent_worker.agents.commands import continue_work
 from agent_worker.agents.prompt_texts import KEPT, kept_for
 from agent_worker.backends.mock import calls, says
@@ -346,6 +347,20 @@ async def test_texts_go_with_the_workspace_they_were_sent_in(tmp_path: Path, clo
         await team.write(erase, team.workspace.id)
         assert sorted(await team.sent_texts()) == sorted(private)
         assert not (await sent(team)).missing
+
+
+async def test_texts_go_with_their_agent_unless_others_were_sent_the_same(tmp_path: Path, clock: TestClock) -> None:
+    async with open_team(tmp_path, "alice", "bob", clock=clock) as team:
+        for name in ("alice", "bob"):
+            await team.dm(name, "the same question")
+            await team.idle()
+        await team.halt()
+        await team.write(deletion.erase, await team.agent("alice"), now=team.now())
+        kept, told = await team.sent_texts(), await sent(team)
+    assert not [text for text in kept if "alice" in text]
+    assert not told.missing
+    assert told.tools
+    assert "the same question" in whole(told, "prompt")
 
 
 async def test_without_asking_for_it_nobody_is_shown_the_texts(tmp_path: Path, clock: TestClock) -> None:
