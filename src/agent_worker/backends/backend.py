@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
+from agent_worker.core.errors import BadInput
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -130,6 +131,10 @@ class StepSink(Protocol):
         """Keep, for people, what a backend says by itself before the prompt. Said again, it is replaced."""
         ...
 
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        """Around each request to a model. Raises Overloaded when others with the same key have to be let in first."""
+        ...
+
     def spent(self, usage: Usage) -> None:
         """Charge for an answer that comes to nothing: it failed, was cut off, or nobody wants it any more."""
         ...
@@ -160,6 +165,9 @@ class LoneSink:
 
     def preface(self, text: str) -> None:
         pass
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         if self.charge:
@@ -208,15 +216,3 @@ class Model(Protocol):
     """Answers once. Holds no conversation: it is handed all of it."""
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply: ...
-
-
-class UnavailableBackend:
-    def __init__(self, why: AgentWorkerError) -> None:
-        self._why = why
-
-    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
-        raise Permanent(self._why.message, hint=self._why.hint)
-        yield
-
-    async def close(self) -> None:
-        pass

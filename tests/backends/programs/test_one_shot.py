@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,9 @@ class Hall:
 
     def preface(self, text: str) -> None:
         self.prefaces.append(text)
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         self.lost.append(usage)
