@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
+from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
@@ -39,7 +40,6 @@ from agent_worker.core.errors import (
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.text import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
-from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
 
@@ -335,8 +335,9 @@ class Loop:
                 self._loop_context.recording,
                 partial(self._one_request, worker.credential),
             )
-            turn, seen, manifest = await self._prepare(job, worker, tools)
-            keeping = self._database.write(queue.keep_manifest, job.run, manifest)
+            turn, seen, composed = await self._prepare(job, worker, tools)
+            context = self._loop_context
+            keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
                 await self._steps(job, worker, kit, turn, recorder, seen)
             finally:
@@ -405,7 +406,7 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
+    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, Prompt]:
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
@@ -434,7 +435,7 @@ class Loop:
             members=tuple(brief.members),
             open_votes=gathered.open_votes,
         )
-        return turn, gathered.seen, composed.manifest
+        return turn, gathered.seen, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited = self._waited(None if self._answered else job.lead.waits_since)
