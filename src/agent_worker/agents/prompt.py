@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from agent_worker.core.text import plural
 from agent_worker.workspaces.channel import as_line
@@ -81,6 +81,11 @@ class Section:
     def tokens(self) -> int:
         return tokens_in(self.text)
 
+    def record(self) -> dict[str, object]:
+        """What a manifest tells of it: all but its text."""
+        told = {"name": self.name, "limit": self.limit, "source": self.source, "left_out": self.left_out}
+        return told | {"runs": self.runs, "tokens": self.tokens}
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -91,9 +96,7 @@ class Prompt:
     @property
     def manifest(self) -> str:
         """What the run saw, section by section, as JSON."""
-        return json.dumps(
-            [{k: v for k, v in asdict(s).items() if k != "text"} | {"tokens": s.tokens} for s in self.sections]
-        )
+        return json.dumps([section.record() for section in self.sections])
 
 
 def spoken(text: str) -> str:
