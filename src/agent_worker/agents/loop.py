@@ -167,7 +167,7 @@ class Loop:
         self._wait(Pending(instruction, workspace), "person", "it has asked you something: agent-worker inbox")
 
     async def _next(self) -> Later | bool | None:
-        """Do one piece of work, if there is one; True when there was."""
+        """Do one piece of work, if there is one. True: there may be more; None: there is nothing to do."""
         worker = self._loop_context.registry.worker(self.fence.agent)
         async with AsyncExitStack() as places:
             if (found := await self._come_in(places, worker)) is not True:
@@ -311,15 +311,15 @@ class Loop:
         self._answered = False
         self.free.clear()
         try:
-            await self._do(job)
+            return await self._do(job) or None
         except Fenced:
-            pass  # cancelled, or no longer ours: begin() finds out which
+            return True  # cancelled, or no longer ours: begin() finds out which
         finally:
             self.run = self.workspace = None
             self.free.set()
-        return True
 
-    async def _do(self, job: Assignment) -> None:
+    async def _do(self, job: Assignment) -> bool:
+        """False: nothing else was queued when it ended, and whatever is queued later is told to us."""
         worker = self._loop_context.registry.worker(self.fence.agent, job.workspace)
         terms = self._terms(job.workspace)
         try:
@@ -339,7 +339,7 @@ class Loop:
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                await self._steps(job, worker, kit, turn, recorder, seen)
+                return await self._steps(job, worker, kit, turn, recorder, seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -353,23 +353,24 @@ class Loop:
             if _is_cancelled(error):
                 raise
             await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
+        return True
 
     async def _steps(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, turn: Turn, recorder: RunRecorder, seen: int
-    ) -> None:
+    ) -> bool:
         async with aclosing(kit.backend.work(turn, recorder)) as outcomes:
             async for outcome in outcomes:
                 match outcome:
                     case Finished(step, reply):
                         _refuse_empty(reply, recorder)
                         recorder.finish_saying()
-                        await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
+                        more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
-                        return
+                        return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
-                            return
+                            return True
         raise Crashed("the backend stopped without an answer")
 
     async def _learn(

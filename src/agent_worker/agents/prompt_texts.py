@@ -112,7 +112,7 @@ class PromptTexts:
         """Write down what a run is sent. Asked for before anything that comes of the run, it is written before."""
         self._begin_day(now // (_DAY // _MICROSECOND))
         too_old = None if job.project in self._cleaned else now - self.kept // _MICROSECOND
-        writing = database.write(_keep, job, self._outgoing(job, prompt, tools), too_old, now=now)
+        writing = database.write_soon(_keep, job, self._outgoing(job, prompt, tools), too_old, now=now)
         writing.add_done_callback(partial(self._remember, job))
         return writing
 
