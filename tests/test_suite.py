@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,6 +105,65 @@ def test_setting_up_where_the_network_is_gone_says_so_and_ends_well(tmp_path: Pa
     assert "because npm could not do it: " in done.stderr
     refused = "apt-get could not do it" if os.geteuid() == 0 else "only root can install packages"
     assert f"because {refused}: " in done.stderr
+
+
+#: Who says SQL, with the reason. All others look at what is stored with the views of tests/stored.py.
+SAYS_SQL = {
+    "tests/stored.py": "the views",
+    "tests/database/": "the database itself",
+    "tests/faults/oracle.py": "judges what our own code has left behind, and so does without it",
+    "tests/faults/test_backup.py": "what is in a copy of the database, and copies made by others",
+    "tests/faults/test_broken_disk.py": "writes on a disk that fails, below everything that knows tables",
+    "tests/faults/test_bugs.py": "a bug may be in a statement",
+    "tests/faults/test_damage.py": "looks at every table of a damaged file, whatever it is",
+    "tests/faults/test_growth.py": "the size of the log beside the database",
+    "tests/faults/test_migrations.py": "tables that no release has",
+    "tests/faults/test_power_cut.py": "writes on a disk that loses its power",
+    "tests/faults/test_recovery.py": "a long past, made in one statement",
+    "tests/faults/test_taken_away.py": "the database below everything that knows tables",
+    "tests/attacks/test_words.py": "a local user who tampers with the audit",
+    "tests/memory/test_audit.py": "the same",
+    "tests/memory/test_index.py": "the version of the index, which is a file of its own",
+}
+SQL = re.compile(r"\s*(select\s.*\sfrom\s|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|pragma\s)", re.I | re.S)
+
+
+def test_tests_know_no_tables() -> None:
+    """A column that is renamed is renamed in one place of the suite."""
+    found = {str(path.relative_to(ROOT)) for path in FILES if any(statements(path.read_text()))}
+    loose = {file for file in found if not file.startswith(tuple(SAYS_SQL))}
+    assert loose == set()
+    assert [known for known in SAYS_SQL if not any(file.startswith(known) for file in found)] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'rows("select state from run")',
+        'rows(f"select * from {table}")',
+        'tx.run("""\n  update agent\n     set paused = 1""")',
+        'LEFT = """\nSELECT 1\nFROM run"""',
+    ],
+)
+def test_one_that_does_is_seen(source: str) -> None:
+    assert list(statements(source))
+
+
+def test_words_about_a_choice_are_no_statement() -> None:
+    assert not list(statements('say("select one of them, and update it")'))
+
+
+def statements(source: str) -> Iterator[str]:
+    """The texts of a module that are SQL."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr):
+            text = "".join(str(each.value) if isinstance(each, ast.Constant) else "x" for each in node.values)
+        else:
+            continue
+        if SQL.match(text):
+            yield text
 
 
 WAITING = {"timeout", "within", "patience"}  #: arguments that say how long something may take

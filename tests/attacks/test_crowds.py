@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.faults.report import report
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import Answer, Served, parse_answer, served
@@ -89,10 +90,10 @@ async def test_L11_thousands_of_sends_at_once_are_each_answered(
     for answer in answers:
         if answer.status == 503:
             assert dict(answer.headers)["retry-after"]
-    stored = {row[0].split()[0] for row in daemon.rows("select text from instruction")}
+    kept = {row["text"].split()[0] for row in daemon.read(stored.instructions)}
     accepted = {key for key, answer in zip(keys, answers, strict=True) if answer.status == 200}
-    assert accepted <= stored
-    assert not (set(keys) - accepted) & stored
+    assert accepted <= kept
+    assert not (set(keys) - accepted) & kept
     assert daemon.alive()
     report.count("L11 sends at once", count)
     report.count("L11 accepted", len(accepted))
