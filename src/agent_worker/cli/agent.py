@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, part
-from agent_worker.cli.complete import agents
+from agent_worker.cli.call import agents, call, here, part
 from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell_json, tell_table, usd, waits
 
 

@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from agent_worker.cli.call import call, here
-from agent_worker.cli.complete import instances
+from agent_worker.cli.call import call, here, instances
 from agent_worker.cli.output import as_json_option, clean, tell_json
 
 #: A text may begin with a dash, so there are no options of one letter.

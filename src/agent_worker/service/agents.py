@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from agent_worker.agents import commands, deletion
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.waiting import Waiting, state_of
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.address import canonical, check_name, check_no_secret
@@ -29,7 +30,6 @@ from agent_worker.memory.edits import rewrite
 from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.service.waiting import Waiting, state_of, waiting_agents
 from agent_worker.trust.powers import powers_of_agent
 from agent_worker.work import agent_rows, limits
 from agent_worker.workspaces import workspace_rows
@@ -86,7 +86,7 @@ async def agents_list(service: Service, project: str | None = None) -> list[Agen
     """Every agent of a project, with its state and what it spent today."""
     loaded = await service.project(project)
     rows = await service.read(loaded, _states, day=limits.day_of(service.now()))
-    waits = await waiting_agents(service, loaded)
+    waits = await service.waits(loaded)
     found = [_agent(service, loaded, row, waits) for row in rows if row["name"] in loaded.agents]
     return sorted((*found, *(_broken(loaded, name) for name in loaded.project.broken)), key=lambda a: a.name)
 
@@ -104,7 +104,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
     talk = await service.read(loaded, last_words, id, 10)
     definition = loaded.definition(row["name"])
     return AgentDetail(
-        agent=_agent(service, loaded, row, await waiting_agents(service, loaded)),
+        agent=_agent(service, loaded, row, await service.waits(loaded)),
         soul=definition.soul.record(),
         directory="" if row["name"] in loaded.quick else str(loaded.project.root / definition.personal_dir),
         queue=queue,
