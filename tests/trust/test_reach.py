@@ -281,21 +281,27 @@ def root(tmp_path: Path) -> Path:
     return laid_out(tmp_path / "project")
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One project for all tests that only look."""
+    return laid_out(tmp_path_factory.mktemp("untouched") / "project")
+
+
 @pytest.mark.parametrize("command", SEEN)
-def test_Y22_every_file_that_a_command_can_be_seen_to_run_is_covered(root: Path, command: str) -> None:
-    found = reach_of_shell(command, root)
+def test_Y22_every_file_that_a_command_can_be_seen_to_run_is_covered(untouched: Path, command: str) -> None:
+    found = reach_of_shell(command, untouched)
     assert set(SEEN[command].split()) <= set(found.files)
     assert found.anything == ()
 
 
 @pytest.mark.parametrize("command", NOTHING)
-def test_a_command_that_only_reads_asks_for_nothing_more(root: Path, command: str) -> None:
-    assert reach_of_shell(command, root) == Reach((), ())
+def test_a_command_that_only_reads_asks_for_nothing_more(untouched: Path, command: str) -> None:
+    assert reach_of_shell(command, untouched) == Reach((), ())
 
 
 @pytest.mark.parametrize("command", ANYTHING)
-def test_Y23_what_cannot_be_seen_can_run_any_file(root: Path, command: str) -> None:
-    found = reach_of_shell(command, root)
+def test_Y23_what_cannot_be_seen_can_run_any_file(untouched: Path, command: str) -> None:
+    found = reach_of_shell(command, untouched)
     assert set(ANYTHING[command].split()) <= set(found.files)
     assert found.anything
 
