@@ -5,6 +5,9 @@ The tables are run twice: what is covered, and whether a file that is changed af
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -267,6 +270,13 @@ ANYTHING = {
 }
 
 
+@contextmanager
+def project() -> Iterator[Path]:
+    """On the disk, as other tests' files may be below /dev: what a command writes there is taken for a device."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield laid_out(Path(folder) / "project")
+
+
 def laid_out(root: Path) -> Path:
     for name, text in FILES.items():
         path = root / name
@@ -277,14 +287,16 @@ def laid_out(root: Path) -> Path:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return laid_out(tmp_path / "project")
+def root() -> Iterator[Path]:
+    with project() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def untouched() -> Iterator[Path]:
     """One project for all tests that only look."""
-    return laid_out(tmp_path_factory.mktemp("untouched") / "project")
+    with project() as made:
+        yield made
 
 
 @pytest.mark.parametrize("command", SEEN)
