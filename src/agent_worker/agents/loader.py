@@ -90,6 +90,7 @@ class Loader:
         await asyncio.to_thread(self._locks.take, project.root)
         loaded = await self._database.write(_enrol_all, project, quick or {}, now=self._clock.micros())
         self._registry.keep_project(loaded.id, project)
+        await asyncio.to_thread(self._backends.keys.look_at, project)
         held = await asyncio.to_thread(self._backends.held_back, project, None)
         for name, definition in loaded.quick.items():
             id = loaded.agents[name]
@@ -229,6 +230,7 @@ class Loader:
             tools=kit.tools,
             more_tools=kit.more_tools,
             learner=kit.learner,
+            lacks_key=kit.lacks_key,
         )
 
     async def _watch(self, worker: AgentRuntime) -> None:

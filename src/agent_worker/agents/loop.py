@@ -25,7 +25,16 @@ from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
 from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
-from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fenced, Overloaded, Permanent, StorageFault
+from agent_worker.core.errors import (
+    BackendFailure,
+    Crashed,
+    EmptyAnswer,
+    Fenced,
+    NoKey,
+    Overloaded,
+    Permanent,
+    StorageFault,
+)
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.text import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
@@ -48,7 +57,15 @@ class NoSpace:
     reason: str
 
 
-Later = NotYet | NoSpace  # work that cannot be done now
+@dataclass(frozen=True, slots=True)
+class Keyless:
+    """There is work, and no key to do it with."""
+
+    work: Pending
+    missing: NoKey
+
+
+Later = NotYet | NoSpace | Keyless  # work that cannot be done now
 
 
 class Slots:
@@ -144,6 +161,9 @@ class Loop:
                 case NoSpace(work, reason):
                     self._wait(work, "disk", reason)
                     await self._sleep(SPACE_WAIT)
+                case Keyless(work, missing):
+                    await self._ask_for_key(work, missing)
+                    await self._arrived.wait()
                 case None:
                     self._rest()
                     await self._arrived.wait()
@@ -160,6 +180,8 @@ class Loop:
     async def _next(self) -> Later | bool | None:
         """Do one piece of work, if there is one; True when there was."""
         worker = self._loop_context.registry.worker(self.fence.agent)
+        if (found := await self._has_key()) is not True:
+            return found
         async with AsyncExitStack() as places:
             if (found := await self._come_in(places, worker)) is not True:
                 return found
@@ -174,7 +196,27 @@ class Loop:
         assert not isinstance(done, Suspect)
         return done
 
-    # --- waiting for a turn ---------------------------------------------------------------------------
+    # --- waiting for a key, or a turn -----------------------------------------------------------------
+
+    async def _has_key(self) -> Later | bool | None:
+        """Whether the next piece of work has the key it needs. True: it has, as far as we can see."""
+        registry = self._loop_context.registry
+        if not registry.lacks_key(self.fence.agent):
+            return True
+        found = await self._look()
+        if not isinstance(found, Pending):
+            return found
+        worker = registry.worker(self.fence.agent, found.workspace)
+        missing = worker.lacks_key() if worker.lacks_key else None
+        return Keyless(found, missing) if missing else True
+
+    async def _ask_for_key(self, work: Pending, missing: NoKey) -> None:
+        """Put it before the person, once for each wait: it is closed when the key is there (service/providers.py)."""
+        wait = self._waits.of(self.fence.agent)
+        reason = f"{missing.message}: {missing.hint}"
+        self._wait(work, "key", reason)
+        if wait is None or wait.what != "key":
+            await self._write(run_end.ask_for_key, self.fence, work.workspace, missing.subject, reason)
 
     async def _come_in(self, places: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
         """Pass the gate of the agent's key, which is left with `places`. True: we are in."""
@@ -329,6 +371,8 @@ class Loop:
         except Suspended:
             self._asking[job.lead.id] = job.workspace  # first: the answer may be faster than we
             await self._write(run_end.suspend, job)
+        except NoKey as failure:
+            await self._without_key(job, worker, failure)
         except BackendFailure as failure:
             await self._failed(job, worker, failure)
         except (Exception, asyncio.CancelledError) as error:  # boundary: whatever else it raises is its crash, not ours
@@ -435,6 +479,13 @@ class Loop:
                 if isinstance(failure, Overloaded):
                     failure = Overloaded(self._too_long(failure.message), hint=failure.hint)
                 await self._write(run_end.give_up, job, failure, state)
+
+    async def _without_key(self, job: Assignment, worker: AgentRuntime, failure: NoKey) -> None:
+        """Its key was taken away meanwhile: the work goes back and waits for it, unless it would be tried at once."""
+        if worker.lacks_key and worker.lacks_key():
+            await self._write(run_end.put_back, job, why=failure.message, ageing=self._loop_context.ageing)
+        else:
+            await self._failed(job, worker, failure)
 
     def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
         identity = RunIdentity(

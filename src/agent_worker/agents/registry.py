@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_worker.backends.backend import Backend, Model
-from agent_worker.core.errors import NotFound
+from agent_worker.core.errors import NoKey, NotFound
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces, own_places
 from agent_worker.definitions.project import ProjectFiles
@@ -21,6 +21,8 @@ from agent_worker.work.limits import WorkLimits
 
 #: Tools that others provide, asked for anew at each run. Raises BackendFailure when they cannot say.
 MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
+#: The key without which an agent cannot work now; None when it lacks none.
+LacksKey = Callable[[], NoKey | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class AgentRuntime:
     note: str = ""  #: what the workflow adds to its prompt
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
+    lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     is_fit: bool = True  #: can it work?
 
@@ -107,6 +110,10 @@ class Registry:
     def _inline(self, agent: str) -> AgentRuntime | None:
         """The worker of an agent that lives only in a workspace."""
         return next((worker for (id, _), worker in self._workers.items() if id == agent), None)
+
+    def lacks_key(self, agent: str) -> bool:
+        """Whether this agent lacks a key, in any of the places where it works."""
+        return any(worker.lacks_key and worker.lacks_key() for (id, _), worker in self._workers.items() if id == agent)
 
     def workers(self) -> list[AgentRuntime]:
         return list(self._workers.values())

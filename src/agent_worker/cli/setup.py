@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from importlib import resources
@@ -34,8 +33,8 @@ KEYS = {  # in the order of preference: variable → model
 def init(template: str, model: str | None, backend: str | None, as_json: bool) -> None:
     """Set up agents and a workflow in this directory, from a template. Existing files are left as they are.
 
-    Without --model and --backend the agents use the first key that is found in the environment, else the first coding
-    program that is installed, else they are mock agents.
+    Without --model and --backend the agents use the first key that is stored or in the environment, else the first
+    coding program that is installed, else they are mock agents.
     """
     from agent_worker.local.definitions import approve
 
@@ -54,7 +53,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     if backend == "mock":
         click.echo("\nThe agents are mock agents: they cost nothing. See how it works:")
         click.echo(f"  agent-worker run {template}")
-        click.echo("With a key in the environment (export ANTHROPIC_API_KEY=…) init makes real ones.")
+        click.echo("With a key (agent-worker key set anthropic) init makes real ones.")
     else:
         missing = backend in PROGRAMS and not shutil.which(backend)
         how = f"{backend}, which is not installed yet" if missing else model if backend == "sdk" else backend
@@ -63,9 +62,12 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
 
 
 def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
+    from agent_worker.local.checks import keys_of_a_start
+
     if backend or model:
         return backend or "sdk", model
-    if key := next((name for name in KEYS if os.environ.get(name)), None):
+    there = {each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"}
+    if key := next((name for name in KEYS if name in there), None):
         return "sdk", KEYS[key]
     return next((name for name in PROGRAMS if shutil.which(name)), "mock"), None
 
@@ -162,10 +164,17 @@ def _daemon_process() -> str:
 
 
 def _keys() -> Check:
-    found = [key for key in KEYS if os.environ.get(key)]
-    if found:
-        return "keys", True, ", ".join(found), ""
-    return "keys", True, "none; mock agents need none", ""
+    """The keys that agents here can use, as the daemon sees it. It is not started: then, as it would begin now."""
+    from agent_worker.cli.call import call, here
+    from agent_worker.cli.key import told
+    from agent_worker.client.connection import find
+    from agent_worker.local.checks import keys_of_a_start
+
+    try:
+        found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()
+    except AgentWorkerError as error:
+        return "keys", False, error.message, error.hint
+    return "keys", True, "; ".join(map(told, found)) or "none; mock agents need none (agent-worker key set)", ""
 
 
 def _programs() -> list[Check]:

@@ -30,6 +30,7 @@ from agent_worker.service.events import EventRecord, Filter, Follower, newest
 from agent_worker.service.messages import ENDS, hand_over
 from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service
+from agent_worker.service.trust import require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import agent_rows
 from agent_worker.workflows.instance import Instance
@@ -80,7 +81,7 @@ class RunRequest:
     tag: str = MAIN
     params: dict[str, str] = field(default_factory=dict)
     project: str | None = None
-    trust: bool = False  #: approve what the workflow could execute, as it is now
+    trust: bool = False  #: approve what the workflow or agent could execute, as it is now
     model: ModelName | None = None  #: of all members of the workflow that use one
 
 
@@ -108,7 +109,9 @@ async def serve(service: Service, request: Flat[RunRequest]) -> Served:
 async def _play(service: Service, request: RunRequest) -> _Followed:
     match request:
         case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
-            return await _ask(service, await service.project(request.project), agent, message)
+            loaded = await service.project(request.project)
+            await require_approved(service, loaded, agent, trust=request.trust)
+            return await _ask(service, loaded, agent, message)
         case RunRequest(workflow=str(workflow), agent=None, agents=None):
             wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
