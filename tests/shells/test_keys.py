@@ -77,6 +77,20 @@ async def test_work_without_a_key_waits_says_what_to_type_and_goes_on_once_it_is
         assert KEY not in everything
 
 
+async def test_whoever_asks_is_told_what_it_waits_for_and_gets_the_answer_once_the_key_is_there(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    async with terminal_knowing(tmp_path, SDK, OPENAI_BASE_URL=server.url("ok", "/v1")) as terminal:
+        asking = asyncio.create_task(asyncio.to_thread(terminal.run, "ask", "alice", "hello"))
+        await state_is(terminal.daemon, "waiting")
+        late = asyncio.create_task(asyncio.to_thread(terminal.run, "ask", "alice", "me too"))
+        await asyncio.to_thread(eventually, lambda: alice(terminal.daemon)["queued"] == 2)
+        await told(terminal, "key", "set", "openai", stdin=KEY)
+        for done in (await asking, await late):
+            assert (done.returncode, done.stdout) == (0, "All is well.\n")
+            assert done.stderr.endswith("OPENAI_API_KEY is not set: agent-worker key set openai\n")
+
+
 async def test_a_key_exported_after_the_daemon_began_is_brought_by_the_next_command_and_kept_in_memory_only(
     tmp_path: Path, server: ModelServer
 ) -> None:

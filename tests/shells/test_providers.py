@@ -59,7 +59,7 @@ async def test_what_is_wrong_is_said_in_words_and_by_the_exit_code(tmp_path: Pat
     assert [each.returncode for each in (refused, unknown, away, unnamed, without)] == [1, 1, 1, 1, 1]
     assert "401 invalid key (check the key in ANTHROPIC_API_KEY)" in refused.stdout
     assert "openai/gpt-nobody: 404 model: no such model (check the model's name)" in unknown.stdout
-    assert "127.0.0.1 cannot be reached" in away.stdout
+    assert "127.0.0.1:9 cannot be reached" in away.stdout
     assert "not tried" in unnamed.stdout
     assert "-m MODEL" in unnamed.stdout
     assert "there is no key (agent-worker key set groq)" in without.stdout

@@ -24,7 +24,7 @@ ALLOW = "agent_worker.allow"  #: in the meta of a command: asks about what an ag
 
 def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:
     """Arguments that are None are left out. The daemon finds the project from the directory we are in."""
-    client = connect()
+    client = _connected()
     target, body = _request(method, path, arguments)
     try:
         return client.request(method, target, body, timeout=timeout, headers=_keys())[1]
@@ -37,11 +37,18 @@ def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any)
 def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: Any) -> Iterator[ServerEvent]:
     target, body = _request(method, path, arguments)
     try:
-        return (yield from connect().stream(method, target, body, last_event_id=last_event_id, headers=_keys()))
+        return (yield from _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys()))
     except Untrusted:  # raised before anything has come
         if not _is_allowed(arguments):
             raise
-    yield from connect().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
+    yield from _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
+
+
+def _connected() -> Client:
+    client = connect()
+    if client.note:  # of a daemon that has just been started for us
+        click.echo(f"note: {client.note}", err=True)
+    return client
 
 
 def _is_allowed(arguments: Mapping[str, Any]) -> bool:

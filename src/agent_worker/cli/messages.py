@@ -58,6 +58,8 @@ def ask(address: str, message: str, as_json: bool) -> None:
         if event.event == "chunk" and not as_json and sys.stdout.isatty():
             click.echo(clean(data["text"]), nl=False)
             shown += data["text"]
+        elif event.event == "waiting" and data["what"] == "key":
+            click.echo(clean(f"{data['name']} waits: {data['reason']}"), err=True)
         elif event.event in ("done", "error"):
             final = data
     if as_json:

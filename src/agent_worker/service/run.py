@@ -222,7 +222,18 @@ class _AgentRun(_Followed):
         self._work = work
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
+    async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
+        wait = self._service.runtime.supervisor.waits.of(self._work["agent"])
+        if wait is not None and wait.what == "key":  # it began before we listened
+            name = self._service.runtime.registry.worker(self._work["agent"]).name
+            told = {"event": "waiting", "agent": self._work["agent"], "name": name}
+            yield [StreamItem("waiting", json.dumps(told | asdict(wait)))]
+        async for items in super().__aiter__():
+            yield items
+
     async def _is_part(self, told: EventRecord) -> bool:
+        if told.kind == "waiting":
+            return bool(told.record()["agent"] == self._work["agent"])
         if told.kind == "inbox":
             return await self._database.read(_is_about, told.record()["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.backend import UnavailableBackend
-from agent_worker.core.address import parse_address
-from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.address import canonical, parse_address
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound
 from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
 from agent_worker.service.service import FoundWorkflow, Service
@@ -149,6 +149,8 @@ async def _powers_of(
 
 
 def _powers_of_one(loaded: LoadedProject, agent: str) -> tuple[Power, ...]:
+    if agent not in loaded.agents and (broken := canonical(agent, loaded.project.broken)) is not None:
+        raise DefinitionError(loaded.project.wrong_with(broken))
     if agent not in loaded.agents:
         raise NotFound(f"there is no agent {agent} in this project", hint="agent-worker ls")
     return powers_of_agent(loaded.definition(agent), loaded.project.root) + _powers_of_keys(loaded)

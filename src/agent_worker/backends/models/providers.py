@@ -208,6 +208,13 @@ def parse_model(spec: str, provider: str = "") -> tuple[str, str]:
     return first[1], first[2]
 
 
+def check_model(spec: str, endpoint: Endpoint) -> None:
+    """Raises BadInput when nobody could be asked for this model, whatever keys there are."""
+    name, _ = parse_model(spec, endpoint.name)
+    if name not in PROVIDERS:
+        _custom(name, endpoint)
+
+
 def configured_providers(env: Mapping[str, str]) -> list[ProviderStatus]:
     """Every provider we know, those that can be used first."""
     found = [status_of(provider, env) for provider in PROVIDERS.values() if provider.name != "openai-chat"]
