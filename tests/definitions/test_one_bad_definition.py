@@ -390,6 +390,7 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
 
         class Outfitter:
             held_back = runtime.backends.held_back
+            keys = runtime.backends.keys
 
             def make_kit(self, definition: AgentDefinition, *place: Path, **how: Any) -> AgentKit:
                 if definition.name == "alice":

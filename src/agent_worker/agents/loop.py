@@ -484,8 +484,9 @@ class Loop:
         """Its key was taken away meanwhile: the work goes back and waits for it, unless it would be tried at once."""
         if worker.lacks_key and worker.lacks_key():
             await self._write(run_end.put_back, job, why=failure.message, ageing=self._loop_context.ageing)
-        else:
-            await self._failed(job, worker, failure)
+        else:  # in a program that embeds us there is nobody to store one
+            hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
+            await self._failed(job, worker, Permanent(failure.message, hint=hint))
 
     def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
         identity = RunIdentity(
