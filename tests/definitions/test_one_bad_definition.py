@@ -401,6 +401,8 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
         class Outfitter:
             held_back = runtime.backends.held_back
             keep_secret = runtime.backends.keep_secret
+            keys = runtime.backends.keys
+            lacks_key = runtime.backends.lacks_key
 
             def make_kit(self, definition: AgentDefinition, *place: Path, **how: Any) -> AgentKit:
                 if definition.name == "alice":

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import addresses, call, here, part, stream
 from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
@@ -23,6 +24,7 @@ TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
 @click.option("--key", help="A key of your choice: sending again with the same one changes nothing.")
+@trust_option
 @as_json_option
 def send(address: str, message: str, key: str | None, as_json: bool) -> None:
     """Deliver MESSAGE to ADDRESS and return. `-` reads the message from standard input.
@@ -43,6 +45,7 @@ def send(address: str, message: str, key: str | None, as_json: bool) -> None:
 @click.command(context_settings=TEXT)
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
+@trust_option
 @as_json_option
 def ask(address: str, message: str, as_json: bool) -> None:
     """Ask the agent at ADDRESS and wait for the answer, which is shown as it is written."""
@@ -55,6 +58,8 @@ def ask(address: str, message: str, as_json: bool) -> None:
         if event.event == "chunk" and not as_json and sys.stdout.isatty():
             click.echo(clean(data["text"]), nl=False)
             shown += data["text"]
+        elif event.event == "waiting" and data["what"] == "key":
+            click.echo(clean(f"{data['name']} waits: {data['reason']}"), err=True)
         elif event.event in ("done", "error"):
             final = data
     if as_json:

@@ -172,7 +172,8 @@ def _followed(wanted: dict[str, Any]) -> Iterator[ServerEvent]:
     try:
         yield from stream("POST", "/run", **wanted)
     except NotFound as error:
-        agent = {"agent": wanted["workflow"], "message": wanted["message"], "project": wanted["project"]}
+        same = ("message", "project", "trust")
+        agent = {"agent": wanted["workflow"]} | {name: wanted[name] for name in same if name in wanted}
         if not wanted["message"] or wanted["params"]:
             raise
         try:
