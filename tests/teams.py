@@ -199,11 +199,11 @@ class Team:
 
     async def program_calls(self) -> list[Row]:
         """What programs did with tools of their own."""
-        return await self._stored("program_call", {})
+        return await self.read(stored.program_calls)
 
     async def sent_texts(self) -> list[str]:
         """What is kept of what models were sent."""
-        return [row["text"] for row in await self._stored("sent_text", {})]
+        return [row["text"] for row in await self.read(stored.sent_texts)]
 
     async def deliveries(self, **wanted: object) -> list[Row]:
         """What was brought to whom."""
