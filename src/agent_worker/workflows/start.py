@@ -52,6 +52,7 @@ class Start:
     tag: str = MAIN
     params: Mapping[str, str] = field(default_factory=dict)
     message: str | None = None  #: said after the kickoff
+    material: str = ""  #: said after that, as somebody else's words: a mention in it calls on nobody
     file: str = ""  #: where the workflow stands; read again after a restart
     ends: str = "stop"  #: when told to, or when `quiet`
     fetched: Fetched | None = None  #: where it comes from, when that is elsewhere
@@ -73,7 +74,7 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
         runtime, loaded, workspace_rows.close_workspace, now=runtime.clock.micros()
     ) as opening:
         instance = await _open(runtime, loaded, wanted, values, opening)
-        await _kick_off(instance, wanted.workflow, values, wanted.message)
+        await _kick_off(instance, wanted.workflow, values, wanted.message, wanted.material)
     return instance
 
 
@@ -194,12 +195,14 @@ def _set_alarm(
 
 
 async def _kick_off(
-    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
+    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None, material: str = ""
 ) -> None:
     filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
     said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
     if message:
         said.append((message, ()))
+    if material:  # with what was said before it: alone it calls on nobody
+        said.append(_with_material(*said.pop(), material))
     settings = workflow.workspace or WorkspaceSettings()
     elects = settings.document_owner == ELECT and len(instance.members) > 1
     # Once, also when the host dies right now and the instance is gone on with.
@@ -208,16 +211,29 @@ async def _kick_off(
     await instance.database.write(_begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now)
 
 
-async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str | None, *, key: str) -> None:
+async def kick_again(
+    instance: Instance, workflow: WorkflowDefinition, text: str | None, *, material: str = "", key: str
+) -> None:
     """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
     runtime = instance.runtime
+    quoted: Sequence[tuple[int, int]] = ()
     if text is None:
         given = json.loads((await instance.database.read(workspace_rows.get, instance.id))["given"])
         filled = interpolate_marked(workflow.kickoff or "", given)
-        speech = routing.OutgoingMessage(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
-    else:
-        speech = routing.OutgoingMessage(instance.id, "user", text)
+        text, quoted = filled.text.strip("\n"), filled.inserted
+    said, spans = _with_material(text, quoted, material)
+    speech = routing.OutgoingMessage(instance.id, "user", said, quoted=spans)
     await instance.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
+
+
+def _with_material(
+    text: str, quoted: Sequence[tuple[int, int]], material: str
+) -> tuple[str, Sequence[tuple[int, int]]]:
+    """The text with somebody else's words after it, and the spans in which no mention counts."""
+    if not material:
+        return text, quoted
+    whole = f"{text}\n\n{material}"
+    return whole, (*quoted, (len(text), len(whole)))
 
 
 def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening, *, now: int) -> str:

@@ -380,16 +380,18 @@ create table accepted (
 create table schedule (
   project text not null,
   id text not null,
-  agent text,                               -- null: it is a workflow's
-  workflow text not null default '',        -- workflow:tag; '' when it is an agent's
+  agent text,                               -- null: it is a workflow's, or what a person has set for members
+  workflow text not null default '',        -- workflow:tag; '' when it is not a workflow's
   workspace text not null default '',       -- address; '' is personal
+  member text not null default '',          -- the name there, when it is a member's; with no agent, '' is all of them
   prompt text not null default '',
   spec text not null,                       -- JSON: as written
   instance text not null default '',        -- the workspace it ends with, when a workflow gave it to a member
   set_by text not null default 'file',      -- file | person: what a person set is not changed by a file
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,
-  slot bigint,                              -- of a workflow that is due and has not been started yet
+  slot bigint,                              -- when it was due, of what has not been started or checked yet
+  failures integer not null default 0,      -- of its check, in a row
   state text not null default 'active',
   primary key (project, id),
   foreign key (project, agent) references agent(project, id)
