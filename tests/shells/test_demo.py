@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tests.patience import PATIENCE
 from tests.shells import nursery
 
