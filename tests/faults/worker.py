@@ -33,11 +33,14 @@ from agent_worker.database.database import WholeTransaction
 from agent_worker.database.migrations import migrate, versions
 from agent_worker.database.sqlite import connect
 from agent_worker.definitions.project import load_project
+from agent_worker.definitions.settings import Settings
 from agent_worker.service.messages import deliver
 from agent_worker.work import inbox
 from agent_worker.workflows import start as workflows
 from agent_worker.workflows.runtime import Runtime
 from tests.faults.puppet import Puppet, outside, outside_again
+
+QUICK = Settings.model_validate({"quiet_moment": "10ms"})
 
 OPEN = """select 1 from instruction i left join workspace w on w.id = i.workspace
            where i.state in ('queued', 'running', 'waiting') and coalesce(w.paused, '') = '' limit 1"""
@@ -75,7 +78,7 @@ class Life:
         home = Path(self.order.home)
         if self.order.gate_open:
             self.gate.set()
-        async with open_runtime(RuntimeSettings(database=home / "state.db", quiet_moment=0.01)) as runtime:
+        async with open_runtime(RuntimeSettings(database=home / "state.db", chosen=QUICK)) as runtime:
             runtime.bus.listen(self._hear)
             loaded = await runtime.loader.load(load_project(home / "project"))
             self._animate(runtime, home)

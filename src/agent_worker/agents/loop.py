@@ -19,7 +19,7 @@ from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentRuntime, Registry
-from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
+from agent_worker.agents.retries import LONGEST_GUESS, GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
 from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
 from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
@@ -28,6 +28,7 @@ from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.text import plural
+from agent_worker.definitions.settings import Settings
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
@@ -92,9 +93,7 @@ class LoopContext:
     limiter: Limiter
     slots: Slots
     waits: Waits
-    ageing: Ageing = field(default_factory=Ageing)
     space: Space = field(default_factory=Space)  #: on the disk
-    longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
 
     @property
     def clock(self) -> Clock:
@@ -186,7 +185,7 @@ class Loop:
             return True
 
         async def line_up(work: Pending) -> float | None:
-            left = self._loop_context.longest_wait - self._waited.get(work.instruction, 0.0)
+            left = self._settings.longest_wait - self._waited.get(work.instruction, 0.0)
             if left <= 0:
                 await self._give_up_waiting(work)
                 return 0.0
@@ -251,7 +250,7 @@ class Loop:
         await self._write(run_end.give_up_waiting, self.fence, work.instruction, self._too_long(why))
 
     def _too_long(self, why: str) -> str:
-        seconds = self._loop_context.longest_wait
+        seconds = self._settings.longest_wait
         waited = plural(round(seconds / 60), "minute") if seconds >= 120 else plural(round(seconds), "second")
         return f"it waited {waited} for its model: {why}"
 
@@ -271,9 +270,18 @@ class Loop:
         return self._loop_context.waits
 
     @property
+    def _settings(self) -> Settings:
+        return self._loop_context.registry.settings_of(self.fence.project)
+
+    @property
+    def _ageing(self) -> Ageing:
+        chosen = self._settings
+        return Ageing(round(chosen.ageing * 1e6), chosen.preemptions)
+
+    @property
     def _longest_told(self) -> float:
         """Seconds that work is ever told to wait; a gate adds a little to what was asked for."""
-        return max(self._loop_context.longest_wait, LONGEST_GUESS) * (1 + SPREAD)
+        return max(self._settings.longest_wait, LONGEST_GUESS) * (1 + SPREAD)
 
     # --- doing it -------------------------------------------------------------------------------------
 
@@ -289,7 +297,7 @@ class Loop:
             run_begin.begin,
             self.fence,
             self._terms,
-            ageing=self._loop_context.ageing,
+            ageing=self._ageing,
             alone=alone,
             longest=self._longest_told,
         )
@@ -375,14 +383,12 @@ class Loop:
             await self._write(run_end.stop_at_limit, job, recorder.reached)
             return True
         if self._stopping:
-            await self._write(run_end.put_back, job, why="stopping", ageing=self._loop_context.ageing)
+            await self._write(run_end.put_back, job, why="stopping", ageing=self._ageing)
             return True
         if self._arrived.is_set() or job.others_wait:
             self._arrived.clear()
-            if await self._write(run_begin.should_yield, job, ageing=self._loop_context.ageing):
-                await self._write(
-                    run_end.put_back, job, why="preempted", preempted=True, ageing=self._loop_context.ageing
-                )
+            if await self._write(run_begin.should_yield, job, ageing=self._ageing):
+                await self._write(run_end.put_back, job, why="preempted", preempted=True, ageing=self._ageing)
                 return True
         return False
 
@@ -418,8 +424,9 @@ class Loop:
         return turn, gathered.seen, composed.manifest
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
-        waited, longest = self._waited.get(job.lead.id, 0.0), self._loop_context.longest_wait
-        match after(failure, failures=job.lead.failures, waited=waited, longest=longest):
+        waited, chosen = self._waited.get(job.lead.id, 0.0), self._settings
+        longest, tries = chosen.longest_wait, chosen.tries
+        match after(failure, failures=job.lead.failures, waited=waited, longest=longest, tries=tries):
             case Retry(wait, counts):
                 if isinstance(failure, Overloaded) and worker.credential:
                     asked = wait if failure.retry_after else None

@@ -11,6 +11,7 @@ from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import DefinitionError, Problem
 from agent_worker.definitions.project import ProjectFiles, find_project, load_project
 from agent_worker.definitions.schema import json_schema
+from agent_worker.definitions.settings import read_settings
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.trust.allowances import allowances_of
@@ -25,13 +26,22 @@ _SCRIPT = re.compile(r"^(  \w+):\n    ref: (\w+)\n    script:.*\n(?:      .*\n)+
 def checked(path: Path) -> tuple[ProjectFiles, list[Problem]]:
     """The project that this directory or workflow file belongs to, and what is wrong in its files."""
     project = load_project(find_project(path))
-    problems = list(project.problems)
+    problems = [*project.problems, *_wrong_settings()]
     if path.is_file() and path.resolve() not in map(Path.resolve, project.workflow_files.values()):
         try:
             project.load_workflow(path)
         except DefinitionError as error:
             problems += error.problems
     return project, problems
+
+
+def _wrong_settings() -> list[Problem]:
+    """What is wrong in the user's own settings, which hold in every project."""
+    try:
+        read_settings(home_directory())
+    except DefinitionError as error:
+        return list(error.problems)
+    return []
 
 
 def limits_that_wait(path: Path) -> list[str]:

@@ -26,8 +26,6 @@ from agent_worker.service.backups import BACKUPS, home_of
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 
-OLD = timedelta(days=30)
-BACKUPS_KEPT = 3  #: the newest, however old they are
 _SET_ASIDE = (".replaced-", ".damaged-", ".version-", SAVED)
 
 
@@ -36,6 +34,12 @@ class Leftover:
     path: str
     what: str
     bytes: int
+
+
+def _before(service: Service) -> float:
+    """Seconds of the clock: what is older need not be kept."""
+    kept = timedelta(seconds=service.runtime.registry.settings.keep_leftovers)
+    return (from_micros(service.now()) - kept).timestamp()
 
 
 @operation("GET", "/leftovers")
@@ -53,12 +57,13 @@ async def leftovers_remove(service: Service) -> list[Leftover]:
 
 
 def _all(service: Service, rows: list[Row]) -> Iterator[Leftover]:
-    home, before = home_of(service).location(), (from_micros(service.now()) - OLD).timestamp()
+    home, before = home_of(service).location(), _before(service)
     found = [(path, "left by a run that was killed") for path in abandoned()]
     found += [(path, "of an agent that is gone") for path in _of_nobody(home / "programs", rows, before)]
     gone = {path for path, _ in found}
     found += [(path, "an old session of a program") for path in _sessions(home / "programs", before, gone)]
-    found += [(path, "an old backup") for path in _backups(home / BACKUPS, before)]
+    kept = service.runtime.registry.settings.keep_backups
+    found += [(path, "an old backup") for path in _backups(home / BACKUPS, before, kept)]
     found += [(path, "an old database that was set aside") for path in _set_aside(home, before)]
     found += [(path, "an old log") for path in home.glob("daemon.log.*") if _changed(path) < before]
     return (Leftover(str(path), what, _size(path)) for path, what in found)
@@ -104,9 +109,9 @@ def _sessions(programs: Path, before: float, gone: set[Path]) -> Iterator[Path]:
             yield path
 
 
-def _backups(folder: Path, before: float) -> Iterator[Path]:
+def _backups(folder: Path, before: float, kept: int) -> Iterator[Path]:
     whole = sorted(folder.glob("*.db"), key=_changed, reverse=True)
-    yield from (path for path in whole[BACKUPS_KEPT:] if _changed(path) < before)
+    yield from (path for path in whole[kept:] if _changed(path) < before)
     yield from (path for path in folder.glob(f"*{UNFINISHED}") if _changed(path) < before)
 
 

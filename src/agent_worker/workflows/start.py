@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -138,17 +139,19 @@ async def _prepare(
     opening: _Opening,
 ) -> Instance:
     database, directory = runtime.database.of(loaded.id), Path(workspace.directory) if workspace.directory else None
+    chosen = runtime.registry.settings_of(loaded.id)
+    workspace, kept = replace(workspace, smart_send=chosen.smart_send), timedelta(seconds=chosen.keep_archive)
     copies = copies_for(loaded, workflow, workspace)
     # Before anything is stored: a link on the way to its files is refused, and none of ours.
     await asyncio.to_thread(make_places, loaded.project.root, workspace, copies)
     known = await database.read(workspace_rows.kept, workspace)
     used_before = directory if known is None and not workspace.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
-        await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now())
+        await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now(), kept=kept)
     id = await database.write(_open_workspace, workspace, opening, now=runtime.clock.micros())
     failpoint("attach")
     if used_before:
-        await database.write(archive.forget_old, now=runtime.clock.micros())
+        await database.write(archive.forget_old, now=runtime.clock.micros(), kept=kept)
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     working_copies = {name: copy.files for name, copy in copies.items()}
     members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
@@ -171,7 +174,7 @@ async def _prepare(
         directory=directory,
         started_at=began,
         runtime=runtime,
-        watch=QuietWatch(database, runtime.bus, runtime.clock, id, moment=runtime.moment),
+        watch=QuietWatch(database, runtime.bus, runtime.clock, id, moment=chosen.quiet_moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
         alarm=_set_alarm(runtime, database, id, began, workflow),
         working_copies=own,

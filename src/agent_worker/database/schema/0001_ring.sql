@@ -41,6 +41,7 @@ create table workspace (
   paused text not null default '',
   document_owner text not null default '',  -- the one member who writes documents; '' when everybody does
   owner_named integer not null default 0,   -- 1: by the workflow's file, so that no vote of agents changes it
+  smart_send integer not null default 4096, -- bytes; a longer message becomes a resource
   coordinator text not null default '',     -- elected; '' when nobody is
   granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
