@@ -43,8 +43,10 @@ def after(
     if isinstance(failure, Overloaded):
         return GiveUp("failed")
     # `retries` counts tries in all for what may pass by itself: three means the first and two more.
-    own = failure.retries if failure.kind == "transient" else failure.retries + 1
-    if failures + 1 < (tries if failure.retries == Transient.retries else own):
+    most = failure.retries if failure.kind == "transient" else failure.retries + 1
+    if failure.retries == Transient.retries:
+        most = tries
+    if failures + 1 < most:
         return Retry(wait_before(failures + 1))
     return GiveUp("failed")
 
