@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 
 from agent_worker.agents import deletion
@@ -15,6 +16,7 @@ from agent_worker.agents.backend_factory import BackendFactory
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop import LoopContext, Slots
+from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
@@ -126,8 +128,9 @@ async def _wired(
     registry, log_files = Registry(settings.chosen), LogFiles(database, bus)
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
+    kept = timedelta(seconds=settings.chosen.keep_prompts)
     slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
-    recording = RecorderContext(database, bus, clock, redact)
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept))
     supervisor = Supervisor(
         LoopContext(
             recording,
@@ -150,7 +153,7 @@ async def _wired(
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
     runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory)
     runtime = replace(runtime, remotes=remotes, programs=settings.programs)
-    runtime = replace(runtime, home=settings.trust, space=settings.space)
+    runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
 

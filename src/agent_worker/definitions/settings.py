@@ -23,7 +23,12 @@ FILE = "settings.yaml"  #: in the home
 LONGEST_WAIT = "AGENT_WORKER_LONGEST_WAIT"
 
 #: Variables of the daemon's environment that count more than its file.
-VARIABLES = {"longest_wait": LONGEST_WAIT, "warn_free": WARN, "stop_free": STOP}
+VARIABLES = {
+    "longest_wait": LONGEST_WAIT,
+    "keep_prompts": "AGENT_WORKER_KEEP_PROMPTS",
+    "warn_free": WARN,
+    "stop_free": STOP,
+}
 
 _OF_THE_HOME = f"belongs to the user, not to a project: it stands in {FILE} of the home"
 
@@ -37,6 +42,15 @@ def _size(value: Any) -> int:
         raise wrong("must be a size", "a number and a unit, such as 500MB, 1GB or 4KiB") from None
 
 
+def _kept(value: Any) -> float:
+    if value in (0, "0"):
+        return 0.0
+    if (seconds := parse_duration(value)) < 86400:
+        raise wrong("must be a day or more, or 0", "such as 30d")
+    return seconds
+
+
+Kept = Annotated[float, BeforeValidator(_kept, json_schema_input_type=str | int)]
 Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=str | int)]
 
 
@@ -47,7 +61,16 @@ class ProjectSettings(Block):
     """
 
     misplaced: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("runs_at_once", "programs_at_once", "keep_leftovers", "keep_backups", "warn_free", "stop_free"), _OF_THE_HOME
+        (
+            "runs_at_once",
+            "programs_at_once",
+            "keep_leftovers",
+            "keep_prompts",
+            "keep_backups",
+            "warn_free",
+            "stop_free",
+        ),
+        _OF_THE_HOME,
     )
 
     ageing: Duration = Field(300.0, description="after so long in its queue, work goes before all other work")
@@ -76,6 +99,9 @@ class Settings(ProjectSettings):
     )
     keep_leftovers: Duration = Field(
         30 * 86400.0, description="older sessions of programs, backups and databases set aside are removed by `gc`"
+    )
+    keep_prompts: Kept = Field(
+        30 * 86400.0, description="how long one can see what models were sent, a day or more; 0 keeps nothing of it"
     )
     keep_backups: Whole = Field(3, description="the newest backups stay, however old they are")
     warn_free: Annotated[Size, Field(ge=0)] = Field(
@@ -109,8 +135,9 @@ def read_settings(home: Path) -> Settings:
 
 
 def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """With what the environment of the daemon says instead. Raises BadInput."""
-    given = {name: _given(variable, environ[variable]) for name, variable in VARIABLES.items() if environ.get(variable)}
+    """With what the environment of the daemon says instead. Raises BadInput. `keep_prompts`: agents/prompt_texts.py."""
+    read = {name: variable for name, variable in VARIABLES.items() if name != "keep_prompts" and environ.get(variable)}
+    given = {name: _given(variable, environ[variable]) for name, variable in read.items()}
     return settings.model_copy(update=given)
 
 

@@ -13,6 +13,7 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -25,11 +26,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
+from agent_worker.agents.prompt_texts import kept_for
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
-from agent_worker.core.events import Ended, Retrying
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.daemon.http.openapi import describe
@@ -61,6 +62,8 @@ async def make_app(identity: Identity) -> App:
         os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         private = Root.private(identity.home)
         chosen = with_environment(read_settings(identity.home), os.environ)
+        kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
+        chosen = chosen.model_copy(update={"keep_prompts": kept.total_seconds()})
         space = Space.of(identity.home, chosen.warn_free, chosen.stop_free)
         reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
         settings = RuntimeSettings(
@@ -75,8 +78,8 @@ async def make_app(identity: Identity) -> App:
         entries.identity_of = runtime.supervisor.identity
         service = Service(runtime, closing=identity.stopping)
         opening.push_async_callback(service.close)
-        opening.callback(runtime.bus.listen(tokens.hear, Ended, Retrying))
-        opening.callback(runtime.bus.listen(entries.hear, Ended, Retrying))
+        opening.callback(tokens.follow(runtime.bus))
+        opening.callback(entries.follow(runtime.bus))
         mcp = LazyApp(lambda: _mcp(service, entries))
         entries.expects = mcp.wake
         opening.callback(end_rendering)
