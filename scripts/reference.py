@@ -11,6 +11,7 @@ import click
 
 from agent_worker.cli.main import COMMANDS, cli
 from agent_worker.definitions.schema import Kind, json_schema
+from agent_worker.definitions.settings import VARIABLES, Settings, scope_of, shown
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.tools import toolbox
 from agent_worker.tools.person import ask_user
@@ -21,12 +22,40 @@ FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "Written by `uv run poe reference` from the code; do not edit.\n"
 
 
+_ABOUT_SETTINGS = """\
+Yours are in `settings.yaml` in the daemon's home (`~/.agent-worker`, or `AGENT_WORKER_HOME`), for all projects; they
+are read when the daemon starts, and a variable of its environment counts more. A project's stand under `settings:` in
+its `moniro.yaml`, and hold from the next command on; what a team was started with (`quiet_moment`, `smart_send`)
+holds until it is started again. `agent-worker settings` shows the value of each and where it comes from, and `agent-
+worker validate` finds what is wrong in both files.
+
+```yaml
+# settings.yaml
+runs_at_once: 4
+longest_wait: 1h
+```
+
+```yaml
+# moniro.yaml
+name: shop
+settings:
+  smart_send: 8KiB
+  tries: 2
+```
+
+A project chooses how its own teams work. Where it may only *lower*, the lower of both values holds; the rest is yours
+alone. Limits of money and runs are not here but under `limits:` of agents, workflows and the project. Times are written
+with a unit (`500ms`, `30s`, `5m`, `2h`, `1d`), and so are sizes (`4KiB`, `500MB`, `1GB`).
+"""
+
+
 def pages() -> dict[str, str]:
     return {
         "commands.md": commands(),
         "routes.md": routes(),
         "tools.md": tools(),
         "files.md": files(),
+        "settings.md": settings(),
     }
 
 
@@ -68,6 +97,17 @@ def routes() -> str:
         fields = each.signature.arguments.model_fields
         takes = ", ".join(f"`{n}`" if f.is_required() else f"`{n}`?" for n, f in fields.items())
         lines.append(f"| `{each.method} {each.path}` | {_first(each.description)} | {takes} |")
+    return "\n".join(lines) + "\n"
+
+
+def settings() -> str:
+    lines = ["# Settings\n", NOTE, _ABOUT_SETTINGS]
+    lines += ["| setting | default | a project may | variable | what it does |", "|---|---|---|---|---|"]
+    may = {"project": "choose", "lower": "lower it", "home": "not"}
+    for name, field in Settings.model_fields.items():
+        variable = f"`{VARIABLES[name]}`" if name in VARIABLES else ""
+        default = shown(name, field.default)
+        lines.append(f"| `{name}` | `{default}` | {may[scope_of(name)]} | {variable} | {field.description} |")
     return "\n".join(lines) + "\n"
 
 

@@ -12,11 +12,14 @@ from agent_worker.backends.mock import MockModel
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.redaction import Redactor
 from agent_worker.database.database import Row
+from agent_worker.definitions.settings import Settings
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
 from agent_worker.workflows.runtime import Runtime
 from tests import stored
 from tests.teams import Mocks, write_project
+
+QUICK = Settings.model_validate({"quiet_moment": "10ms"})
 
 
 @dataclass
@@ -59,7 +62,7 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
     root = tmp / "project"
     if not root.exists():
         write_project(root, agents or ["alice"])
-    chosen = RuntimeSettings(database=tmp / "state.db", programs=tmp / "programs", quiet_moment=0.02, **settings)
+    chosen = RuntimeSettings(database=tmp / "state.db", programs=tmp / "programs", chosen=QUICK, **settings)
     async with open_runtime(chosen, redact=redact) as runtime:
         service = Service(runtime)
         await service.project(str(root))

@@ -20,6 +20,7 @@ from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock, TestClock
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.project import load_project
+from agent_worker.definitions.settings import Settings
 from agent_worker.files.root import Root
 from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
 from agent_worker.workflows import start as workflows
@@ -285,7 +286,11 @@ async def open_team(
 ) -> AsyncIterator[Team]:
     stirrings = Stirrings(asyncio.get_running_loop())
     write_project(root, agents, workflow=workflow, extra=extra)
-    exactly = RuntimeSettings(database=database, chance=lambda: 0.0, **{"prices": kept_prices()} | settings)
+    # Not checked: a test may choose what nobody could write, such as a moment of 0 seconds.
+    wanted = {name: settings.pop(name) for name in [*settings] if name in Settings.model_fields}
+    chosen = Settings.model_construct(**wanted)
+    more = {"prices": kept_prices()} | settings
+    exactly = RuntimeSettings(database=database, chance=lambda: 0.0, chosen=chosen, **more)
     async with open_runtime(exactly, clock=clock) as runtime:
         project = load_project(root)
         assert not project.problems, project.problems

@@ -24,6 +24,7 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.errors import InUse, Problem
 from agent_worker.core.events import Subscription
 from agent_worker.definitions.project import find_project, load_project
+from agent_worker.definitions.settings import read_settings
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.files.root import Root
 from agent_worker.service.messages import Answer, deliver, put_question, read_channel
@@ -134,7 +135,10 @@ async def open_project(
     the project or the home: the daemon, or another program.
     """
     definitions = load_project(find_project(Path(path)))
-    settings = RuntimeSettings(database=Root.private(Path(home)).location("state.db")) if home else RuntimeSettings()
+    settings = RuntimeSettings()
+    if home:
+        kept = Root.private(Path(home)).location("state.db")
+        settings = RuntimeSettings(database=kept, chosen=read_settings(Path(home)))
     async with open_runtime(settings, clock=clock) as runtime:
         loaded = await runtime.loader.load(definitions)
         await runtime.supervisor.wake_all()

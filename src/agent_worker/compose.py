@@ -16,10 +16,9 @@ from agent_worker.agents.backend_factory import BackendFactory
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop import LoopContext, Slots
-from agent_worker.agents.prompt_texts import KEPT, PromptTexts
+from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
-from agent_worker.agents.retries import LONGEST_WAIT
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.agents.waiting import Waits
 from agent_worker.backends.models.keys import KeyRing
@@ -36,6 +35,7 @@ from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.database.database import Database
 from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder, hold_database
 from agent_worker.database.sqlite import SqliteDatabase
+from agent_worker.definitions.settings import Settings
 from agent_worker.files.root import Root
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
@@ -49,11 +49,7 @@ from agent_worker.workspaces.log_files import LogFiles
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
     database: Path | str = ":memory:"
-    runs_at_once: int = 8
-    programs_at_once: int = 4
-    quiet_moment: float = 0.2  #: seconds
-    longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
-    prompts_kept: timedelta = KEPT  #: how long one can see what models were sent; nothing: not at all
+    chosen: Settings = field(default_factory=Settings)  #: by the user
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
@@ -132,11 +128,12 @@ async def _wired(
     )
     closing.push_async_callback(factory.catalogue.close)
     closing.push_async_callback(factory.servers.close)
-    registry, log_files = Registry(), LogFiles(database, bus)
+    registry, log_files = Registry(settings.chosen), LogFiles(database, bus)
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
-    slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
-    recording = RecorderContext(database, bus, clock, redact, PromptTexts(settings.prompts_kept))
+    kept = timedelta(seconds=settings.chosen.keep_prompts)
+    slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept))
     supervisor = Supervisor(
         LoopContext(
             recording,
@@ -145,7 +142,6 @@ async def _wired(
             slots,
             Waits(bus, clock, redact),
             space=settings.space,
-            longest_wait=settings.longest_wait,
         )
     )
     closing.push_async_callback(_end_quick, database, clock, settings.programs)
@@ -158,11 +154,9 @@ async def _wired(
     proposal_timer = ProposalTimer(database, clock, bus)
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
-    runtime = Runtime(
-        database, bus, clock, registry, loader, supervisor, log_files, gate, factory, settings.quiet_moment
-    )
+    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory)
     runtime = replace(runtime, remotes=remotes, programs=settings.programs)
-    runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=settings.prompts_kept)
+    runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
 

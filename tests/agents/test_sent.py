@@ -256,7 +256,7 @@ async def test_N9_a_secret_in_a_prompt_is_not_in_the_database(
 async def test_texts_go_when_they_were_not_sent_for_so_many_days_and_explain_says_so(
     tmp_path: Path, clock: TestClock
 ) -> None:
-    async with open_team(tmp_path, "alice", clock=clock, prompts_kept=timedelta(days=3)) as team:
+    async with open_team(tmp_path, "alice", clock=clock, keep_prompts=3 * 86400.0) as team:
         await team.dm("alice", "the first question")
         await team.idle()
         for _ in range(3):
@@ -275,7 +275,7 @@ async def test_texts_go_when_they_were_not_sent_for_so_many_days_and_explain_say
 
 
 async def test_0_days_keep_nothing_and_explain_says_so(tmp_path: Path, clock: TestClock) -> None:
-    async with open_team(tmp_path, "alice", clock=clock, prompts_kept=timedelta()) as team:
+    async with open_team(tmp_path, "alice", clock=clock, keep_prompts=0.0) as team:
         await team.dm("alice", "hello")
         await team.idle()
         told, kept = await full(team), await team.sent_texts()
@@ -295,9 +295,7 @@ async def test_who_keeps_nothing_from_now_on_has_old_texts_removed_with_the_next
         await team.idle()
         assert await team.sent_texts()
     clock.jump(timedelta(seconds=1))
-    async with open_team(
-        tmp_path / "p", "alice", clock=clock, database=database, tag="b", prompts_kept=timedelta()
-    ) as team:
+    async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="b", keep_prompts=0.0) as team:
         await team.dm("alice", "hello")
         await team.idle()
         assert await team.sent_texts() == []

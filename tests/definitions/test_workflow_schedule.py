@@ -30,7 +30,7 @@ def test_a_schedule_is_an_interval_a_cron_line_or_a_moment(tmp_path: Path, sched
     ("more", "words"),
     [
         ("kickoff: x\nschedule: { wakeup: 9s }", "at least 10s"),
-        ("kickoff: x\nschedule: { wakeup: soon }", "must be a duration"),
+        ("kickoff: x\nschedule: { wakeup: soon }", "must be a time that comes again"),
         ("kickoff: x\nschedule: {}", "exactly one of wakeup, at"),
         ("kickoff: x\nschedule: { wakeup: 5m, workspace: review }", "has no place here"),
         ("kickoff: x\nschedule: { wakeup: 5m, tz: UTC }", "no meaning for an interval"),

@@ -18,6 +18,7 @@ from agent_worker.backends.programs.program import owner_of
 from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.disk_space import STOP, WARN, Space
 from agent_worker.core.errors import BadInput
+from agent_worker.definitions.settings import Settings, with_environment
 from agent_worker.files.makers import abandoned, scratch
 from agent_worker.files.root import Root
 from agent_worker.service.backups import LOOK, DiskWatch
@@ -100,17 +101,20 @@ async def test_G6_the_person_is_warned_once_and_the_warning_goes_by_itself(tmp_p
 
 
 def test_G6_both_limits_are_settings(tmp_path: Path) -> None:
-    workspace = Space.of(tmp_path, {WARN: "1.5 TB", STOP: "10gb"})
-    assert (workspace.warn, workspace.stop) == (1_500_000 * MB, 10_000 * MB)
-    assert Space.of(tmp_path, {WARN: "0", STOP: "0"}).look().state == "enough"
-    assert Space.of(tmp_path, {STOP: "9000 TB"}).look().state == "stopped"
-    assert (Space.of(tmp_path, {}).warn, Space.of(tmp_path, {}).stop) == (1000 * MB, 200 * MB)
+    def chosen(**given: str) -> tuple[int, int]:
+        found = with_environment(Settings(), given)
+        return found.warn_free, found.stop_free
+
+    assert chosen(**{WARN: "1.5 TB", STOP: "10gb"}) == (1_500_000 * MB, 10_000 * MB)
+    assert Space.of(tmp_path, *chosen(**{WARN: "0", STOP: "0"})).look().state == "enough"
+    assert Space.of(tmp_path, *chosen(**{STOP: "9000 TB"})).look().state == "stopped"
+    assert chosen() == (1000 * MB, 200 * MB)
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "10 apples", "1e9", "1,5GB", "GB"])
-def test_G6_a_limit_that_is_no_size_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_G6_a_limit_that_is_no_size_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadInput, match=f"{WARN}=.* is not a size"):
-        Space.of(tmp_path, {WARN: text})
+        with_environment(Settings(), {WARN: text})
 
 
 # --- what can go

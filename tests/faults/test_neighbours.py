@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_worker.compose import RuntimeSettings
+from agent_worker.definitions.settings import Settings
 from tests import stored
 from tests.faults.report import LONG, report
 from tests.patience import eventually
@@ -38,7 +38,7 @@ def test_I2_those_that_hang_and_one_that_crashes_slow_nobody(tmp_path: Path) -> 
         assert eventually(lambda: any(work["failures"] for work in daemon.read(stored.instructions)))
         hang(daemon, HUNG)
         report.count("I2 answers beside nine hung programs", len(answers(daemon)))
-        assert len(_programs(daemon)) == RuntimeSettings().programs_at_once
+        assert len(_programs(daemon)) == Settings().programs_at_once
     report.count("I2 answers beside a hung and a crashing agent", len(beside))
     report.count("I2 µs for half of them, calm", round(calm[len(calm) // 2] * 1e6))
     report.count("I2 µs for half of them, beside", round(beside[len(beside) // 2] * 1e6))
@@ -72,7 +72,7 @@ def hang(daemon: Served, count: int) -> None:
     """So many have a program that says nothing; those that run are stopped by a signal."""
     for number in range(count):
         daemon.do("POST", "/send", to=f"hanging{number}", message="hang")
-    assert eventually(lambda: len(_programs(daemon)) == min(count, RuntimeSettings().programs_at_once))
+    assert eventually(lambda: len(_programs(daemon)) == min(count, Settings().programs_at_once))
     for process in _programs(daemon):
         os.kill(process.pid, signal.SIGSTOP)
 

@@ -20,8 +20,8 @@ import pytest
 
 from agent_worker.client.connection import Client, connect
 from agent_worker.client.discovery import is_running, signal_daemon
-from agent_worker.compose import RuntimeSettings
 from agent_worker.database.database import Row
+from agent_worker.definitions.settings import Settings
 from tests import stored
 from tests.faults.report import LONG, report
 from tests.patience import PATIENCE, eventually
@@ -31,7 +31,7 @@ from tests.teams import write_project
 QUEUED = 10_000
 HISTORY = 1_000 if LONG else 20  # MB
 AGENTS = [f"agent{n}" for n in range(20)]
-AT_ONCE = RuntimeSettings().runs_at_once
+AT_ONCE = Settings().runs_at_once
 LONG_WORK = "script:\n- { say: at last, slow: 1h }\n"
 SECOND = 1_000_000  # microseconds
 

@@ -33,6 +33,7 @@ from agent_worker.database.database import WholeTransaction
 from agent_worker.database.migrations import migrate, versions
 from agent_worker.database.sqlite import connect
 from agent_worker.definitions.project import load_project
+from agent_worker.definitions.settings import Settings
 from agent_worker.service.messages import deliver
 from agent_worker.work import inbox
 from agent_worker.workflows import start as workflows
@@ -40,6 +41,8 @@ from agent_worker.workflows.runtime import Runtime
 from tests import stored
 from tests.faults.puppet import Puppet, outside, outside_again
 from tests.teams import equipped
+
+QUICK = Settings.model_validate({"quiet_moment": "10ms"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Life:
         home = Path(self.order.home)
         if self.order.gate_open:
             self.gate.set()
-        async with open_runtime(RuntimeSettings(database=home / "state.db", quiet_moment=0.01)) as runtime:
+        async with open_runtime(RuntimeSettings(database=home / "state.db", chosen=QUICK)) as runtime:
             runtime.bus.listen(self._hear)
             loaded = await runtime.loader.load(load_project(home / "project"))
             self._animate(runtime, home)

@@ -265,6 +265,13 @@ async def test_a_workspace_of_another_tag_is_not_the_one(scheduled: Open) -> Non
         assert await team.texts() == []
 
 
+async def test_a_workspace_without_a_tag_is_any_instance_that_runs(scheduled: Open) -> None:
+    async with scheduled("wakeup: '*/5 * * * *'", workspace="review", tag="pr-9") as team:
+        team.backends["alice"].then(says("in the room"))
+        await team.elapse(5 * 60)
+        assert await team.texts() == ["in the room"]
+
+
 async def test_a_failed_wake_up_does_not_stop_the_next(scheduled: Open) -> None:
     async with scheduled("wakeup: 5m") as team:
         team.backends["alice"].then(fails("permanent"), says("ok"))

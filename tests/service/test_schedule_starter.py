@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests import stored
+from tests.patience import until
 from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock, from_micros
@@ -217,27 +218,27 @@ async def test_what_a_person_sets_is_kept_over_a_restart_and_counts_more_than_th
     watched: Open, clock: TestClock
 ) -> None:
     async with watched(TRIAGE + "schedule: { wakeup: 1h }\n") as here:
-        made = await schedule_set(here.service, "@triage", wakeup="*/5 * * * *", project=here.root)
-        assert (made.target, made.wakeup, made.set_by) == ("@triage", "*/5 * * * *", "person")
+        made = await schedule_set(here.service, "triage", wakeup="*/5 * * * *", project=here.root)
+        assert (made.target, made.wakeup, made.set_by) == ("triage", "*/5 * * * *", "person")
         await schedule_set(here.service, "alice", wakeup="30m", prompt="look", project=here.root)
     async with watched(TRIAGE + "schedule: { wakeup: 2h }\n", tag="again") as here:
         found = {each.target: each.wakeup for each in await schedules_list(here.service, here.root)}
-        assert found == {"@triage": "*/5 * * * *", "alice": "30m"}
+        assert found == {"triage": "*/5 * * * *", "alice": "30m"}
         await here.elapse(6 * 60)
         assert await here.started() == ["5:00"]
-        assert await schedule_clear(here.service, "@triage", here.root)
-        assert (await schedule_get(here.service, "@triage", here.root)).wakeup == "2h"
+        assert await schedule_clear(here.service, "triage", here.root)
+        assert (await schedule_get(here.service, "triage", here.root)).wakeup == "2h"
         with pytest.raises(Refused, match="is in its file"):
-            await schedule_clear(here.service, "@triage", here.root)
+            await schedule_clear(here.service, "triage", here.root)
         assert await schedule_clear(here.service, "alice", here.root)
         assert not await schedule_clear(here.service, "alice", here.root)
 
 
 async def test_next_and_last_are_told(watched: Open) -> None:
     async with watched() as here:
-        await schedule_set(here.service, "@triage:nightly", wakeup="0 10 * * *", project=here.root)
+        await schedule_set(here.service, "triage:nightly", wakeup="0 10 * * *", project=here.root)
         (before,) = await schedules_list(here.service, here.root)
-        assert (before.target, before.fired_at) == ("@triage:nightly", None)
+        assert (before.target, before.fired_at) == ("triage:nightly", None)
         assert from_micros(before.due_at or 0) == MONDAY + timedelta(hours=1)
         await here.elapse(3601)
         (after,) = await schedules_list(here.service, here.root)
@@ -256,16 +257,20 @@ async def test_a_schedule_that_is_removed_from_the_file_ends(watched: Open, tmp_
 @pytest.mark.parametrize(
     ("target", "given", "error"),
     [
-        ("@nothing", {"wakeup": "5m"}, NotFound),
-        ("@triage", {"wakeup": "9s"}, BadInput),
-        ("@triage", {"wakeup": "99 * * * *"}, BadInput),
-        ("@triage", {"wakeup": "0 9 * * *", "tz": "Mars/Olympus"}, BadInput),
-        ("@triage", {}, BadInput),
-        ("@triage", {"wakeup": "5m", "workspace": "review"}, BadInput),
-        ("@triage", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
+        ("nothing", {"wakeup": "5m"}, NotFound),
+        ("triage", {"wakeup": "9s"}, BadInput),
+        ("triage", {"wakeup": "99 * * * *"}, BadInput),
+        ("triage", {"wakeup": "0 9 * * *", "tz": "Mars/Olympus"}, BadInput),
+        ("triage", {}, BadInput),
+        ("triage", {"wakeup": "5m", "workspace": "review"}, BadInput),
+        ("triage", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
         ("alice", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
-        ("alice@triage", {"wakeup": "5m"}, BadInput),
-        ("@review", {"wakeup": "5m"}, BadInput),  # has no kickoff
+        ("review", {"wakeup": "5m"}, BadInput),  # has no kickoff
+        ("nothing:tag", {"wakeup": "5m"}, NotFound),
+        ("@nothing", {"wakeup": "5m"}, NotFound),
+        ("nobody@triage", {"wakeup": "5m"}, NotFound),
+        ("@triage", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
+        ("tess@triage", {"wakeup": "5m", "workspace": "review"}, BadInput),
     ],
 )
 async def test_what_could_not_work_is_refused_when_it_is_set(
@@ -297,3 +302,168 @@ workspace: { provider: sqlite }
         assert all(row["workspace"] for row in rows)
         await workflow_stop(here.service, "triage", here.root)
         assert await schedules_list(here.service, here.root) == []
+
+
+PAIR = """
+agents:
+  tess: { backend: mock }
+  alice: { ref: alice }
+  bert: { backend: mock, schedule: { wakeup: 20m, prompt: by the file } }
+workspace: { provider: sqlite }
+"""
+
+
+async def woken(here: Watched) -> list[tuple[str, str]]:
+    """Who was woken by a schedule, and what for, in order."""
+    rows = await here.team.queue(source="schedule")
+    names = {row["id"]: row["name"] for row in await here.team.rows("select id, name from agent")}
+    return [(names[row["agent"]], row["text"]) for row in rows]
+
+
+async def told(here: Watched) -> dict[str, str]:
+    return {each.target: each.told for each in await schedules_list(here.service, here.root)}
+
+
+async def test_what_is_set_for_a_workflow_with_an_at_is_the_default_of_its_members(watched: Open) -> None:
+    async with watched(PAIR) as here:
+        await begin(here.service, WorkflowRequest("triage", here.root, tag="pr-1"))
+        made = await schedule_set(here.service, "@triage:pr-1", wakeup="every 5m", prompt="look", project=here.root)
+        assert made.of == "default"
+        assert made.told == (
+            "each member of triage:pr-1 that has no schedule of its own wakes there every 5 minutes, "
+            "counted from its last activity, while that runs"
+        )
+        await here.elapse(6 * 60)
+        assert sorted(await woken(here)) == [("alice", "look"), ("tess", "look")]
+        await schedule_clear(here.service, "@triage:pr-1", here.root)
+        assert list(await told(here)) == ["bert@triage:pr-1"]
+
+
+async def test_a_default_that_is_set_before_counts_from_the_start_and_again_with_the_next_instance(
+    watched: Open,
+) -> None:
+    async with watched(PAIR) as here:
+        await schedule_set(here.service, "@triage", wakeup="5m", prompt="look", project=here.root)
+        for _ in range(2):
+            await begin(here.service, WorkflowRequest("triage", here.root))
+            await here.elapse(6 * 60)
+            await workflow_stop(here.service, "triage", here.root)
+            await here.elapse(6 * 60)
+        assert sorted(await woken(here)) == [("alice", "look")] * 2 + [("tess", "look")] * 2
+        assert list(await told(here)) == ["@triage"]
+
+
+async def test_who_has_a_schedule_of_its_own_is_not_woken_by_the_default(watched: Open) -> None:
+    async with watched(PAIR) as here:
+        await schedule_set(here.service, "alice", wakeup="1h", project=here.root)
+        await schedule_set(here.service, "tess@triage", wakeup="2h", project=here.root)
+        await schedule_set(here.service, "@triage", wakeup="5m", project=here.root)
+        await begin(here.service, WorkflowRequest("triage", here.root))
+        await here.elapse(19 * 60)
+        assert await woken(here) == []
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before it runs", "while it runs"])
+async def test_a_member_inline_or_not_is_woken_where_a_person_says_so(watched: Open, before: bool) -> None:
+    async with watched(PAIR) as here:
+        if not before:
+            await begin(here.service, WorkflowRequest("triage", here.root))
+        for name in ("alice", "bert"):
+            made = await schedule_set(here.service, f"{name}@triage", wakeup="5m", prompt="look", project=here.root)
+            assert (made.target, made.of, made.set_by) == (f"{name}@triage", "member", "person")
+        if before:
+            await begin(here.service, WorkflowRequest("triage", here.root))
+        await here.elapse(6 * 60)
+        assert sorted(await woken(here)) == [("alice", "look"), ("bert", "look")]
+        assert all([row["workspace"] for row in await here.team.queue(source="schedule")])
+        assert (await schedule_get(here.service, "bert@triage", here.root)).due_at
+        assert await schedule_clear(here.service, "bert@triage", here.root)
+        assert (await schedule_get(here.service, "bert@triage", here.root)).wakeup == "20m", "what the file says"
+        with pytest.raises(Refused, match="is in its file"):
+            await schedule_clear(here.service, "bert@triage", here.root)
+
+
+# --- with a check -----------------------------------------------------------------------------------------
+
+
+async def test_a_check_that_prints_nothing_wakes_nobody_and_what_it_prints_is_handed_on(
+    watched: Open, tmp_path: Path
+) -> None:
+    async with watched() as here:
+        made = await schedule_set(
+            here.service, "alice", wakeup="*/5 * * * *", prompt="sort", check="cat news", project=here.root
+        )
+        assert made.told.endswith("if `cat news` prints something")
+        (tmp_path / "p" / "news").write_text("\n")
+        await here.elapse(5 * 60)
+        await checked(here)
+        assert await woken(here) == []
+        (tmp_path / "p" / "news").write_text("bug 7 ``` end\n")
+        await here.elapse(5 * 60)
+        await here.team.until(len, "select 1 from instruction where source = 'schedule'")
+        assert await woken(here) == [("alice", "sort\n\nThe check `cat news` printed:\n\n````\nbug 7 ``` end\n````")]
+
+
+async def checked(here: Watched) -> None:
+    """Wait until no check is under way: it is a process of its own."""
+    await until(lambda: not here.keeper._checking)
+
+
+async def test_a_workflow_is_run_when_its_check_prints_something_and_mentions_in_that_call_nobody(
+    watched: Open, tmp_path: Path
+) -> None:
+    triage = TRIAGE.replace("{ tess: { backend: mock } }", "{ tess: { backend: mock }, bert: { backend: mock } }")
+    async with watched(triage + "schedule: { wakeup: '*/5 * * * *', check: cat news }\n") as here:
+        (tmp_path / "p" / "news").touch()
+        await here.elapse(5 * 60)
+        await checked(here)
+        assert await here.started() == []
+        (tmp_path / "p" / "news").write_text("@bert come\n")
+        await here.elapse(5 * 60)
+        await here.team.until(len, "select 1 from workspace where workflow = 'triage'")
+        await here.elapse(1)
+        (said,) = await here.said()
+        assert said.startswith("@tess sort what came in\n\nThe check `cat news` printed:")
+        calls = await here.team.rows("select mentions from message where sender = 'user'")
+        assert [row["mentions"] for row in calls] == ['["tess"]']
+
+
+async def test_a_check_that_fails_is_told_the_second_time_in_a_row_and_settled_when_it_works(
+    watched: Open, tmp_path: Path
+) -> None:
+    async with watched() as here:
+        await schedule_set(here.service, "alice", wakeup="*/5 * * * *", check="cat news", project=here.root)
+        await here.elapse(5 * 60)
+        await checked(here)
+        assert await inbox_list(here.service, here.root) == []
+        await here.elapse(5 * 60)
+        await checked(here)
+        (item,) = await inbox_list(here.service, here.root)
+        assert item.text.startswith("alice was not woken by its schedule: its check failed (exit 1): cat news")
+        (tmp_path / "p" / "news").touch()
+        assert await inbox_answer(here.service, item.id, "retry") == "it is being retried"
+        await here.elapse(5 * 60)
+        await checked(here)
+        assert await inbox_list(here.service, here.root) == []
+        assert await woken(here) == []
+
+
+async def test_a_check_in_a_file_runs_when_it_was_approved_and_one_that_a_person_sets_is_approved_by_that(
+    watched: Open, tmp_path: Path
+) -> None:
+    triage = TRIAGE + "schedule: { wakeup: '*/5 * * * *', check: touch executed }\n"
+    async with watched(triage, trust=Root.private(tmp_path / "home")) as here:
+        await here.elapse(5 * 60)
+        await checked(here)
+        (item,) = await inbox_list(here.service, here.root)
+        assert "to see whether there is work: touch executed" in item.text
+        assert not (tmp_path / "p" / "executed").exists()
+        await schedule_set(here.service, "alice", wakeup="*/5 * * * *", check="sh mine.sh", project=here.root)
+        (tmp_path / "p" / "mine.sh").write_text("touch other")
+        await here.elapse(5 * 60)
+        await checked(here)
+        assert not (tmp_path / "p" / "other").exists(), "it is not what was there when the person said so"
+        await schedule_set(here.service, "alice", wakeup="*/4 * * * *", check="sh mine.sh", project=here.root)
+        await here.elapse(5 * 60)
+        await checked(here)
+        assert (tmp_path / "p" / "other").exists()

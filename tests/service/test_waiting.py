@@ -11,13 +11,13 @@ import pytest
 from tests.agents.test_limiter import KEY, Provider, Refusing, Slow
 from tests.teams import Team, open_team
 
-from agent_worker.agents.retries import longest_wait
 from agent_worker.agents.waiting import Waiting
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.events import Event, WaitChanged
+from agent_worker.definitions.settings import Settings, with_environment
 from agent_worker.service.agents import Agent, agent_info, agents_list
 from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.runs import explain, runs_list
@@ -275,11 +275,11 @@ async def test_Q8_a_wait_goes_on_where_it_was_when_the_daemon_starts_again(tmp_p
 
 
 def test_how_long_work_waits_is_a_setting() -> None:
-    assert longest_wait({}) == 900
-    assert longest_wait({"AGENT_WORKER_LONGEST_WAIT": "1.5h"}) == 5400
+    assert with_environment(Settings(), {}).longest_wait == 900
+    assert with_environment(Settings(), {"AGENT_WORKER_LONGEST_WAIT": "1.5h"}).longest_wait == 5400
     for text in ("soon", "-3m", "0s", "15"):
         with pytest.raises(BadInput, match="is not a time to wait"):
-            longest_wait({"AGENT_WORKER_LONGEST_WAIT": text})
+            with_environment(Settings(), {"AGENT_WORKER_LONGEST_WAIT": text})
 
 
 # --- cancelling ----------------------------------------------------------------------------------------

@@ -14,7 +14,10 @@ from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import Refused
 from agent_worker.core.events import Event, Started
 from agent_worker.definitions.project import load_project
+from agent_worker.definitions.settings import Settings
 from agent_worker.workflows import start as workflows
+
+QUICK = Settings.model_validate({"quiet_moment": "10ms"})
 
 FILES = "workspace: { provider: file }\n"
 
@@ -34,7 +37,7 @@ async def test_D10_nobody_works_in_a_workspace_before_its_files_are_in_order(tmp
         if isinstance(event, Started):
             found.append(len(list(documents.iterdir())))
 
-    async with open_runtime(RuntimeSettings(database=tmp_path / "db", quiet_moment=0.01)) as runtime:
+    async with open_runtime(RuntimeSettings(database=tmp_path / "db", chosen=QUICK)) as runtime:
         runtime.bus.listen(hear)
         loaded = await runtime.loader.load(load_project(tmp_path))
         await runtime.supervisor.wake_all()

@@ -49,7 +49,7 @@ async def test_one_that_fails_stops_the_start_with_its_output(tmp_path: Path) ->
 async def test_Y17_one_that_takes_too_long_is_stopped_with_all_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(setup, "TIME_LIMIT", 0.5)
+    monkeypatch.setattr(setup, "COMMAND_SECONDS", 0.5)
     with pytest.raises(Refused, match="took longer"):
         await run_setup(steps("sleep 61234 & sleep 61234"), {}, root=tmp_path)
     assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "61234"]]

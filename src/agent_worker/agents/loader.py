@@ -19,7 +19,7 @@ from types import MappingProxyType
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
 from agent_worker.agents.registry import AgentKit, AgentRuntime, LazyKit, Registry
-from agent_worker.core.address import canonical
+from agent_worker.core.address import WorkspaceName, canonical
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, Problem, Refused, StorageFault, Untrusted, trouble_of
 from agent_worker.core.ids import new_id
@@ -243,10 +243,16 @@ class Loader:
                 replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, "")), workspace=workspace
             )
             members_in[name] = worker.agent
-            if member.schedule:
-                await self._keep_schedule(
-                    worker, member.schedule.model_copy(update={"workspace": workspace_name}), instance=workspace
-                )
+        await self._database.of(loaded.id).write(
+            schedule.give_members,
+            workspace,
+            WorkspaceName.parse(workspace_name),
+            members_in,
+            workflow.member_schedules,
+            now=self._clock.now(),
+        )
+        if self.ticker:
+            self.ticker.look_again()
         return members_in
 
     def _as_member(
@@ -297,8 +303,8 @@ class Loader:
         except AgentWorkerError as error:
             return _unfit(worker, error)
 
-    async def _keep_schedule(self, worker: AgentRuntime, wanted: Schedule, *, instance: str = "") -> None:
-        timer = Timer(wanted, agent=worker.agent, instance=instance)
+    async def _keep_schedule(self, worker: AgentRuntime, wanted: Schedule) -> None:
+        timer = Timer(wanted, agent=worker.agent)
         await self._database.of(worker.project).write(schedule.keep, timer, now=self._clock.now())
         if self.ticker:
             self.ticker.look_again()

@@ -21,7 +21,7 @@ from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
-from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
+from agent_worker.agents.retries import LONGEST_GUESS, GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
 from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
 from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
@@ -40,6 +40,7 @@ from agent_worker.core.errors import (
 )
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.text import plural
+from agent_worker.definitions.settings import Settings
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
@@ -111,9 +112,7 @@ class LoopContext:
     limiter: Limiter
     slots: Slots
     waits: Waits
-    ageing: Ageing = field(default_factory=Ageing)
     space: Space = field(default_factory=Space)  #: on the disk
-    longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
 
     @property
     def clock(self) -> Clock:
@@ -229,7 +228,7 @@ class Loop:
             return True
 
         async def line_up(work: Pending) -> float | None:
-            left = self._loop_context.longest_wait - self._waited(work.since)
+            left = self._settings.longest_wait - self._waited(work.since)
             if left <= 0:
                 await self._give_up_waiting(work)
                 return 0.0
@@ -293,7 +292,7 @@ class Loop:
         return 0.0 if since is None else max(0.0, (self._loop_context.now() - since) / 1e6)
 
     def _too_long(self, why: str) -> str:
-        seconds = self._loop_context.longest_wait
+        seconds = self._settings.longest_wait
         waited = plural(round(seconds / 60), "minute") if seconds >= 120 else plural(round(seconds), "second")
         return f"it waited {waited} for its model: {why}"
 
@@ -315,9 +314,18 @@ class Loop:
         return self._loop_context.waits
 
     @property
+    def _settings(self) -> Settings:
+        return self._loop_context.registry.settings_of(self.fence.project)
+
+    @property
+    def _ageing(self) -> Ageing:
+        chosen = self._settings
+        return Ageing(round(chosen.ageing * 1e6), chosen.preemptions)
+
+    @property
     def _longest_told(self) -> float:
         """Seconds that work is ever told to wait; a gate adds a little to what was asked for."""
-        return max(self._loop_context.longest_wait, LONGEST_GUESS) * (1 + SPREAD)
+        return max(self._settings.longest_wait, LONGEST_GUESS) * (1 + SPREAD)
 
     # --- doing it -------------------------------------------------------------------------------------
 
@@ -333,7 +341,7 @@ class Loop:
             run_begin.begin,
             self.fence,
             self._terms,
-            ageing=self._loop_context.ageing,
+            ageing=self._ageing,
             alone=alone,
             longest=self._longest_told,
         )
@@ -432,14 +440,12 @@ class Loop:
             await self._write(run_end.stop_at_limit, job, recorder.reached)
             return True
         if self._stopping:
-            await self._write(run_end.put_back, job, why="stopping", ageing=self._loop_context.ageing)
+            await self._write(run_end.put_back, job, why="stopping", ageing=self._ageing)
             return True
         if self._arrived.is_set() or job.others_wait:
             self._arrived.clear()
-            if await self._write(run_begin.should_yield, job, ageing=self._loop_context.ageing):
-                await self._write(
-                    run_end.put_back, job, why="preempted", preempted=True, ageing=self._loop_context.ageing
-                )
+            if await self._write(run_begin.should_yield, job, ageing=self._ageing):
+                await self._write(run_end.put_back, job, why="preempted", preempted=True, ageing=self._ageing)
                 return True
         return False
 
@@ -475,9 +481,9 @@ class Loop:
         return turn, gathered.seen, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
-        waited = self._waited(None if self._answered else job.lead.waits_since)
-        longest = self._loop_context.longest_wait
-        match after(failure, failures=job.lead.failures, waited=waited, longest=longest):
+        waited, chosen = self._waited(None if self._answered else job.lead.waits_since), self._settings
+        longest, tries = chosen.longest_wait, chosen.tries
+        match after(failure, failures=job.lead.failures, waited=waited, longest=longest, tries=tries):
             case Retry(wait, counts):
                 if isinstance(failure, Overloaded) and worker.credential:
                     # At least as long as by itself: that others get through does not make it come back sooner.
@@ -493,7 +499,7 @@ class Loop:
     async def _without_key(self, job: Assignment, worker: AgentRuntime, failure: NoKey) -> None:
         """Its key was taken away meanwhile: the work goes back and waits for it, unless it would be tried at once."""
         if worker.lacks_key and worker.lacks_key():
-            await self._write(run_end.put_back, job, why=failure.message, ageing=self._loop_context.ageing)
+            await self._write(run_end.put_back, job, why=failure.message, ageing=self._ageing)
         else:  # in a program that embeds us there is nobody to store one
             hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
             await self._failed(job, worker, Permanent(failure.message, hint=hint))
@@ -552,7 +558,7 @@ class Loop:
                 limiter.succeeded(given)
         except Overloaded as failure:
             if credential:  # before we leave: nobody is let in because we were refused
-                asked = failure.retry_after and min(failure.retry_after, self._loop_context.longest_wait)
+                asked = failure.retry_after and min(failure.retry_after, self._settings.longest_wait)
                 limiter.refused(credential, asked or None)
             raise
         finally:

@@ -19,12 +19,13 @@ from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import BadInput
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.fields import parse_duration
+from agent_worker.definitions.settings import VARIABLES, Settings
 from agent_worker.tools.tool import ToolSpec
 from agent_worker.work import queue, sent_texts
 from agent_worker.work.sent_texts import MARK, SentIds
 
-KEPT = timedelta(days=30)  #: that texts are kept, unless the user says else
-KEPT_VARIABLE = "AGENT_WORKER_KEEP_PROMPTS"  #: of the daemon's environment
+KEPT = timedelta(seconds=Settings().keep_prompts)  #: that texts are kept, unless the user says else
+KEPT_VARIABLE = VARIABLES["keep_prompts"]
 PREFACE = "preface"  #: the section of what a program is told first when it goes on with earlier work
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _REMEMBERED = 20_000  # texts
@@ -32,11 +33,11 @@ _TOOLSETS = 256
 _AT_ONCE = 100  # texts that go with one run when they are too old: nobody waits long for them
 
 
-def kept_for(environ: Mapping[str, str]) -> timedelta:
+def kept_for(environ: Mapping[str, str], default: timedelta = KEPT) -> timedelta:
     """How long texts are kept, as the user has said; nothing: none are. Raises BadInput."""
     text = environ.get(KEPT_VARIABLE, "").strip()
     if not text:
-        return KEPT
+        return default
     try:
         kept = timedelta(seconds=0.0 if text == "0" else parse_duration(text))
     except (ValueError, OverflowError):

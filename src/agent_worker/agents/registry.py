@@ -15,6 +15,7 @@ from agent_worker.core.errors import NoKey, NotFound
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces, own_places
 from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.settings import Settings, tightened
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
 from agent_worker.tools.tool import Tool
@@ -79,7 +80,8 @@ class AgentRuntime:
 
 
 class Registry:
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()  #: the user's
         # By agent, then by workspace; None: as it works by itself.
         self._workers: dict[str, dict[str | None, AgentRuntime]] = {}
         self._projects: dict[str, ProjectFiles] = {}
@@ -87,6 +89,11 @@ class Registry:
     def keep_project(self, id: str, project: ProjectFiles) -> None:
         """Remember what the files of a project say now."""
         self._projects[id] = project
+
+    def settings_of(self, project: str) -> Settings:
+        """What holds in a project: its own settings, as far as the user's let it choose."""
+        known = self._projects.get(project)
+        return tightened(self.settings, known.definition.settings) if known else self.settings
 
     def places(self, project: str) -> OwnPlaces:
         """The folders in a project that are ours. Looks at its files."""

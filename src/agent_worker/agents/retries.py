@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_worker.core.errors import BackendFailure, BadInput, Exhausted, Overloaded
-from agent_worker.definitions.fields import parse_duration
+from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded, Transient
+from agent_worker.definitions.settings import Settings
 from agent_worker.work.queue import End
 
-LONGEST_WAIT = 15 * 60.0  # seconds that work waits for its model before we call it a failure, unless the user says else
+LONGEST_WAIT = Settings().longest_wait  # seconds that work waits for its model before it has failed, by default
 LONGEST_GUESS = 60.0  # seconds, when nobody says how long
-
-
-LONGEST_WAIT_VARIABLE = "AGENT_WORKER_LONGEST_WAIT"  #: of the daemon's environment
-
-
-def longest_wait(environ: Mapping[str, str]) -> float:
-    """Seconds that work waits for its model before it has failed, as the user has said. Raises BadInput."""
-    text = environ.get(LONGEST_WAIT_VARIABLE)
-    try:
-        seconds = parse_duration(text) if text else LONGEST_WAIT
-    except ValueError:
-        seconds = 0.0
-    if not seconds:
-        hint = f"export {LONGEST_WAIT_VARIABLE}=30m"
-        raise BadInput(f"{LONGEST_WAIT_VARIABLE}={text!r} is not a time to wait", hint=hint)
-    return seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +24,17 @@ class GiveUp:
 
 
 def after(
-    failure: BackendFailure, *, failures: int, waited: float = 0.0, longest: float = LONGEST_WAIT
+    failure: BackendFailure,
+    *,
+    failures: int,
+    waited: float = 0.0,
+    longest: float = LONGEST_WAIT,
+    tries: int = Transient.retries,
 ) -> Retry | GiveUp:
-    """What to do when this happened, after `failures` earlier ones and `waited` of the `longest` seconds in line."""
+    """What to do when this happened, after `failures` earlier ones and `waited` of the `longest` seconds in line.
+
+    `tries` are in all, of what may pass by itself and says nothing else.
+    """
     if isinstance(failure, Exhausted):
         return GiveUp("incomplete")
     if isinstance(failure, Overloaded) and waited < longest:
@@ -52,8 +43,10 @@ def after(
     if isinstance(failure, Overloaded):
         return GiveUp("failed")
     # `retries` counts tries in all for what may pass by itself: three means the first and two more.
-    tries = failure.retries if failure.kind == "transient" else failure.retries + 1
-    if failures + 1 < tries:
+    most = failure.retries if failure.kind == "transient" else failure.retries + 1
+    if failure.retries == Transient.retries:
+        most = tries
+    if failures + 1 < most:
         return Retry(wait_before(failures + 1))
     return GiveUp("failed")
 

@@ -37,6 +37,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "doc": (_C + "doc", "doc", "List, read and write the documents of a workspace."),
     "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and cast your own."),
     "schedule": (_C + "schedule", "schedule", "Wake agents, and run workflows, at set times."),
+    "settings": (_C + "settings", "settings", "Show every setting: its value, where that comes from, what it does."),
     "trust": (_C + "approval", "trust", "Show what this project wants to do, and approve it."),
     "skill": (_C + "skill", "skill", "Import a skill from a repository, after you have read it."),
     "remote": (_C + "remote", "remote", "List and update workflows that were fetched from elsewhere."),

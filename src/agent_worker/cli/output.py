@@ -115,12 +115,24 @@ def ago(micros: int | None) -> str:
     if micros is None:
         return "never"
     seconds = time.time() - micros / 1e6
-    word = "ago" if seconds >= 0 else "from now"
-    seconds = abs(seconds)
+    if seconds < 0:
+        return f"in {_ahead(-seconds)}"
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
-            return f"{int(seconds // size)}{unit} {word}"
-    return f"{int(seconds)}s {word}"
+            return f"{int(seconds // size)}{unit} ago"
+    return f"{int(seconds)}s ago"
+
+
+def _ahead(seconds: float) -> str:
+    """A time that is yet to pass, to the nearest that is worth saying: three hours less a second are `3h`."""
+    if round(seconds) < 60:
+        return f"{round(seconds)}s"
+    if (minutes := round(seconds / 60)) < 60:
+        return f"{minutes}m"
+    if minutes < 1440:
+        return f"{minutes // 60}h" + (f" {minutes % 60}m" if minutes % 60 else "")
+    hours = round(seconds / 3600)
+    return f"{hours // 24}d" + (f" {hours % 24}h" if hours % 24 else "")
 
 
 def usd(amount: float, estimated: bool = False) -> str:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import click
 
-from agent_worker.cli.call import agents, call, here, part
+from agent_worker.cli.call import agents, call, here, instances, part, workflows
 from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
 from agent_worker.cli.params import read_params
 from agent_worker.core.address import WorkspaceName
 
-_HEAD = ("target", "when", "zone", "next", "last", "by", "in", "to")
+_HEAD = ("target", "when", "next", "last", "by", "in", "check", "to")
+
+
+def targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    if incomplete.startswith("@"):
+        return [f"@{name}" for name in instances(ctx, param, incomplete)]
+    return [*agents(ctx, param, incomplete), *workflows(ctx, param, incomplete)]
 
 
 class _EitherWay(click.Group):
@@ -36,44 +43,58 @@ def list_(as_json: bool) -> None:
 
 
 @schedule.command()
-@click.argument("target", shell_complete=agents)
+@click.argument("target", shell_complete=targets)
 @as_json_option
 def get(target: str, as_json: bool) -> None:
-    """Show the schedule of TARGET (alice, or @review)."""
+    """Show the schedule of TARGET: alice, the workflow review, alice@review, or @review."""
     found = call("GET", f"/schedules/{part(target)}", project=here())
-    tell_json(found) if as_json else _tell([found], as_json)
+    tell_json(found) if as_json else _tell_one(found)
 
 
 @schedule.command("set")
-@click.argument("target", shell_complete=agents)
-@click.argument("wakeup", required=False)
-@click.argument("params", nargs=-1, type=click.UNPROCESSED)
+@click.argument("target", shell_complete=targets)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[WAKEUP] [-- PARAMS]")
 @click.option("--at", help="Once, at this time: 2026-08-01T09:00")
-@click.option("--tz", help="Time zone of the cron line or of --at.")
+@click.option("--tz", help="Time zone of the time of day or of --at; UTC if you name none.")
 @click.option("--prompt", help="What it is told then; for a workflow, said after its kickoff.")
-@click.option("--workspace", help="Where an agent wakes: a workflow, or workflow:tag.")
+@click.option("--workspace", help="Where an agent wakes: a workflow (any instance that runs), or workflow:tag.")
+@click.option("--check", help="A command that is run first: when it prints nothing, nobody is woken.")
 @as_json_option
-def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Set when TARGET wakes (alice) or runs (@review).
+def set_(target: str, words: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Set when TARGET wakes or runs by itself.
 
-    WAKEUP is an interval (5m) or a cron line ("0 9 * * 1-5"); --at is once.
+    \b
+    alice           the agent alice wakes
+    review          the workflow review runs, with its parameters after `--`
+    alice@review    alice wakes in review, while that runs
+    @review         every member of review that has no schedule wakes there
 
-    A workflow's own parameters follow after `--`, as with `run`.
+    WAKEUP is 30m, every 2h, every 30 minutes, daily at 7, weekdays at 9, mondays at 8:30, or a cron line
+    ("0 9 * * 1-5"); --at is once. A workflow with a tag is written review:pr-123.
     """
-    workflow = WorkspaceName.parse(target).workflow
-    values = read_params(workflow, list(params)) if params else None
+    said = list(itertools.takewhile(lambda word: not word.startswith("-"), words))  # parameters begin with one
+    wakeup, params = " ".join(said) or None, list(words[len(said) :])
+    values = _params(target, params) if params else None
     found = call("PUT", f"/schedules/{part(target)}", wakeup=wakeup, params=values, project=here(), **given)
-    tell_json(found) if as_json else _tell([found], as_json)
+    if as_json:
+        return tell_json(found)
+    _tell_one(found)
+    if found["of"] == "default":
+        own = found["target"].removeprefix("@")
+        click.echo(f"to run the workflow itself by a schedule: agent-worker schedule {own} set {wakeup or '2h'}")
 
 
 @schedule.command()
-@click.argument("target", shell_complete=agents)
-def clear(target: str) -> None:
+@click.argument("target", shell_complete=targets)
+@as_json_option
+def clear(target: str, as_json: bool) -> None:
     """Remove the schedule that was set for TARGET.
 
     If its file has one, that counts again.
     """
     was = call("DELETE", f"/schedules/{part(target)}", project=here())
+    if as_json:
+        return tell_json({"cleared": was})
     click.echo("cleared" if was else f"{target} had no schedule")
 
 
@@ -83,14 +104,33 @@ def _tell(found: list[dict[str, Any]], as_json: bool) -> None:
     rows = [
         (
             s["target"],
-            s["wakeup"],
-            s["tz"],
-            ago(s["due_at"]) if s["due_at"] else "never",
+            s["meaning"],
+            _next(s),
             ago(s["fired_at"]),
             s["set_by"],
             s["workspace"],
+            s["check"],
             s["prompt"],
         )
         for s in found
     ]
     tell_table(_HEAD, rows, empty="no schedules")
+
+
+def _next(found: dict[str, Any]) -> str:
+    if found["due_at"]:
+        return ago(found["due_at"])
+    return "while it runs" if found["of"] in ("member", "default") else "never"
+
+
+def _tell_one(found: dict[str, Any]) -> None:
+    """Say what was set as a sentence, and when it is due next."""
+    following = f"; next {_next(found)}" if found["due_at"] else ""
+    click.echo(f"{found['told']}{following}")
+    if found["due_at"] is None and found["of"] in ("agent", "workflow"):
+        click.echo("it is not due any more: that time is over")
+
+
+def _params(target: str, given: list[str]) -> dict[str, str]:
+    """The parameters of a workflow. Members have none: the daemon says so, with what to type instead."""
+    return dict.fromkeys(given, "") if "@" in target else read_params(WorkspaceName.parse(target).workflow, given)

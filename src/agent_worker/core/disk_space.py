@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -16,7 +16,7 @@ from agent_worker.core.errors import BadInput
 
 WARN, STOP = "AGENT_WORKER_WARN_FREE", "AGENT_WORKER_STOP_FREE"  #: variables of the daemon's environment
 WARN_BELOW, STOP_BELOW = 10**9, 200 * 10**6  #: bytes
-_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([a-z]*)", re.IGNORECASE)
 
 
@@ -50,10 +50,9 @@ class Space:
     stop: int = STOP_BELOW
 
     @classmethod
-    def of(cls, place: Path, environ: Mapping[str, str]) -> Self:
-        """The disk that this directory is on, watched as the user has said. Raises BadInput."""
-        chosen = {name: read_size(name, environ[name]) for name in (WARN, STOP) if environ.get(name)}
-        return cls(lambda: free_at(place), chosen.get(WARN, WARN_BELOW), chosen.get(STOP, STOP_BELOW))
+    def of(cls, place: Path, warn: int, stop: int) -> Self:
+        """The disk that this directory is on, watched as the user has said."""
+        return cls(lambda: free_at(place), warn, stop)
 
     def look(self) -> FreeSpace:
         free = self.free()

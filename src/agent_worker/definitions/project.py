@@ -28,6 +28,7 @@ from agent_worker.definitions.fields import InsidePath, Line, Money, Name
 from agent_worker.definitions.loading import load_agent, load_workflow, prompt_files, refuse, shown, with_prompt_read
 from agent_worker.definitions.paths import Outside, names_beneath
 from agent_worker.definitions.problems import did_you_mean, validate
+from agent_worker.definitions.settings import ProjectSettings
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 from agent_worker.processes.environment import BASE
@@ -66,6 +67,7 @@ class ProjectDefinition(Block):
     workflows: dict[Name, InsidePath] | None = None  #: None finds .workflows/*.yaml
     workspace: ProjectWorkspace = ProjectWorkspace()
     limits: ProjectLimits = ProjectLimits()
+    settings: ProjectSettings = ProjectSettings()
 
 
 @dataclass(frozen=True, slots=True)

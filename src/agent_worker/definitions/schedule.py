@@ -1,4 +1,4 @@
-"""When an agent or a workflow begins by itself: after a time of rest, by a cron line, or once at a moment."""
+"""When an agent or a workflow begins by itself: after a rest, at times said in words or by a cron line, or once."""
 
 from __future__ import annotations
 
@@ -7,35 +7,17 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from agent_worker.core.address import NAME, TAG
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
-from agent_worker.definitions.fields import Name, Text, parse_duration
-
-SHORTEST = 10.0  #: seconds; a shorter rest would be a busy loop that spends money
-
-
-def _is_cron(text: str) -> bool:
-    return " " in text.strip()
+from agent_worker.definitions.fields import Name, Text
+from agent_worker.definitions.wakeup import Wakeup, read_wakeup, said
 
 
 def _wakeup(text: str) -> str:
-    text = text.strip()
-    if not _is_cron(text):
-        if parse_duration(text) < SHORTEST:
-            raise wrong(f"must be at least {SHORTEST:.0f}s")
-        return text
-    if len(text.split()) != 5:
-        raise wrong("a cron line has five fields", "minute hour day month weekday, such as 0 9 * * 1-5")
-    try:
-        first = next(CronSim(text, datetime(2026, 1, 1)), None)
-    except CronSimError as error:
-        raise wrong(f"is not a cron line: {error}", "such as 0 9 * * 1-5") from None
-    if first is None:
-        raise wrong("this cron line never comes due")
-    return text
+    read_wakeup(text)
+    return text.strip()
 
 
 def _zone(text: str) -> str:
@@ -63,27 +45,38 @@ def _workspace(text: str) -> str:
     return text
 
 
+def _is_interval(wakeup: object) -> bool:
+    try:
+        return isinstance(wakeup, str) and read_wakeup(wakeup).interval is not None
+    except ValueError:  # told where it stands
+        return False
+
+
 class Timing(Block):
     wakeup: Annotated[str, AfterValidator(_wakeup)] | None = None
     at: Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)] | None = None
-    tz: Annotated[str, AfterValidator(_zone)] | None = None  #: of the cron line or of `at`; UTC when omitted
+    tz: Annotated[str, AfterValidator(_zone)] | None = None  #: of the time of day or of `at`; UTC when omitted
+    check: Text | None = None  #: a command; when it prints nothing there is nothing to do, and no model is asked
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         if not only_one_of(written, "wakeup", "at"):
             yield Broken((), "needs exactly one of wakeup, at")
-        wakeup = written.get("wakeup")
-        if written.get("tz") is not None and isinstance(wakeup, str) and not _is_cron(wakeup):
-            yield Broken(("tz",), "has no meaning for an interval", "remove it, or write a cron line")
+        if written.get("tz") is not None and _is_interval(written.get("wakeup")):
+            yield Broken(("tz",), "has no meaning for an interval", "remove it, or name a time: daily at 9")
 
     @property
     def interval(self) -> float | None:
         """Seconds of rest before it is due, counted from the last activity."""
-        return None if self.wakeup is None or _is_cron(self.wakeup) else parse_duration(self.wakeup)
+        return self._read.interval
 
     @property
     def cron(self) -> str | None:
-        return self.wakeup if self.wakeup is not None and _is_cron(self.wakeup) else None
+        return self._read.cron
+
+    @property
+    def _read(self) -> Wakeup:
+        return read_wakeup(self.wakeup) if self.wakeup is not None else Wakeup()
 
     @property
     def zone(self) -> ZoneInfo:
@@ -95,6 +88,14 @@ class Timing(Block):
         if self.at is None:
             return None
         return (self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)).astimezone(UTC)
+
+    @property
+    def meaning(self) -> str:
+        """When it is due, in words: `every 2 hours`, `weekdays at 09:00 Europe/Berlin`."""
+        if self.at is not None:
+            local = self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)
+            return f"once, on {local:%Y-%m-%d at %H:%M} {self.tz or local.tzname()}"
+        return said(self._read) if self.interval is not None else f"{said(self._read)} {self.tz or 'UTC'}"
 
 
 class Schedule(Timing):

@@ -205,6 +205,11 @@ class WorkflowDefinition(Block):
     guard: GuardSettings = GuardSettings()
     limits: WorkflowLimits = WorkflowLimits()
 
+    @property
+    def member_schedules(self) -> dict[str, Schedule]:
+        """When members wake while an instance runs, by their names in it."""
+        return {name: member.schedule for name, member in self.agents.items() if member.schedule}
+
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         agents = written.get("agents")

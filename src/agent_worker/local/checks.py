@@ -23,6 +23,7 @@ from agent_worker.core.text import plural
 from agent_worker.database.recovery import look_at
 from agent_worker.database.runtime_lock import holder_of, refusal
 from agent_worker.definitions.project import find_project, load_project
+from agent_worker.definitions.settings import read_settings, with_environment
 from agent_worker.files.root import Root
 from agent_worker.local.stored import recovered
 from agent_worker.processes.git import version as version_of_git
@@ -40,10 +41,16 @@ class Check(NamedTuple):
     cure: str = ""  #: what would mend it
 
 
+def _space_of(home: Path) -> Space:
+    chosen = with_environment(read_settings(home), os.environ)
+    there = next(each for each in (home, *home.parents) if each.exists())
+    return Space.of(there, chosen.warn_free, chosen.stop_free)
+
+
 def disk() -> Check:
     home = home_directory()
     try:
-        found = Space.of(next(each for each in (home, *home.parents) if each.exists()), os.environ).look()
+        found = _space_of(home).look()
     except AgentWorkerError as error:
         return Check("disk", False, error.message, error.hint)
     if told := found.told():

@@ -25,6 +25,7 @@ from agent_worker.definitions.project import (
     load_project,
 )
 from agent_worker.definitions.schema import json_schema
+from agent_worker.definitions.settings import read_settings
 from agent_worker.definitions.source import parse_source, read_source
 from agent_worker.files.root import Root
 from agent_worker.local.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
@@ -52,7 +53,7 @@ def checked(path: Path) -> Checked:
     if path.is_file():
         return _checked_file(path.resolve(), project)
     counted = f"{plural(len(project.agents), 'agent')} and {plural(len(project.workflows), 'workflow')}"
-    problems = [*project.problems, *wrong_in_project(project)]
+    problems = [*project.problems, *wrong_in_project(project), *_wrong_settings()]
     is_empty = not (problems or project.agents or project.workflows or _project_files(project.root))
     return Checked(project, problems, "" if is_empty else f"{counted} in {project.root}")
 
@@ -101,6 +102,15 @@ def _kind_of(file: Path, project: ProjectFiles) -> Literal["agent", "workflow", 
 
 def _project_files(root: Path) -> list[Path]:
     return [path for name in PROJECT_FILES if (path := root / name).is_file()]
+
+
+def _wrong_settings() -> list[Problem]:
+    """What is wrong in the user's own settings, which hold in every project."""
+    try:
+        read_settings(home_directory())
+    except DefinitionError as error:
+        return list(error.problems)
+    return []
 
 
 def limits_that_wait(path: Path) -> list[str]:

@@ -23,6 +23,7 @@ from agent_worker.processes import descendants
 from agent_worker.processes.launch import spawn
 from agent_worker.processes.streams import CHUNK, OUTPUT_CAP, Ends
 
+COMMAND_SECONDS = 120.0  #: for a command that stands in a project's file: a set-up, the check of a schedule
 GRACE = 5.0  #: seconds between asking a process to end and ending it
 _KILL_ROUNDS = 10  # one is enough for a group; more are for what keeps leaving it while we look
 _KILL_PATIENCE = 2.0

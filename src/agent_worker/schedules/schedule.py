@@ -2,7 +2,9 @@
 
 `next_due` is pure. A tick moves the due time and queues the instruction in one transaction, under an id made of
 schedule and slot, so a slot fires once. Missed cron slots fire once together. The one writer of `schedule`.
-A workflow that is due is only marked here, in the same transaction; `service/schedule_starter.py` starts it.
+A workflow that is due, and what has a check to run first, is only marked here, in the same transaction;
+`service/schedule_starter.py` does the rest. What a person sets for members of a workflow is a row of its own that is
+never due: while an instance runs, `give_members` makes of it, and of the file, one row for each member.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
-from agent_worker.core.address import WorkspaceName
+from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
@@ -30,24 +32,34 @@ _UNREADABLE = (ValueError, OverflowError, StopIteration, CronSimError)  # what w
 
 AGAIN = timedelta(minutes=1)  # after the database could not be asked
 
+SetBy = Literal["file", "person", "default"]  #: `default`: a person set it for all members that have none
+
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A schedule of one agent or one workflow, as it is kept."""
+    """A schedule of an agent, of a workflow, or for members of a workflow, as it is kept."""
 
     schedule: Schedule | WorkflowSchedule
     agent: str | None = None
     workflow: str = ""  #: workflow:tag
     instance: str = ""  #: the workspace that it ends with
-    set_by: Literal["file", "person"] = "file"
+    member: str = ""  #: the agent's name there
+    members_of: str = ""  #: workflow:tag; what a person has set for this member of it, or for all
+    set_by: SetBy = "file"
 
     @property
     def id(self) -> str:
+        if self.members_of:
+            return id_for_members(self.members_of, self.member)
         return id_of(self.agent, self.workflow) + (f"/{self.instance}" if self.instance else "")
 
 
 def id_of(agent: str | None, workflow: str = "") -> str:
     return f"s_{agent or workflow}"
+
+
+def id_for_members(workflow: str, member: str = "") -> str:
+    return f"s_{member}@{workflow}"
 
 
 def next_due(schedule: Timing, *, now: datetime, active: datetime | None) -> datetime | None:
@@ -71,17 +83,18 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
         return
     if known and known["set_by"] == "person" and timer.set_by == "file":
         return
-    due = next_due(timer.schedule, now=now, active=_active(tx, timer.agent, now))
+    due = next_due(timer.schedule, now=now, active=_active(tx, timer.agent, now)) if not timer.members_of else None
     tx.run(
-        """insert into schedule(project, id, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
-           values (:project, :id, :agent, :workflow, :workspace, :instance, :prompt, :spec, :set_by, :due)
+        """insert into schedule(project, id, agent, workflow, workspace, member, instance, prompt, spec, set_by, due_at)
+           values (:project, :id, :agent, :workflow, :workspace, :member, :instance, :prompt, :spec, :set_by, :due)
            on conflict (project, id) do update
-              set workspace = excluded.workspace, prompt = excluded.prompt, spec = excluded.spec,
+              set workspace = excluded.workspace, prompt = excluded.prompt, spec = excluded.spec, failures = 0,
                   set_by = excluded.set_by, due_at = excluded.due_at, slot = null, state = 'active'""",
         id=timer.id,
         agent=timer.agent,
         workflow=timer.workflow,
-        workspace=getattr(timer.schedule, "workspace", None) or "",
+        workspace=timer.members_of or getattr(timer.schedule, "workspace", None) or "",
+        member=timer.member,
         instance=timer.instance,
         prompt=timer.schedule.prompt or "",
         spec=spec,
@@ -100,10 +113,43 @@ def keep_workflows(tx: Transaction, wanted: Mapping[str, WorkflowSchedule], *, n
         keep(tx, timer, now=now)
 
 
+def give_members(
+    tx: Transaction,
+    instance: str,
+    name: WorkspaceName,
+    members: Mapping[str, str],
+    in_file: Mapping[str, Schedule],
+    *,
+    now: datetime,
+) -> None:
+    """Let each member (name → agent) of an instance wake as a person has set for it, else by its file, else by default.
+
+    The default is for those who have no schedule at all, neither here nor of their own.
+    """
+    sql = "select * from schedule where project = :project and agent is null and workflow = '' and workspace = :name"
+    set_for = {row["member"]: spec_of(row) for row in tx.all(sql, name=name.full)}
+    for member, agent in members.items():
+        mine: list[tuple[SetBy, Schedule | WorkflowSchedule | None]]
+        mine = [("person", set_for.get(member)), ("file", in_file.get(member))]
+        if not tx.one("select 1 as one from schedule where project = :project and id = :id", id=id_of(agent)):
+            mine.append(("default", set_for.get("")))
+        set_by, wanted = next((each for each in mine if each[1]), mine[1])
+        id = f"{id_of(agent)}/{instance}"
+        tx.run(
+            "delete from schedule where project = :project and id = :id and (set_by <> :set_by or :gone)",
+            id=id,
+            set_by=set_by,
+            gone=wanted is None,
+        )
+        if wanted is not None:
+            here = wanted.model_copy(update={"workspace": str(name)})
+            keep(tx, Timer(here, agent=agent, instance=instance, member=member, set_by=set_by), now=now)
+
+
 def of_project(tx: Transaction) -> list[Row]:
     return tx.all(
         """select s.*, a.name from schedule s left join agent a on a.project = :project and a.id = s.agent
-            where s.project = :project order by a.name, s.workflow"""
+            where s.project = :project order by a.name, s.workflow, s.workspace, s.member"""
     )
 
 
@@ -128,10 +174,11 @@ def clear_workspace(tx: Transaction, instance: str) -> None:
     tx.run("delete from schedule where project = :project and instance = :instance", instance=instance)
 
 
-def workflows_due(tx: WholeTransaction) -> list[Row]:
-    """Workflows that wait to be started, each with the root of its project."""
+def marked(tx: WholeTransaction) -> list[Row]:
+    """What is due and waits to be started or checked, each with its agent and the root of its project."""
     return tx.all(
-        """select s.*, p.root from schedule s join project p on p.id = s.project
+        """select s.*, p.root, a.name, a.kind from schedule s join project p on p.id = s.project
+             left join agent a on a.project = s.project and a.id = s.agent
             where s.slot is not null order by s.slot"""
     )
 
@@ -144,8 +191,23 @@ def begun(tx: Transaction, row: Row) -> None:
 
 def again(tx: Transaction, id: str, *, now: int) -> bool:
     """Let what a schedule could not start be tried once more, because a person says so."""
-    sql = "update schedule set slot = :now where project = :project and id = :id and workflow <> ''"
-    return bool(tx.run(sql, id=id, now=now))
+    return bool(tx.run("update schedule set slot = :now where project = :project and id = :id", id=id, now=now))
+
+
+def check_failed(tx: Transaction, id: str) -> int:
+    """How often the check of a schedule has now failed in a row."""
+    sql = "update schedule set failures = failures + 1 where project = :project and id = :id returning failures"
+    row = tx.one(sql, id=id)
+    return int(row["failures"]) if row else 0
+
+
+def check_worked(tx: Transaction, id: str) -> None:
+    tx.run("update schedule set failures = 0 where project = :project and id = :id and failures > 0", id=id)
+
+
+def wake(tx: Transaction, row: Row, text: str, *, now: datetime) -> None:
+    """Queue a wake-up whose check has found something; `text` is what the agent is told."""
+    _queue(tx, row, row["slot"], text, now=now)
 
 
 def fire_due(tx: WholeTransaction, *, now: datetime) -> int:
@@ -187,11 +249,13 @@ def _fire(tx: Transaction, row: Row, *, now: datetime) -> None:
     elif schedule.interval is not None and active and now < active + timedelta(seconds=schedule.interval):
         following = active + timedelta(seconds=schedule.interval)  # it was busy meanwhile
     else:
-        if row["workflow"]:
+        if row["agent"] and _waits_still(tx, row):
+            pass  # another wake-up would say nothing new
+        elif row["workflow"] or schedule.check:
             sql = "update schedule set slot = :due where project = :project and id = :id"
             tx.run(sql, id=row["id"], due=row["due_at"])
-        elif not _waits_still(tx, row):
-            _queue(tx, row, now=now)
+        else:
+            _queue(tx, row, row["due_at"], row["prompt"], now=now)
         following = next_due(schedule, now=now, active=now)
     tx.run(
         "update schedule set due_at = :due, fired_at = :now where project = :project and id = :id",
@@ -202,7 +266,7 @@ def _fire(tx: Transaction, row: Row, *, now: datetime) -> None:
 
 
 def _waits_still(tx: Transaction, row: Row) -> bool:
-    """Has an earlier wake-up of this schedule not ended yet? Then another one would say nothing new."""
+    """Has an earlier wake-up of this schedule not ended yet?"""
     open_one = tx.one(
         """select 1 as one from instruction
             where project = :project and agent = :agent and source = 'schedule'
@@ -214,27 +278,37 @@ def _waits_still(tx: Transaction, row: Row) -> bool:
     return open_one is not None
 
 
-def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
-    id = f"{row['id']}@{row['due_at']}"
-    name = WorkspaceName.parse(row["workspace"])
-    workspace = tx.one(
-        """select w.id from workspace w join member m on m.project = :project and m.workspace = w.id
-            where w.project = :project and w.workflow = :workflow and w.tag = :tag and w.state = 'running'
-              and m.agent = :agent""",
-        workflow=name.workflow,
-        tag=name.tag,
-        agent=row["agent"],
-    )
+def _queue(tx: Transaction, row: Row, slot: int, text: str, *, now: datetime) -> None:
+    id = f"{row['id']}@{slot}"
     order = Order(
         agent=row["agent"],
-        text=row["prompt"],
+        text=text,
         source="schedule",
         sender="schedule",
         lane=Lane.BACKGROUND,
         root=id,
-        workspace=workspace["id"] if workspace else None,  # not running: personal context
+        workspace=row["instance"] or _where(tx, row["agent"], row["workspace"]),
     )
     queue.put(tx, order, now=micros(now), id=id)
+
+
+def _where(tx: Transaction, agent: str, workspace: str) -> str | None:
+    """The running instance in which an agent wakes; without a tag any that it is in, `main` first, then the newest.
+
+    None, when none runs, is its personal context.
+    """
+    workflow, _, tag = workspace.partition(":")
+    found = tx.one(
+        """select w.id from workspace w join member m on m.project = :project and m.workspace = w.id
+            where w.project = :project and w.workflow = :workflow and :tag in (w.tag, '') and w.state = 'running'
+              and m.agent = :agent
+            order by case w.tag when :main then 0 else 1 end, w.started_at desc limit 1""",
+        workflow=workflow,
+        tag=tag,
+        main=MAIN,
+        agent=agent,
+    )
+    return str(found["id"]) if found else None
 
 
 def _active(tx: Transaction, agent: str | None, now: datetime) -> datetime | None:

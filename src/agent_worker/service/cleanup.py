@@ -29,8 +29,6 @@ from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, sent_texts
 
-OLD = timedelta(days=30)
-BACKUPS_KEPT = 3  #: the newest, however old they are
 _AT_ONCE = 1000  # texts that go in one transaction: others want to write too
 _SET_ASIDE = (".replaced-", ".damaged-", ".version-", SAVED)
 
@@ -40,6 +38,12 @@ class Leftover:
     path: str
     what: str
     bytes: int
+
+
+def _before(service: Service) -> float:
+    """Seconds of the clock: what is older need not be kept."""
+    kept = timedelta(seconds=service.runtime.registry.settings.keep_leftovers)
+    return (from_micros(service.now()) - kept).timestamp()
 
 
 @operation("GET", "/leftovers")
@@ -94,12 +98,13 @@ def _size_of_texts(tx: WholeTransaction, before: int) -> int:
 
 
 def _all(service: Service, rows: list[Row]) -> Iterator[Leftover]:
-    home, before = home_of(service).location(), (from_micros(service.now()) - OLD).timestamp()
+    home, before = home_of(service).location(), _before(service)
     found = [(path, "left by a run that was killed") for path in abandoned()]
     found += [(path, "of an agent that is gone") for path in _of_nobody(home / "programs", rows, before)]
     gone = {path for path, _ in found}
     found += [(path, "an old session of a program") for path in _sessions(home / "programs", before, gone)]
-    found += [(path, "an old backup") for path in _backups(home / BACKUPS, before)]
+    kept = service.runtime.registry.settings.keep_backups
+    found += [(path, "an old backup") for path in _backups(home / BACKUPS, before, kept)]
     found += [(path, "an old database that was set aside") for path in _set_aside(home, before)]
     found += [(path, "an old log") for path in home.glob("daemon.log.*") if _changed(path) < before]
     return (Leftover(str(path), what, _size(path)) for path, what in found)
@@ -145,9 +150,9 @@ def _sessions(programs: Path, before: float, gone: set[Path]) -> Iterator[Path]:
             yield path
 
 
-def _backups(folder: Path, before: float) -> Iterator[Path]:
+def _backups(folder: Path, before: float, kept: int) -> Iterator[Path]:
     whole = sorted(folder.glob("*.db"), key=_changed, reverse=True)
-    yield from (path for path in whole[BACKUPS_KEPT:] if _changed(path) < before)
+    yield from (path for path in whole[kept:] if _changed(path) < before)
     yield from (path for path in folder.glob(f"*{UNFINISHED}") if _changed(path) < before)
 
 

@@ -138,8 +138,12 @@ async def begin(
     ends: str = "stop",
     trust: bool = False,
     model: str | None = None,
+    material: str = "",
 ) -> Instance:
-    """`trust` approves all that the workflow could execute, as it is now; `model` is used by all who use one."""
+    """`trust` approves all that the workflow could execute, as it is now; `model` is used by all who use one.
+
+    `material` is somebody else's words, said last.
+    """
     loaded = await service.project(request.project)
     if trust:
         await approve(service, loaded, request.workflow)
@@ -149,6 +153,7 @@ async def begin(
         tag=request.tag,
         params=request.params,
         message=request.message,
+        material=material,
         file=found.file,
         ends=ends,
         fetched=found.fetched,

@@ -32,6 +32,7 @@ Kind = Literal[
     "limits",
     "keys",
     "setup",
+    "check",
     "variables",
     "environment",
     "endpoint",
@@ -129,6 +130,8 @@ def _of_workflow(workflow: WorkflowDefinition, project: ProjectFiles) -> Iterato
     yield from _raised(of_workflow(workflow))
     if workflow.setup:
         yield _setup(workflow, project.root)
+    if workflow.schedule and workflow.schedule.check:
+        yield check_power(workflow.schedule.check, workflow.name, project.root)
     if workflow.env:
         names = ", ".join(f"${name}" for name in workflow.env)
         yield _power("variables", workflow.name, "env", f"{workflow.name} puts {names} into prompts", names)
@@ -157,6 +160,12 @@ def _setup(workflow: WorkflowDefinition, root: Path) -> Power:
     return _running("setup", workflow.name, "setup", what, listed, reach, root, terms)
 
 
+def check_power(command: str, who: str, root: Path) -> Power:
+    """The power of a command that a schedule of `who` runs to see whether there is anything to do."""
+    what = f"the schedule of {who} runs, each time, to see whether there is work: {one_line(command)}"
+    return _running("check", who, command, what, f"$ {command}", reach_of_shell(command, root), root, [command])
+
+
 def changed_files(power: Power, step: SetupStep, root: Path) -> list[str]:
     """Those that this step of a set-up would run, and that are not what they were when this power was found."""
     found, approved = _contents(reach_of_shell(step.shell, root), root), dict(power.files)
@@ -176,6 +185,8 @@ def _of_agent(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
             yield _shell(tool, who)
     for name, server in agent.mcp_servers.items():
         yield _mcp(name, server, agent, who, root)
+    if agent.schedule and agent.schedule.check:
+        yield check_power(agent.schedule.check, who, root)
     for folder in agent.skills:
         what = f"{who} follows the skills in {one_line(folder)} and may run what is in them"
         yield _power("skills", who, folder, what, folder_content(root, folder))

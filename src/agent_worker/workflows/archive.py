@@ -15,10 +15,9 @@ from agent_worker.workspaces import channel, deliveries, document_rows, resource
 
 FOLDER = ".archive"
 CHANNEL = "channel.jsonl"
-KEPT = timedelta(days=1)
 
 
-def set_aside(directory: Path, *, now: datetime) -> Path | None:
+def set_aside(directory: Path, *, now: datetime, kept: timedelta) -> Path | None:
     """Move the files of the last instance away; None when there are none. Blocks: call it in a thread."""
     if not (directory / CHANNEL).exists():
         return None  # nothing of ours
@@ -27,24 +26,24 @@ def set_aside(directory: Path, *, now: datetime) -> Path | None:
     stem = f"{directory.name}-{now:%Y%m%dT%H%M%S}"
     target = next(t for n in range(1000) if not (t := shelf / (stem if not n else f"{stem}-{n}")).exists())
     directory.rename(target)
-    _remove_old(shelf, now=now)
+    _remove_old(shelf, before=now - kept)
     return target
 
 
-def _remove_old(shelf: Path, *, now: datetime) -> None:
+def _remove_old(shelf: Path, *, before: datetime) -> None:
     for kept in shelf.iterdir():
         stamp = kept.name.rpartition("T")[0].rpartition("-")[2]
         try:
-            day = datetime.strptime(stamp, "%Y%m%d").replace(tzinfo=now.tzinfo)
+            day = datetime.strptime(stamp, "%Y%m%d").replace(tzinfo=before.tzinfo)
         except ValueError:
             continue  # not one of ours
-        if day + timedelta(days=1) + KEPT < now and not kept.is_symlink():
+        if day + timedelta(days=1) < before and not kept.is_symlink():
             shutil.rmtree(kept, ignore_errors=True)
 
 
-def forget_old(tx: Transaction, *, now: int) -> None:
-    """Erase instances that were replaced more than a day ago."""
-    before = now - round(KEPT.total_seconds() * 1e6)
+def forget_old(tx: Transaction, *, now: int, kept: timedelta) -> None:
+    """Erase instances that were replaced longer ago than they are kept."""
+    before = now - round(kept.total_seconds() * 1e6)
     for row in workspace_rows.archived_before(tx, before):
         erase(tx, row["id"])
 

@@ -11,12 +11,13 @@ from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
 from agent_worker.database.database import ProjectDatabase, Transaction
+from agent_worker.definitions.settings import Settings
 from agent_worker.proposals import store
 from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.work import queue
 from agent_worker.workspaces import workspace_rows
 
-MOMENT = 0.2  # seconds
+MOMENT = Settings().quiet_moment  # seconds
 
 _MAY_END_WORK = (Ended, Decided, WorkspaceChanged)
 

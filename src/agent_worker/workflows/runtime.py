@@ -18,7 +18,6 @@ from agent_worker.core.events import Bus
 from agent_worker.database.database import Database
 from agent_worker.files.root import Root
 from agent_worker.trust.gate import Gate
-from agent_worker.workflows.quiet import MOMENT
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workspaces.log_files import LogFiles
 
@@ -36,7 +35,6 @@ class Runtime:
     log_files: LogFiles
     gate: Gate
     backends: BackendFactory
-    moment: float = MOMENT  #: how long a team must have been idle to be quiet
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
     programs: Path | None = None  #: where coding programs keep what lasts
     home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing

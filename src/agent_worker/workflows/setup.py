@@ -10,11 +10,10 @@ from pathlib import Path
 from agent_worker.core.errors import Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.definitions.workflow import SetupStep
-from agent_worker.processes.child import run_command
+from agent_worker.processes.child import COMMAND_SECONDS, run_command
 from agent_worker.processes.environment import safe_environment
 from agent_worker.workflows.interpolation import shell_command
 
-TIME_LIMIT = 120.0
 OUTPUT_LIMIT = 1024 * 1024
 
 
@@ -35,9 +34,9 @@ async def run_setup(
         command, variables = shell_command(step.shell, {**values, **outputs})
         env = {**safe_environment((), source=os.environ), **variables}
         await asyncio.to_thread(check, step)
-        done = await run_command(command, cwd=root, env=env, timeout=TIME_LIMIT, output_cap=OUTPUT_LIMIT)
+        done = await run_command(command, cwd=root, env=env, timeout=COMMAND_SECONDS, output_cap=OUTPUT_LIMIT)
         if done.timed_out:
-            raise Refused(f"set-up took longer than {TIME_LIMIT:.0f} s and was stopped: {step.shell}")
+            raise Refused(f"set-up took longer than {COMMAND_SECONDS:.0f} s and was stopped: {step.shell}")
         if done.exit_code != 0:
             raise Refused(
                 f"set-up failed (exit {done.exit_code}): {step.shell}\n{done.output[-4000:]}",

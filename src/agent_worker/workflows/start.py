@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -53,6 +54,7 @@ class Start:
     tag: str = MAIN
     params: Mapping[str, str] = field(default_factory=dict)
     message: str | None = None  #: said after the kickoff
+    material: str = ""  #: said after that, as somebody else's words: a mention in it calls on nobody
     file: str = ""  #: where the workflow stands; read again after a restart
     ends: str = "stop"  #: when told to, or when `quiet`
     fetched: Fetched | None = None  #: where it comes from, when that is elsewhere
@@ -75,7 +77,7 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
         runtime, loaded, workspace_rows.close_workspace, now=runtime.clock.micros()
     ) as opening:
         instance = await _open(runtime, loaded, wanted, values, opening)
-        await _kick_off(instance, wanted.workflow, values, wanted.message)
+        await _kick_off(instance, wanted.workflow, values, wanted.message, wanted.material)
     return instance
 
 
@@ -139,17 +141,19 @@ async def _prepare(
     opening: _Opening,
 ) -> Instance:
     database, directory = runtime.database.of(loaded.id), Path(workspace.directory) if workspace.directory else None
+    chosen = runtime.registry.settings_of(loaded.id)
+    workspace, kept = replace(workspace, smart_send=chosen.smart_send), timedelta(seconds=chosen.keep_archive)
     copies = copies_for(loaded, workflow, workspace)
     # Before anything is stored: a link on the way to its files is refused, and none of ours.
     await asyncio.to_thread(make_places, loaded.project.root, workspace, copies)
     known = await database.read(workspace_rows.kept, workspace)
     used_before = directory if known is None and not workspace.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
-        await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now())
+        await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now(), kept=kept)
     id = await database.write(_open_workspace, workspace, opening, now=runtime.clock.micros())
     failpoint("attach")
     if used_before:
-        await database.write(archive.forget_old, now=runtime.clock.micros())
+        await database.write(archive.forget_old, now=runtime.clock.micros(), kept=kept)
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     working_copies = {name: copy.files for name, copy in copies.items()}
     members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
@@ -172,7 +176,7 @@ async def _prepare(
         directory=directory,
         started_at=began,
         runtime=runtime,
-        watch=QuietWatch(database, runtime.bus, runtime.clock, id, moment=runtime.moment),
+        watch=QuietWatch(database, runtime.bus, runtime.clock, id, moment=chosen.quiet_moment),
         inline=tuple(members[n] for n, m in workflow.agents.items() if not isinstance(m, RefMember)),
         alarm=_set_alarm(runtime, database, id, began, workflow),
         working_copies=own,
@@ -220,9 +224,11 @@ def _first_words(
 
 
 async def _kick_off(
-    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
+    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None, material: str = ""
 ) -> None:
     said = _first_words(workflow, values, message)
+    if material:  # with what was said before it: alone it calls on nobody
+        said.append(_with_material(*said.pop(), material))
     settings = workflow.workspace or WorkspaceSettings()
     elects = settings.document_owner == ELECT and len(instance.members) > 1
     # Once, also when the host dies right now and the instance is gone on with.
@@ -231,16 +237,29 @@ async def _kick_off(
     await instance.database.write(_begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now)
 
 
-async def kick_again(instance: Instance, workflow: WorkflowDefinition, text: str | None, *, key: str) -> None:
+async def kick_again(
+    instance: Instance, workflow: WorkflowDefinition, text: str | None, *, material: str = "", key: str
+) -> None:
     """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
     runtime = instance.runtime
+    quoted: Sequence[tuple[int, int]] = ()
     if text is None:
         given = json.loads((await instance.database.read(workspace_rows.get, instance.id))["given"])
         filled = interpolate_marked(workflow.kickoff or "", given)
-        speech = routing.OutgoingMessage(instance.id, "user", filled.text.strip("\n"), quoted=filled.inserted)
-    else:
-        speech = routing.OutgoingMessage(instance.id, "user", text)
+        text, quoted = filled.text.strip("\n"), filled.inserted
+    said, spans = _with_material(text, quoted, material)
+    speech = routing.OutgoingMessage(instance.id, "user", said, quoted=spans)
     await instance.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
+
+
+def _with_material(
+    text: str, quoted: Sequence[tuple[int, int]], material: str
+) -> tuple[str, Sequence[tuple[int, int]]]:
+    """The text with somebody else's words after it, and the spans in which no mention counts."""
+    if not material:
+        return text, quoted
+    whole = f"{text}\n\n{material}"
+    return whole, (*quoted, (len(text), len(whole)))
 
 
 def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening, *, now: int) -> str:

@@ -22,7 +22,6 @@ from agent_worker.workspaces import channel, deliveries, resources, workspace_ro
 from agent_worker.workspaces.channel import Draft, Message
 
 MESSAGE_LIMIT = 256 * 1024
-LONG_MESSAGE = 4 * 1024  # over this, the text becomes a resource and the message carries its head
 HEAD = 600
 RECIPIENTS = 50
 KEYS_KEPT = 24 * 3600 * 1_000_000  # microseconds
@@ -123,7 +122,8 @@ def _mentions(speech: OutgoingMessage, agents: Mapping[str, str]) -> Mentions:
 
 def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, now: int) -> Message:
     text, resource = tx.redact(speech.text), None
-    if len(text.encode("utf-8", "surrogatepass")) > LONG_MESSAGE:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > HEAD and size > workspace_rows.get(tx, speech.workspace)["smart_send"]:  # then it carries only its head
         kept = resources.store(tx, speech.workspace, text)
         resource = kept.id
         text = f"{text[:HEAD].rstrip()}\n[… {plural(kept.size, 'byte')} in all: resource_read {kept.id}]"

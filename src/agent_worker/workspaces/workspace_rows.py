@@ -31,6 +31,7 @@ class NewWorkspace:
     given: str = "{}"  #: JSON: the values it was started with
     ends: str = "stop"  #: when told to, or when `quiet`
     document_owner: str = ""  #: the one member who writes documents, when the file names one
+    smart_send: int = 4 * 1024  #: bytes; a longer message becomes a resource
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
                       documents = :documents, file = :file, given = :given, ends = :ends,
                       document_owner = case when :owner <> '' then :owner when owner_named = 1 then ''
                                             else document_owner end,
-                      owner_named = :named,
+                      owner_named = :named, smart_send = :smart_send,
                       paused = case when state = 'left' then paused else '' end,
                       started_at = case when state = 'left' then started_at else :now end
                 where project = :project and id = :id""",
@@ -101,6 +102,7 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
             ends=workspace.ends,
             owner=workspace.document_owner,
             named=int(workspace.document_owner != ""),
+            smart_send=workspace.smart_send,
         )
         tx.run("update member set fruitless = 0 where project = :project and workspace = :id", id=id)
     else:
@@ -113,11 +115,12 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
         id = new_id("w")
         tx.run(
             """insert into workspace(project, id, workflow, tag, provider, documents, directory, bound, file, given,
-                                     ends, document_owner, owner_named, state, started_at)
+                                     ends, document_owner, owner_named, smart_send, state, started_at)
                values (:project, :id, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
-                       :ends, :owner, :named, 'left', :now)""",
+                       :ends, :owner, :named, :smart_send, 'left', :now)""",
             owner=workspace.document_owner,
             named=int(workspace.document_owner != ""),
+            smart_send=workspace.smart_send,
             file=workspace.file,
             given=workspace.given,
             ends=workspace.ends,

@@ -13,6 +13,7 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -26,7 +27,6 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.agents.prompt_texts import kept_for
-from agent_worker.agents.retries import longest_wait
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.disk_space import Space
@@ -40,6 +40,7 @@ from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.daemon.process.front import Identity
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
+from agent_worker.definitions.settings import read_settings, with_environment
 from agent_worker.files.makers import abandoned
 from agent_worker.files.root import Root
 from agent_worker.processes.descendants import adopt_orphans, kill_orphans
@@ -61,7 +62,10 @@ async def make_app(identity: Identity) -> App:
         # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
         os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         private = Root.private(identity.home)
-        space = Space.of(identity.home, os.environ)
+        chosen = with_environment(read_settings(identity.home), os.environ)
+        kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
+        chosen = chosen.model_copy(update={"keep_prompts": kept.total_seconds()})
+        space = Space.of(identity.home, chosen.warn_free, chosen.stop_free)
         reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
         settings = RuntimeSettings(
             database=database,
@@ -69,8 +73,7 @@ async def make_app(identity: Identity) -> App:
             programs=identity.home / "programs",
             space=space,
             reached_by=reached_by,
-            longest_wait=longest_wait(os.environ),
-            prompts_kept=kept_for(os.environ),
+            chosen=chosen,
         )
         runtime = await opening.enter_async_context(open_runtime(settings, tool_access=entries, redact=identity.redact))
         entries.identity_of = runtime.supervisor.identity

@@ -52,7 +52,8 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
     name = found.agent.name
     talk = await messages.read(service, name, project, limit=TALK, last=True, held=True)
     done = await runs.runs_list(service, project, name, limit=RUNS)
-    timers = [each for each in await schedules.schedules_list(service, project) if each.target == name]
+    everything = await schedules.schedules_list(service, project)
+    timers = [each for each in everything if each.of in ("agent", "member") and each.target.partition("@")[0] == name]
     await prepared(*(line.text for line in talk))
     return View(
         name,
@@ -234,8 +235,8 @@ def _timers(timers: Sequence[Scheduled]) -> Html:
         [
             h(
                 "li",
-                h("code", timer.wakeup),
-                f" {timer.prompt} ",
+                h("span", timer.told, title=timer.wakeup),
+                f": {timer.prompt} ",
                 h("span", "next ", when(timer.due_at, day=True), class_="less") if timer.due_at else None,
             )
             for timer in timers

@@ -41,6 +41,7 @@ create table workspace (
   paused text not null default '',
   document_owner text not null default '',  -- the one member who writes documents; '' when everybody does
   owner_named integer not null default 0,   -- 1: by the workflow's file, so that no vote of agents changes it
+  smart_send integer not null default 4096, -- bytes; a longer message becomes a resource
   coordinator text not null default '',     -- elected; '' when nobody is
   granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
@@ -417,16 +418,18 @@ create table accepted (
 create table schedule (
   project text not null,
   id text not null,
-  agent text,                               -- null: it is a workflow's
-  workflow text not null default '',        -- workflow:tag; '' when it is an agent's
+  agent text,                               -- null: it is a workflow's, or what a person has set for members
+  workflow text not null default '',        -- workflow:tag; '' when it is not a workflow's
   workspace text not null default '',       -- address; '' is personal
+  member text not null default '',          -- the name there, when it is a member's; with no agent, '' is all of them
   prompt text not null default '',
   spec text not null,                       -- JSON: as written
   instance text not null default '',        -- the workspace it ends with, when a workflow gave it to a member
   set_by text not null default 'file',      -- file | person: what a person set is not changed by a file
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,
-  slot bigint,                              -- of a workflow that is due and has not been started yet
+  slot bigint,                              -- when it was due, of what has not been started or checked yet
+  failures integer not null default 0,      -- of its check, in a row
   state text not null default 'active',
   primary key (project, id),
   foreign key (project, agent) references agent(project, id)

@@ -1,0 +1,171 @@
+"""Settings: what is a matter of choice, each with its default and what it does.
+
+The user's are in `settings.yaml` in the daemon's home; a project's stand under `settings:` in `moniro.yaml`. A project
+chooses freely how its own teams work, and may only lower what costs something: see `tightened`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from agent_worker.core.disk_space import STOP, STOP_BELOW, WARN, WARN_BELOW, read_size
+from agent_worker.core.errors import BadInput
+from agent_worker.definitions.block import Block, wrong
+from agent_worker.definitions.fields import Duration, Whole, parse_duration
+from agent_worker.definitions.problems import validate
+from agent_worker.definitions.source import read_source
+
+FILE = "settings.yaml"  #: in the home
+LONGEST_WAIT = "AGENT_WORKER_LONGEST_WAIT"
+
+#: Variables of the daemon's environment that count more than its file.
+VARIABLES = {
+    "longest_wait": LONGEST_WAIT,
+    "keep_prompts": "AGENT_WORKER_KEEP_PROMPTS",
+    "warn_free": WARN,
+    "stop_free": STOP,
+}
+
+_OF_THE_HOME = f"belongs to the user, not to a project: it stands in {FILE} of the home"
+
+Scope = Literal["project", "lower", "home"]  #: a project may choose it · may lower it · has no say
+
+
+def _size(value: Any) -> int:
+    try:
+        return read_size("size", str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else -1
+    except BadInput:
+        raise wrong("must be a size", "a number and a unit, such as 500MB, 1GB or 4KiB") from None
+
+
+def _kept(value: Any) -> float:
+    if value in (0, "0"):
+        return 0.0
+    if (seconds := parse_duration(value)) < 86400:
+        raise wrong("must be a day or more, or 0", "such as 30d")
+    return seconds
+
+
+Kept = Annotated[float, BeforeValidator(_kept, json_schema_input_type=str | int)]
+Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=str | int)]
+
+
+class ProjectSettings(Block):
+    """What a project may say.
+
+    Of `tries`, `longest_wait` and `keep_archive` the lower of this and the user's holds.
+    """
+
+    misplaced: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "runs_at_once",
+            "programs_at_once",
+            "keep_leftovers",
+            "keep_prompts",
+            "keep_backups",
+            "warn_free",
+            "stop_free",
+        ),
+        _OF_THE_HOME,
+    )
+
+    ageing: Duration = Field(300.0, description="after so long in its queue, work goes before all other work")
+    preemptions: Whole = Field(3, description="work that was pushed aside so often is lifted by one lane")
+    quiet_moment: Duration = Field(0.2, description="a team that had nothing to do for so long is quiet: `run` ends")
+    smart_send: Annotated[Size, Field(ge=1024, le=256 * 1024)] = Field(
+        4 * 1024, description="a longer message is kept as a resource, and its beginning is sent"
+    )
+    tries: Annotated[Whole, Field(le=10)] = Field(
+        3, description="how often, in all, a model is asked that fails in a way that may pass by itself"
+    )
+    longest_wait: Duration = Field(900.0, description="work that has waited so long for its model has failed")
+    keep_archive: Duration = Field(
+        86400.0, description="how long an instance without `bind` is kept after the next one has taken its place"
+    )
+
+
+class Settings(ProjectSettings):
+    """What the user may say, for all projects."""
+
+    misplaced: ClassVar[Mapping[str, str]] = {}
+
+    runs_at_once: Annotated[Whole, Field(le=1000)] = Field(8, description="runs of all projects at the same time")
+    programs_at_once: Annotated[Whole, Field(le=1000)] = Field(
+        4, description="coding programs, of those runs, at the same time"
+    )
+    keep_leftovers: Duration = Field(
+        30 * 86400.0, description="older sessions of programs, backups and databases set aside are removed by `gc`"
+    )
+    keep_prompts: Kept = Field(
+        30 * 86400.0, description="how long one can see what models were sent, a day or more; 0 keeps nothing of it"
+    )
+    keep_backups: Whole = Field(3, description="the newest backups stay, however old they are")
+    warn_free: Annotated[Size, Field(ge=0)] = Field(
+        WARN_BELOW, description="below so much free space on the disk you are warned; 0 never"
+    )
+    stop_free: Annotated[Size, Field(ge=0)] = Field(
+        STOP_BELOW, description="below so much free space on the disk no new run begins; 0 never"
+    )
+
+
+_LOWER = frozenset({"tries", "longest_wait", "keep_archive"})
+
+
+def scope_of(name: str) -> Scope:
+    if name in _LOWER:
+        return "lower"
+    return "project" if name in ProjectSettings.model_fields else "home"
+
+
+def tightened(home: Settings, project: ProjectSettings) -> Settings:
+    """The settings that hold in a project: its own where it may choose, the lower of both where it may only lower."""
+    written = {name: getattr(project, name) for name in project.model_fields_set}
+    held = {name: min(value, getattr(home, name)) if name in _LOWER else value for name, value in written.items()}
+    return home.model_copy(update=held)
+
+
+def read_settings(home: Path) -> Settings:
+    """What the user's file says; defaults when there is none. Raises DefinitionError."""
+    file = home / FILE
+    return validate(Settings, read_source(file), defaults={}) if file.exists() else Settings()
+
+
+def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """With what the environment of the daemon says instead. Raises BadInput. `keep_prompts`: agents/prompt_texts.py."""
+    read = {name: variable for name, variable in VARIABLES.items() if name != "keep_prompts" and environ.get(variable)}
+    given = {name: _given(variable, environ[variable]) for name, variable in read.items()}
+    return settings.model_copy(update=given)
+
+
+def _given(variable: str, text: str) -> float:
+    if variable != LONGEST_WAIT:
+        return read_size(variable, text)
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds:
+        raise BadInput(f"{variable}={text!r} is not a time to wait", hint=f"export {variable}=30m")
+    return seconds
+
+
+def shown(name: str, value: float) -> str:
+    """The value as it can be written in a file: `5m`, `4KiB`, `8`."""
+    kind = "size" if name in ("smart_send", "warn_free", "stop_free") else "time" if _is_time(name) else "count"
+    if kind == "count" or not value:
+        return f"{value:g}"
+    units = _SIZES if kind == "size" else _TIMES
+    unit, size = next((each for each in units if value % each[1] == 0), units[-1])
+    return f"{value / size:.12g}{unit}"
+
+
+_TIMES = (("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
+_SIZES = (("GB", 10**9), ("MB", 10**6), ("MiB", 1024**2), ("kB", 10**3), ("KiB", 1024), ("", 1))
+
+
+def _is_time(name: str) -> bool:
+    return Settings.model_fields[name].annotation is float

@@ -1,0 +1,57 @@
+"""Settings as a person sees them: what holds, where it comes from, what it does."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_worker.definitions.settings import FILE, VARIABLES, Scope, Settings, scope_of, shown
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    name: str
+    value: str  #: that holds here
+    default: str
+    source: Literal["default", "home", "environment", "project"]
+    where: str  #: the file or the variable that says so
+    scope: Scope  #: a project may choose it, may only lower it, or has no say (home)
+    what: str
+    refused: str = ""  #: what the project's file says, where it may not
+
+
+@operation("GET", "/settings")
+async def settings_list(service: Service, project: str | None = None) -> list[Setting]:
+    """Every setting: what holds in a project, where that comes from, and what it does."""
+    loaded = await service.project(project)
+    user, here = service.runtime.registry.settings, service.runtime.registry.settings_of(loaded.id)
+    written = loaded.project.definition.settings
+    home = service.runtime.home.location(FILE) if service.runtime.home else FILE
+    found = []
+    for name, field in Settings.model_fields.items():
+        value = getattr(here, name)
+        source: Literal["default", "home", "environment", "project"] = "default"
+        where = ""
+        if name in written.model_fields_set and value == getattr(written, name):
+            source, where = "project", "moniro.yaml"
+        elif os.environ.get(VARIABLES.get(name, "")):
+            source, where = "environment", VARIABLES[name]
+        elif name in user.model_fields_set:
+            source, where = "home", str(home)
+        refused = name in written.model_fields_set and value != getattr(written, name)
+        found.append(
+            Setting(
+                name=name,
+                value=shown(name, value),
+                default=shown(name, field.default),
+                source=source,
+                where=where,
+                scope=scope_of(name),
+                what=field.description or "",
+                refused=shown(name, getattr(written, name)) if refused else "",
+            )
+        )
+    return found

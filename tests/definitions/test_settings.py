@@ -1,0 +1,75 @@
+"""What is a matter of choice: written in one place, checked like every file, and never looser in a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_worker.core.errors import DefinitionError
+from agent_worker.definitions.project import load_project
+from agent_worker.definitions.schema import json_schema
+from agent_worker.definitions.settings import (
+    ProjectSettings,
+    Settings,
+    read_settings,
+    scope_of,
+    shown,
+    tightened,
+    with_environment,
+)
+
+
+def problems(root: Path, settings: str) -> list[str]:
+    (root / "moniro.yaml").write_text(f"name: p\nsettings:\n  {settings}\n")
+    return [str(problem) for problem in load_project(root).problems]
+
+
+def test_every_setting_has_a_default_that_can_be_written_and_says_what_it_does() -> None:
+    defaults = Settings()
+    for name, field in Settings.model_fields.items():
+        value = shown(name, getattr(defaults, name))
+        written = int(value) if value.isdecimal() else value
+        assert getattr(Settings.model_validate({name: written}), name) == getattr(defaults, name)
+        assert field.description
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("agein: 5m", 'moniro.yaml:3:3: settings.agein: unknown key (did you mean "ageing"?)'),
+        ("ageing: soon", "moniro.yaml:3:11: settings.ageing: must be a duration"),
+        ("tries: 0", "settings.tries: must be at least 1"),
+        ("tries: 99", "settings.tries: must be at most 10"),
+        ("smart_send: 1kB", "settings.smart_send: must be at least 1024"),
+        ("smart_send: lots", "settings.smart_send: must be a size"),
+        ("runs_at_once: 100", "settings.runs_at_once: belongs to the user, not to a project"),
+    ],
+)
+def test_a_wrong_key_or_value_is_told_with_its_line(tmp_path: Path, written: str, words: str) -> None:
+    (problem,) = problems(tmp_path, written)
+    assert words in problem
+
+
+def test_a_project_chooses_how_its_teams_work_and_only_lowers_what_costs_something() -> None:
+    home = Settings.model_validate({"longest_wait": "10m", "tries": 2})
+    wanted = {"longest_wait": "1h", "tries": 1, "quiet_moment": "1s", "smart_send": "8KiB"}
+    held = tightened(home, ProjectSettings.model_validate(wanted))
+    assert (held.longest_wait, held.tries, held.quiet_moment, held.smart_send) == (600, 1, 1.0, 8192)
+    assert (scope_of("tries"), scope_of("ageing"), scope_of("warn_free")) == ("lower", "project", "home")
+
+
+def test_the_environment_counts_more_than_the_file_of_the_home(tmp_path: Path) -> None:
+    assert read_settings(tmp_path) == Settings()
+    (tmp_path / "settings.yaml").write_text("longest_wait: 5m\nwarn_free: 2GB\n")
+    found = with_environment(read_settings(tmp_path), {"AGENT_WORKER_LONGEST_WAIT": "7m"})
+    assert (found.longest_wait, found.warn_free) == (420, 2 * 10**9)
+    (tmp_path / "settings.yaml").write_text("run_at_once: 5\n")
+    with pytest.raises(DefinitionError, match=r"settings\.yaml:1:1: .*did you mean"):
+        read_settings(tmp_path)
+
+
+def test_the_schema_of_a_project_has_its_settings_and_not_those_of_the_user() -> None:
+    found = json_schema("project")["$defs"]["ProjectSettings"]["properties"]
+    assert set(found) == set(ProjectSettings.model_fields)
+    assert all(each["description"] for each in found.values())
