@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from agent_worker.agents import deletion
@@ -62,6 +63,12 @@ class RuntimeSettings:
 def _close_libraries(registry: Registry) -> None:
     for library in {id(worker.library): worker.library for worker in registry.workers()}.values():
         library.close()
+
+
+def _is_allowed(gate: Gate, registry: Registry, project: str, digest: str) -> bool:
+    """Whether the user allowed just this tool call for good."""
+    root = registry.root(project)
+    return root is not None and digest in gate.allowed_calls(root)
 
 
 async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
@@ -130,7 +137,7 @@ async def _wired(
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
-    recording = RecorderContext(database, bus, clock, redact)
+    recording = RecorderContext(database, bus, clock, redact, partial(_is_allowed, gate, registry))
     supervisor = Supervisor(
         LoopContext(
             recording,

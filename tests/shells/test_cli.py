@@ -237,11 +237,33 @@ def test_a_narrow_terminal_loses_nothing_of_a_table(terminal: Terminal) -> None:
     terminal.says("agent", "delete", "nora", "--yes")
 
 
-def test_a_failure_can_be_retried_or_dismissed_from_the_inbox(terminal: Terminal) -> None:
+def test_equal_failures_are_one_item_which_offers_what_can_be_done(terminal: Terminal) -> None:
     terminal.run("run", "failing")
     item = wait_for_item(terminal, "failure")
-    assert item["answers"] == ["retry", "dismiss"]
-    assert terminal.says("inbox", "dismiss", item["id"]).strip() == "done"
+    assert item["answers"] == ["dismiss"], "its workflow has ended"
+    assert terminal.says("inbox", "dismiss", item["id"][:20]).strip() == "done"
+    file = terminal.daemon.project / ".agents" / "faulty.yaml"
+    file.write_text(
+        "backend: mock\nscript: [{ fail: permanent }, { fail: permanent }, { say: better }, { say: good }]\n"
+    )
+    for text in ("one", "two"):
+        assert terminal.run("ask", "faulty", text).returncode == 1
+    item = wait_for_item(terminal, "failure")
+    assert (item["count"], item["answers"]) == (2, ["retry", "dismiss"])
+    assert "2 times" in terminal.says("inbox")
+    terminal.says("inbox", "retry", str(item["number"]))
+    wait_until(lambda: "good" in terminal.says("peek", "faulty"))
+    assert terminal.json("inbox") == []
+
+
+def test_a_failure_is_settled_when_the_same_was_asked_again_and_went_well(terminal: Terminal) -> None:
+    file = terminal.daemon.project / ".agents" / "moody.yaml"
+    file.write_text("backend: mock\nscript: [{ fail: permanent }, { say: other }, { say: better }]\n")
+    assert terminal.run("ask", "moody", "do it").returncode == 1
+    terminal.says("ask", "moody", "something else")
+    assert len(terminal.json("inbox")) == 1
+    terminal.says("ask", "moody", "do it")
+    assert terminal.json("inbox") == []
 
 
 @pytest.mark.parametrize(

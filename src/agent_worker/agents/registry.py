@@ -60,6 +60,10 @@ class Registry:
         """Remember what the files of a project say now."""
         self._projects[id] = project
 
+    def root(self, project: str) -> Path | None:
+        """Where the files of a project are; None when they were never read."""
+        return self._projects[project].root if project in self._projects else None
+
     def places(self, project: str) -> OwnPlaces:
         """The folders in a project that are ours. Looks at its files."""
         return own_places(self._projects[project]) if project in self._projects else OwnPlaces()
