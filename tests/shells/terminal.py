@@ -59,7 +59,8 @@ class Screen:
         until = time.monotonic() + PATIENCE
         while self.shown.count(words) < times:
             ready, _, _ = select.select([self._master], [], [], max(0.0, until - time.monotonic()))
-            assert ready and self._more(), f"{words!r} was not shown, but:\n{self.shown}"
+            assert ready, f"{words!r} was not shown, but:\n{self.shown}"
+            assert self._more(), f"it ended without {words!r}:\n{self.shown}"
 
     def types(self, line: str) -> None:
         os.write(self._master, f"{line}\r".encode())
