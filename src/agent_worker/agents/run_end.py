@@ -31,9 +31,9 @@ def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str
         _answer_in_workspace(tx, job, text, seen=seen, now=now)
     else:
         answer_dm(tx, job.lead, job.name, text, failed=False, run=job.run, now=now)
-    deliveries.close(tx, job.run, "acked")
     for item in job.taken:
         inbox.settle(tx, item.agent, partial(queue.is_same_matter, tx, item))
+    deliveries.close(tx, job.run, "acked")
     _end(tx, job, "done", text=text, now=now)
     failpoint("finish.before_commit")
 

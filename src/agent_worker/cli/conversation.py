@@ -206,8 +206,9 @@ def _tell_end(console: Console, view: AnswerView, final: Mapping[str, Any]) -> N
         return
     told = f"{final.get('state', 'failed')}: {final.get('reason') or final.get('message', 'the daemon ended')}"
     click.echo(clean(told), err=True)
-    if final.get("hint") and final["hint"] not in told:
-        click.echo(clean(f"  hint: {final['hint']}"), err=True)
+    hint = "agent-worker inbox" if final.get("state") == "incomplete" else final.get("hint", "")
+    if hint and hint not in told:
+        click.echo(clean(f"  hint: {hint}"), err=True)
 
 
 def _refuse_channel(address: str) -> None:

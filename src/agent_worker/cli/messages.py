@@ -11,10 +11,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream
-from agent_worker.cli.console import Console
-from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
-from agent_worker.cli.prose import cells, drawn
 from agent_worker.core.errors import BadInput
 from agent_worker.core.ids import new_id
 
@@ -86,6 +83,9 @@ def peek(address: str | None, count: int, follow: bool, as_json: bool) -> None:
 
 
 def _follow(at: str, *, since: int, as_json: bool) -> None:
+    from agent_worker.cli.console import Console  # `send` does without
+    from agent_worker.cli.live import LiveView
+
     with Console() as console:
         view = LiveView(console)
         for event in console.happenings(stream("GET", "/events", at=at, project=here())):
@@ -111,6 +111,8 @@ def _lines(line: Mapping[str, Any]) -> list[str]:
     columns = terminal_columns()
     if columns is None:
         return clean(line["text"]).splitlines()
+    from agent_worker.cli.prose import cells, drawn
+
     first = cells(clean(f"hh:mm {line['who']} {'[taken back] ' if line['held'] else ''}"))
     return drawn(line["text"], columns - 7, first=first - 6)
 

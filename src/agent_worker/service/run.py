@@ -238,7 +238,9 @@ class _AgentRun(_Followed):
 
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind in ("inbox", "settled"):
-            return await self._database.read(_is_about, told.record()["id"], self._work["work"])
+            record = told.record()
+            asked = record.get("kind", "question") in ("question", "approval")  # all others come with its end
+            return asked and await self._database.read(_is_about, record["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:
             return False
         run = told.record()["run"]
