@@ -149,7 +149,7 @@ def start(
     click.echo(f"  stop it:     agent-worker stop @{running['name']}")
     if not background and sys.stdout.isatty():
         click.echo()
-        with Console() as console:
+        with suppress(KeyboardInterrupt), Console() as console:
             chat_in_channel(console, f"@{running['name']}")
         click.echo(f"{running['name']} goes on; to be back here: agent-worker chat @{running['name']}")
 
