@@ -46,7 +46,8 @@ class LiveView:
             case {"event": "tool_call", "name": name, "tool": tool}:
                 self._does(name, f"uses {tool}")
                 if self._verbose:
-                    self._line(name, f"→ {tool} {record.get('arguments', '')[:200]}", "bright_black")
+                    whose = " (its own)" if record.get("own") else ""
+                    self._line(name, f"→ {tool}{whose} {record.get('arguments', '')[:200]}", "bright_black")
             case {"event": "tool_result", "name": name, "ok": ok, "text": text}:
                 self._does(name, "is thinking")
                 if self._verbose and not ok:
