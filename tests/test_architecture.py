@@ -157,6 +157,15 @@ def test_importing_the_package_is_cheap() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_sending_a_message_does_not_load_what_draws_answers() -> None:
+    code = (
+        "import sys, agent_worker.cli.messages\n"
+        "drawing = {m for m in sys.modules if m.endswith(('cli.console', 'cli.prose', 'cli.live'))}\n"
+        "assert not drawing, drawing"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_each_table_has_one_writer() -> None:
     schema = "\n".join(path.read_text() for path in sorted((SOURCE / "database" / "schema").glob("*.sql")))
     tables = re.findall(r"(?i)^create table (\w+)", schema, re.MULTILINE)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from agent_worker.agents import deletion
@@ -62,6 +63,12 @@ class RuntimeSettings:
 def _close_libraries(registry: Registry) -> None:
     for library in {id(worker.library): worker.library for worker in registry.workers()}.values():
         library.close()
+
+
+def _is_allowed(gate: Gate, registry: Registry, project: str, digest: str) -> bool:
+    """Whether the user allowed just this tool call for good."""
+    root = registry.root(project)
+    return root is not None and digest in gate.allowed_calls(root)
 
 
 async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
@@ -131,9 +138,9 @@ async def _wired(
     registry, log_files = Registry(settings.chosen), LogFiles(database, bus)
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
-    kept = timedelta(seconds=settings.chosen.keep_prompts)
     slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
-    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept))
+    kept = timedelta(seconds=settings.chosen.keep_prompts)
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), partial(_is_allowed, gate, registry))
     supervisor = Supervisor(
         LoopContext(
             recording,

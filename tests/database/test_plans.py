@@ -23,6 +23,7 @@ LARGE |= {"event", "accepted", "program_call", "sent_text", "sent_use"}
 ALLOWED = {
     "delete from accepted where project = :project and at < .*": "once, when the host starts",
     "delete from inbox_item where project = :project and workspace = :workspace": "when a workspace is erased",
+    "select n from inbox_item where project = :project order by n desc limit 1": "one row, from the end of its index",
     "delete from inbox_item where project = :project and agent = :agent returning id": "when an agent is deleted",
     "delete from instruction where project = :project and agent = :agent": "when an agent is deleted",
     "delete from (step|call|program_call) where .* and work in \\(.* agent = :agent\\)": "when an agent is deleted",

@@ -422,7 +422,7 @@ BUGS = (
         "a no with a reason is a yes",
         "B7",
         "test_anything_but_a_yes_is_a_no_and_told_with_its_reason",
-        Edit("RunRecorder._leave_to", "answer.text == inbox.YES", "answer.text != inbox.NO"),
+        Edit("RunRecorder._leave_to", "answer.text in (inbox.YES, inbox.YES_TO_ALL)", "answer.text != inbox.NO"),
     ),
     bug(
         "a call whose outcome is unknown is made again",

@@ -25,7 +25,7 @@ async def test_whoever_reads_only_when_the_work_is_done_is_told_all_of_it(tmp_pa
             await ended.wait()
         await stream.close()
     kinds = [each["event"] for each in told if each["event"] != "chunk"]
-    assert kinds == ["started", "step", "ended", "done"]
+    assert kinds == ["begun", "started", "step", "ended", "done"]
     assert "".join(each["text"] for each in told if each["event"] == "chunk") == "word by word"
 
 

@@ -7,9 +7,13 @@ import contextlib
 import json
 import os
 import pty
+import re
+import select
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +26,62 @@ from tests.shells.served import Served, served
 from agent_worker.backends.models.providers import PROVIDERS
 
 KEYS = [name for each in PROVIDERS.values() for name in each.variables]
+
+
+class Screen:
+    """What a person sees of a command, and what they type. What moves the cursor is left out: everything stays."""
+
+    def __init__(self, master: int, child: subprocess.Popen[bytes]) -> None:
+        self._master = master
+        self._child = child
+        self._raw = b""
+
+    @property
+    def shown(self) -> str:
+        text = self._raw.decode(errors="replace").replace("\r\n", "\n")
+        return re.sub(r"\r?(\x1b\[[0-9;?]*[A-Za-z])+", "\n", text)
+
+    @property
+    def stays(self) -> str:
+        """What is left on the screen, without what was drawn over."""
+        left = ""
+        for piece in re.split(r"(\r(?:\x1b\[A)*\x1b\[J)", self._raw.decode(errors="replace").replace("\r\n", "\n")):
+            if not piece.endswith("\x1b[J"):
+                left += piece
+                continue
+            for _ in range(piece.count("\x1b[A")):
+                left = left[: left.rindex("\n")]
+            left = left[: left.rfind("\n") + 1]
+        return left
+
+    def sees(self, words: str, *, times: int = 1) -> None:
+        """Wait until these words have been shown, so many times."""
+        until = time.monotonic() + PATIENCE
+        while self.shown.count(words) < times:
+            ready, _, _ = select.select([self._master], [], [], max(0.0, until - time.monotonic()))
+            assert ready, f"{words!r} was not shown, but:\n{self.shown}"
+            assert self._more(), f"it ended without {words!r}:\n{self.shown}"
+
+    def types(self, line: str) -> None:
+        os.write(self._master, f"{line}\r".encode())
+
+    def interrupts(self) -> None:
+        """Ctrl-C"""
+        self._child.send_signal(signal.SIGINT)
+
+    def ends(self) -> int:
+        """Wait for its end; the exit code."""
+        while self._more():
+            pass
+        return self._child.wait(timeout=PATIENCE)
+
+    def _more(self) -> bool:
+        try:
+            more = os.read(self._master, 65536)
+        except OSError:  # its end
+            return False
+        self._raw += more
+        return bool(more)
 
 
 @dataclass
@@ -37,7 +97,9 @@ class Terminal:
             [sys.executable, "-m", "agent_worker.cli", *arguments],
             cwd=self.daemon.project,
             env={"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(self.daemon.home)},
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
 
@@ -60,6 +122,28 @@ class Terminal:
         os.close(master)
         assert child.wait(timeout=PATIENCE) == 0
         return seen.decode().replace("\r\n", "\n")
+
+    @contextlib.contextmanager
+    def on_screen(self, *arguments: str, columns: int = 100) -> Iterator[Screen]:
+        """A command that somebody sits in front of, and types into."""
+        master, slave = pty.openpty()
+        known = {"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(self.daemon.home)}
+        child = subprocess.Popen(
+            [sys.executable, "-m", "agent_worker.cli", *arguments],
+            cwd=self.daemon.project,
+            env=known | {"COLUMNS": str(columns), "NO_COLOR": "1"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        try:
+            yield Screen(master, child)
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+            os.close(master)
 
     def says(self, *arguments: str, **how: Any) -> str:
         done = self.run(*arguments, **how)

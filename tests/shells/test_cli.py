@@ -252,11 +252,36 @@ def test_a_narrow_terminal_loses_nothing_of_a_table(terminal: Terminal) -> None:
     terminal.says("agent", "delete", "nora", "--yes")
 
 
-def test_a_failure_can_be_retried_or_dismissed_from_the_inbox(terminal: Terminal) -> None:
+def test_equal_failures_are_one_item_which_offers_what_can_be_done(terminal: Terminal) -> None:
     terminal.run("run", "failing")
     item = wait_for_item(terminal, "failure")
-    assert item["answers"] == ["retry", "dismiss"]
-    assert terminal.says("inbox", "dismiss", item["id"]).strip() == "done"
+    assert item["answers"] == ["dismiss"], "its workflow has ended"
+    assert terminal.says("inbox", "dismiss", item["id"][:20]).strip() == "done"
+    file = terminal.daemon.project / ".agents" / "faulty.yaml"
+    script = "[{ fail: permanent }, { fail: permanent }, { say: better }, { say: good }]"
+    file.write_text(f"backend: mock\nscript: {script}\n")
+    for text in ("one", "two"):
+        assert terminal.run("ask", "faulty", text).returncode == 1
+    (item,) = said_of(terminal, "faulty")
+    assert (item["count"], item["answers"]) == (2, ["retry", "dismiss"])
+    assert "2 times" in terminal.says("inbox")
+    terminal.says("inbox", "retry", str(item["number"]))
+    wait_until(lambda: "good" in terminal.says("peek", "faulty"))
+    assert said_of(terminal, "faulty") == []
+
+
+def test_a_failure_is_settled_when_the_same_was_asked_again_and_went_well(terminal: Terminal) -> None:
+    file = terminal.daemon.project / ".agents" / "moody.yaml"
+    file.write_text("backend: mock\nscript: [{ fail: permanent }, { say: other }, { say: better }]\n")
+    assert terminal.run("ask", "moody", "do it").returncode == 1
+    terminal.says("ask", "moody", "something else")
+    assert len(said_of(terminal, "moody")) == 1
+    terminal.says("ask", "moody", "do it")
+    assert said_of(terminal, "moody") == []
+
+
+def said_of(terminal: Terminal, agent: str) -> list[dict[str, Any]]:
+    return [item for item in terminal.json("inbox") if item["agent"] == agent]
 
 
 @pytest.mark.parametrize(

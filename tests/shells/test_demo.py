@@ -51,7 +51,7 @@ def test_on_a_terminal_the_demo_is_alive_unless_colours_are_unwanted(tmp_path: P
     assert "\x1b[36m" in on_terminal(tmp_path)
     plain = on_terminal(tmp_path, NO_COLOR="1")
     assert "\x1b[36m" not in plain
-    assert "\x1b[2K" in plain  # the last line still lives
+    assert "\r\x1b[J" in plain  # the last line still lives
 
 
 def on_terminal(cwd: Path, **env: str) -> str:

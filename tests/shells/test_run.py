@@ -49,7 +49,7 @@ def instance(daemon: Served, name: str) -> dict[str, Any]:
 
 def test_an_agent_is_run_and_followed(daemon: Served) -> None:
     events = run(daemon, agent="alice", message="hello")
-    assert kinds(events) == ["started", "step", "ended", "done"]
+    assert kinds(events) == ["begun", "started", "step", "ended", "done"]
     assert events[-1]["text"] == "I have looked at this: hello"
     assert events[-1]["state"] == "done"
     assert set(events[-1]["usage"]) == {"input", "output", "usd", "estimated"}

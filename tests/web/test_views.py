@@ -31,7 +31,7 @@ ALICE = "soul: { role: reviewer, principles: [be kind] }\ntools: [{ name: write_
     {"say": "@bob please look"},
     {"call": {"tool": "write_file", "with": {"path": "made.txt", "text": "hello"}}},
     {"say": "it is written"},
-    {"call": {"tool": "ask_user", "with": {"question": "Tea or coffee?"}}},
+    {"call": {"tool": "ask_user", "with": {"question": "Tea or coffee?", "options": ["tea", "coffee"]}}},
     {"say": "I will bring it"},
 )
 BOB = script({"fail": "transient"}, {"say": "looked"}, {"say": "I am"})
@@ -302,7 +302,7 @@ def test_what_waits_is_counted_in_the_title_and_answered_in_place(guest: Visit) 
     wait(page, "() => !document.title.startsWith('(')")
     say(guest.daemon, "@alice and something to drink")
     question = page.locator(".item", has_text="Tea or coffee?")
-    question.get_by_label("Your answer").fill("tea")
+    question.get_by_label("Your answer").select_option("tea")
     question.get_by_role("button", name="Answer").click()
     question.wait_for(state="detached")
     guest.go(guest.workspace())

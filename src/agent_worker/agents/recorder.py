@@ -8,6 +8,7 @@ Calls that a model asks for in one breath run side by side where that makes no d
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
@@ -58,6 +59,7 @@ class RecorderContext:
     clock: Clock
     redact: Redactor = field(default_factory=Redactor)  #: takes secrets out of what is shown, and what tools print
     prompts: PromptTexts = field(default_factory=PromptTexts)  #: keeps what models are sent
+    always: Callable[[str, str], bool] = lambda project, digest: False  #: is just this call allowed for good? Blocks
 
 
 class RunRecorder:
@@ -189,6 +191,12 @@ class RunRecorder:
         """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
         return self._recording.redact(text[: 4 * SHOWN])[:SHOWN]
 
+    def _readable(self, value: object) -> str:
+        """An argument as a person reads it: text as it is, with its line breaks; its beginning, if it is long."""
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        more = f" [… {plural(len(text) - SHOWN, 'more character')}]" if len(text) > SHOWN else ""
+        return f"{self._shown(text)}{more}"
+
     def _beginning(self, text: str, most: int) -> str:
         """The same, of what is kept: it says when it was cut."""
         if len(text) <= most:
@@ -247,9 +255,11 @@ class RunRecorder:
 
     async def _leave_to(self, place: CallPosition, call: Call) -> Result | None:
         """None when the person said yes; a result when they said no. Until they say anything the work rests."""
-        pending = f"{self._job.name} wants to use {call.tool}: {self._shown(_as_json(call))}"
-        answer = _or_suspend(await self._database.write(self._ask, place, "approval", pending))
-        if answer.text == inbox.YES:
+        digest = call_digest(self._job.name, call)
+        if await asyncio.to_thread(self._recording.always, self._job.project, digest):
+            return None
+        answer = _or_suspend(await self._database.write(self._ask_leave, place, call, digest))
+        if answer.text in (inbox.YES, inbox.YES_TO_ALL):
             return None
         reason = _NO.sub("", answer.text)
         refusal = Result(f"The person said no. {reason}".strip(), ok=False)
@@ -295,10 +305,27 @@ class RunRecorder:
         if not isinstance(made, Question):
             return self._write_down(tx, place, call, Result(made))
         options = f" ({' / '.join(made.options)})" if made.options else ""
-        answer = self._ask(tx, place, "question", f"{self._job.name} asks: {made.text}{options}")
+        details = {"question": made.text, "options": list(made.options)}
+        answer = self._ask(tx, place, "question", f"{self._job.name} asks: {made.text}{options}", details)
         return self._write_down(tx, place, call, answer) if answer else None
 
-    def _ask(self, tx: Transaction, place: CallPosition, kind: inbox.Kind, text: str) -> Result | None:
+    def _ask_leave(self, tx: Transaction, place: CallPosition, call: Call, digest: str) -> Result | None:
+        if inbox.allowed(tx, place.work, call.tool):
+            return Result(inbox.YES)
+        text = f"{self._job.name} wants to use {call.tool}: {self._shown(_as_json(call))}"
+        arguments = {name: self._readable(value) for name, value in call.arguments.items()}
+        details = {"tool": call.tool, "arguments": arguments}
+        return self._ask(tx, place, "approval", text, details, digest)
+
+    def _ask(
+        self,
+        tx: Transaction,
+        place: CallPosition,
+        kind: inbox.Kind,
+        text: str,
+        details: Mapping[str, Any],
+        digest: str = "",
+    ) -> Result | None:
         hold_run(tx, self._job)
         if (answer := inbox.answer_about(tx, kind, place.key)) is not None:
             return Result(answer)
@@ -310,6 +337,8 @@ class RunRecorder:
             ref=place.key,
             text=text,
             now=self._recording.clock.micros(),
+            details=details,
+            digest=digest,
         )
         return None
 
@@ -374,6 +403,12 @@ def _capped(text: str) -> str:
 
 def _as_json(call: Call) -> str:
     return json.dumps(call.arguments, ensure_ascii=False)
+
+
+def call_digest(agent: str, call: Call) -> str:
+    """Of exactly this call by this agent."""
+    exact = json.dumps([agent, call.tool, call.arguments], sort_keys=True)
+    return hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(slots=True, eq=False)

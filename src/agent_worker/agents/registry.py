@@ -95,6 +95,10 @@ class Registry:
         known = self._projects.get(project)
         return tightened(self.settings, known.definition.settings) if known else self.settings
 
+    def root(self, project: str) -> Path | None:
+        """Where the files of a project are; None when they were never read."""
+        return self._projects[project].root if project in self._projects else None
+
     def places(self, project: str) -> OwnPlaces:
         """The folders in a project that are ours. Looks at its files."""
         return own_places(self._projects[project]) if project in self._projects else OwnPlaces()

@@ -5,6 +5,8 @@ The answer, what it causes, and the end of the work are one transaction. Each pr
 
 from __future__ import annotations
 
+from functools import partial
+
 from agent_worker.agents.notices import answer_dm, ended_words, tell_ended, tell_sender
 from agent_worker.agents.prompt import spoken
 from agent_worker.agents.run_begin import Assignment, hold_run, pause_at, record_step
@@ -29,6 +31,8 @@ def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str
         _answer_in_workspace(tx, job, text, seen=seen, now=now)
     else:
         answer_dm(tx, job.lead, job.name, text, failed=False, run=job.run, now=now)
+    for item in job.taken:
+        inbox.settle(tx, item.agent, partial(queue.is_same_matter, tx, item))
     deliveries.close(tx, job.run, "acked")
     _end(tx, job, "done", text=text, now=now)
     failpoint("finish.before_commit")

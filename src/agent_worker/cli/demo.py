@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.console import Console
 from agent_worker.cli.live import LiveView, decision_lines, summary_line
 
 
@@ -28,7 +29,8 @@ def demo(as_json: bool, verbose: bool) -> None:
     root = lay_out_demo()
     if not as_json:
         click.echo(f"Three mock agents review a change in {root}\n")
-    with LiveView(verbose=verbose) as view:
+    with Console() as console:
+        view = LiveView(console, verbose=verbose)
         summary = play(root, "review", _as_json if as_json else view.show)
     if not as_json:
         _tell(summary, root)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from agent_worker.cli.call import call, here, part
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, terminal_columns
+from agent_worker.cli.prose import wrapped
+from agent_worker.cli.questions import arguments
+from agent_worker.core.errors import BadInput, NotFound
+
+_LINES = 30  #: of one item
 
 
 @click.group(invoke_without_command=True)
 @as_json_option
 @click.pass_context
 def inbox(ctx: click.Context, as_json: bool) -> None:
-    """Show what waits for you: questions, approvals, failures, limits, mentions."""
+    """Show what waits for you: questions, approvals, failures, limits, mentions.
+
+    ITEM is the number that is shown, or the beginning of an id.
+    """
     if ctx.invoked_subcommand is not None:
         return
     items = call("GET", "/inbox", project=here())
@@ -20,25 +31,95 @@ def inbox(ctx: click.Context, as_json: bool) -> None:
         return tell_json(items)
     if not items:
         return click.echo("nothing waits for you")
+    click.echo(paint(clean(f"in {items[0]['project']}"), "bright_black"))
     for item in items:
-        place = f"@{item['workspace']}" if item["workspace"] else item["agent"]
-        click.echo(f"{paint(item['id'], 'cyan')}  {paint(item['kind'], 'yellow')}  {clean(place)}  {ago(item['at'])}")
-        for line in clean(item["text"]).splitlines()[:8]:
-            click.echo(f"    {line}")
-        for verb in item["answers"]:
-            more = ' "…"' if verb == "answer" else ""
-            click.echo(paint(f"    agent-worker inbox {verb} {item['id']}{more}", "bright_black"))
+        _tell(item)
 
 
-def _answer(item: str, action: str, text: str = "") -> None:
-    click.echo(call("POST", f"/inbox/{part(item)}", action=action, text=text))
+def _tell(item: Mapping[str, Any]) -> None:
+    place = f"@{item['workspace']}" if item["workspace"] else item["agent"]
+    often = f"  {item['count']} times" if item["count"] > 1 else ""
+    number = paint(str(item["number"]), "cyan", bold=True)
+    click.echo(f"{number}  {paint(item['kind'], 'yellow')}  {clean(place)}  {ago(item['at'])}{often}")
+    columns = (terminal_columns() or 10_000) - 5
+    for line in _about(item, columns)[:_LINES]:
+        click.echo(f"    {line}")
+    for command in commands_for(item):
+        click.echo(paint(f"    agent-worker inbox {command}", "bright_black"))
+
+
+def _about(item: Mapping[str, Any], columns: int) -> list[str]:
+    if item["kind"] == "approval":
+        return [f"{clean(item['agent'])} wants to use {clean(item['tool'])}:", *arguments(item, columns)]
+    lines = clean(item["text"]).splitlines()
+    if item["kind"] == "question" and item["options"]:
+        lines = clean(f"{item['agent']} asks: {item['question']}").splitlines()
+    if item["kind"] in ("question", "vote"):
+        lines += [f"[{number}] {clean(option)}" for number, option in enumerate(item["options"], 1)]
+    return [part for line in lines for part in wrapped(line, columns)]
+
+
+def commands_for(item: Mapping[str, Any]) -> list[str]:
+    """What can be typed after `agent-worker inbox` to settle an item."""
+    n = item["number"]
+    words = {
+        "answer": f"answer {n} NUMBER" if item["options"] else f'answer {n} "…"',
+        "approve": f"approve {n}" + ("   (or with --run, --always)" if item["tool"] else ""),
+        "deny": f'deny {n} "why"',
+    }
+    return [words.get(verb, f"{verb} {n}") for verb in item["answers"]]
+
+
+def _answer(item: str, action: str, text: str = "", **how: Any) -> None:
+    click.echo(call("POST", f"/inbox/{part(named_item(item))}", action=action, text=text, **how))
+
+
+def named_item(given: str) -> str:
+    """The id of an item that is called by its number or by the beginning of its id."""
+    items = call("GET", "/inbox", project=here())
+    given = given.removeprefix("#")
+    found = [i for i in items if str(i["number"]) == given] or [i for i in items if i["id"].startswith(given)]
+    if len(found) > 1:
+        raise BadInput(f"{given} may be any of {len(found)}", hint="give its number: agent-worker inbox")
+    if found:
+        return str(found[0]["id"])
+    if given.isdecimal():
+        raise NotFound(f"nothing is waiting under {given} in this project", hint="agent-worker inbox")
+    return given  # perhaps of another project
 
 
 @inbox.command()
 @click.argument("item")
-def approve(item: str) -> None:
+@click.option("--run", "scope", flag_value="run", help="Also all further calls of this tool in the same run.")
+@click.option("--always", "scope", flag_value="always", help="Exactly this call from now on; `inbox revoke` ends it.")
+def approve(item: str, scope: str | None) -> None:
     """Allow a tool call, or let an outcome that you may veto stand."""
-    _answer(item, "approve")
+    _answer(item, "approve", scope=scope or "once")
+
+
+@inbox.command()
+@as_json_option
+def allowed(as_json: bool) -> None:
+    """Show the tool calls that are always allowed in this project."""
+    calls = call("GET", "/allowed", project=here())
+    if as_json:
+        return tell_json(calls)
+    if not calls:
+        click.echo("no tool call is allowed without asking")
+    for each in calls:
+        click.echo(f"{paint(each['digest'][:8], 'cyan')}  {clean(each['what'])}")
+
+
+@inbox.command()
+@click.argument("digest")
+def revoke(digest: str) -> None:
+    """Ask again about a tool call that was always allowed: DIGEST is what `inbox allowed` shows."""
+    found = [each["digest"] for each in call("GET", "/allowed", project=here()) if each["digest"].startswith(digest)]
+    if len(found) != 1:
+        what = "no call that is allowed begins" if not found else f"{len(found)} calls that are allowed begin"
+        raise NotFound(f"{what} with {digest}", hint="agent-worker inbox allowed")
+    gone = call("DELETE", f"/allowed/{found[0]}", project=here())
+    click.echo(clean(f"is asked about again: {gone['what']}"))
 
 
 @inbox.command()
@@ -55,9 +136,13 @@ def deny(item: str, reason: str) -> None:
 @inbox.command()
 @click.argument("item")
 @click.argument("text")
-def answer(item: str, text: str) -> None:
-    """Answer a question, vote, or reply to somebody who called on you."""
-    _answer(item, "answer", text)
+@click.option("--other", is_flag=True, help="TEXT is none of the options, on purpose.")
+def answer(item: str, text: str, other: bool) -> None:
+    """Answer a question, vote, or reply to somebody who called on you.
+
+    Where there are options, TEXT is one of them, or its number.
+    """
+    _answer(item, "answer", text, other=other)
 
 
 @inbox.command()

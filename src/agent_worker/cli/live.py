@@ -6,122 +6,152 @@ records, so that it serves our own process and the daemon's stream alike.
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections.abc import Mapping
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import click
-
-from agent_worker.cli.output import clean, paint, usd, wants_colour
+from agent_worker.cli.console import Console, Typed
+from agent_worker.cli.output import clean, paint, usd
+from agent_worker.cli.prose import cut, drawn, wrapped
+from agent_worker.cli.questions import Questions
+from agent_worker.client.plain_http import ServerEvent
 from agent_worker.core.text import plural
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 _WIDTH = 10
+_SHOWN = 14  #: lines of one message
+_LIMIT = "limit reached"  # what its reason begins with, wherever it is told
 
 
 class LiveView:
-    def __init__(self, *, verbose: bool = False) -> None:
+    def __init__(self, console: Console, *, verbose: bool = False, me: str = "user") -> None:
+        self._console = console
+        self._me = me  # what the person who looks is called
         self._verbose = verbose
-        self._alive = sys.stdout.isatty()
-        self._busy: dict[str, str] = {}  # agent → what it does
+        self._busy: dict[str, tuple[str, float]] = {}  # agent → what it does, since when
         self._colours: dict[str, str] = {}
         self._tokens, self._usd, self._estimated = 0, 0.0, False
-
-    def __enter__(self) -> LiveView:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._wipe()
 
     def show(self, record: Mapping[str, Any]) -> None:
         match record:
             case {"event": "message", "kind": "system", "text": text}:
-                self._line("·", clean(text), "yellow")
+                self._line("·", text, "yellow")
             case {"event": "message", "sender": sender, "text": text}:
-                self._message(sender, text)
+                self.message(sender, text)
             case {"event": "started", "name": name}:
-                self._busy[name] = "thinking"
-            case {"event": "chunk", "name": name, "text": text}:
-                self._busy[name] = clean(text)[-60:].replace("\n", " ")
+                self._does(name, "is thinking")
+            case {"event": "chunk", "name": name}:
+                self._does(name, "is writing")
             case {"event": "tool_call", "name": name, "tool": tool}:
-                self._busy[name] = clean(tool)
+                self._does(name, f"uses {tool}")
                 if self._verbose:
                     whose = " (its own)" if record.get("own") else ""
-                    told = f"→ {clean(tool)}{whose} {clean(record.get('arguments', ''))[:200]}"
-                    self._line(name, told, "bright_black")
-            case {"event": "tool_result", "name": name, "ok": False, "text": text}:
-                if self._verbose:
-                    self._line(name, f"✗ {clean(text)[:200]}", "red")
+                    self._line(name, f"→ {tool}{whose} {record.get('arguments', '')[:200]}", "bright_black")
+            case {"event": "tool_result", "name": name, "ok": ok, "text": text}:
+                self._does(name, "is thinking")
+                if self._verbose and not ok:
+                    self._line(name, f"✗ {text[:200]}", "red")
             case {"event": "step", "tokens": tokens, "usd": cost, "estimated": estimated}:
                 self._tokens, self._usd = self._tokens + tokens, self._usd + cost
                 self._estimated = self._estimated or estimated
             case {"event": "retry", "name": name, "reason": reason, "wait": wait}:
-                self._busy[name] = "waiting"
-                self._line(name, f"↻ {clean(reason)}: again in {wait:.0f} s", "yellow")
+                self._does(name, "waits for the next try")
+                self._line(name, f"↻ {reason}: again in {wait:.0f} s", "yellow")
             case {"event": "waiting", "name": name, "what": "" | "retry"}:  # the latter was told with its failure
-                if self._busy.get(name, "").startswith("waiting"):
+                if self._busy.get(name, ("", 0))[0].startswith("waits"):
                     self._busy.pop(name)
             case {"event": "waiting", "name": name, "what": "key", "reason": reason}:
-                self._busy[name] = "waiting for a key"
-                self._line(name, f"waits: {clean(reason)}", "yellow")
+                self._does(name, "waits for a key")
+                self._line(name, f"waits: {reason}", "yellow")
+            case {"event": "waiting", "name": name, "what": "person"}:
+                self._does(name, "waits for you")
             case {"event": "waiting", "name": name, "reason": reason}:
-                self._busy[name] = f"waiting: {clean(reason)}"
+                self._does(name, f"waits: {reason}")
             case {"event": "document", "name": document, "author": author}:
-                self._line(author, f"✎ {clean(document)}", "bright_black")
+                self._line(author, f"✎ {document}", "bright_black")
             case {"event": "vote", "voter": voter, "text": text}:
-                self._line(voter, f"☑ {clean(text)}", "bright_black")
+                self._line(voter, f"☑ {text}", "bright_black")
             case {"event": "resource", "size": size}:
                 self._line("·", f"a text of {plural(size, 'byte')} was kept as a resource", "bright_black")
             case {"event": "ended", "name": name, "state": state, "reason": reason}:
                 self._busy.pop(name, None)
-                if state in ("failed", "incomplete", "dead"):
-                    self._line(name, f"✗ {state}: {clean(reason)}", "red")
-            case {"event": "workspace", "state": "paused", "reason": reason}:
-                self._line("·", f"paused: {clean(reason)}", "red")
-            case _:
-                return
-        self._status()
+                if state in ("failed", "incomplete", "dead") and not reason.startswith(_LIMIT):
+                    self._line(name, f"✗ {state}: {reason}", "red")
+            case {"event": "workspace", "state": "paused", "reason": reason} if not reason.startswith(_LIMIT):
+                self._line("·", f"paused: {reason}", "red")
+        self.tick()
 
-    def _message(self, sender: str, text: str) -> None:
-        head, *rest = clean(text).splitlines() or [""]
-        self._wipe()
-        click.echo(f"{self._name(sender)} {_marked(head)}")
-        for line in _folded(rest):
-            click.echo(f"{'':{_WIDTH}} {_marked(line)}".rstrip())
+    def tick(self) -> None:
+        """Show who is at work, and for how long by now."""
+        now = time.monotonic()
+        doing = [f"{name} {what}… {now - since:.0f} s" for name, (what, since) in self._busy.items()]
+        spent = f"   {self._tokens:,} tokens, {usd(self._usd, self._estimated)}" if self._tokens else ""
+        line = cut(clean(f"{'':{_WIDTH}} {', '.join(doing)}{spent}").replace("\n", " "), self._console.columns)
+        self._console.below(*([paint(line, "bright_black")] if doing else []))
+
+    def message(self, sender: str, text: str) -> None:
+        """What somebody said: a long text shows its beginning."""
+        if not self._console.is_live:
+            head, *rest = clean(text).splitlines() or [""]
+        else:
+            head, *rest = drawn(text, self._console.columns - _WIDTH - 1) or [""]
+        if len(rest) > _SHOWN:
+            rest = [*rest[:_SHOWN], f"[… {plural(len(rest) - _SHOWN, 'more line')}]"]
+        self._say(self._me if sender == "user" else sender, [head, *rest])
 
     def _line(self, who: str, text: str, colour: str) -> None:
-        self._wipe()
-        click.echo(f"{self._name(who)} {paint(text, colour)}")
+        lines = clean(text).splitlines() or [""]
+        if self._console.is_live:
+            lines = wrapped("\n".join(lines), self._console.columns - _WIDTH - 1)
+        self._say(who, [paint(line, colour) for line in lines])
+
+    def _say(self, who: str, lines: list[str]) -> None:
+        head, *rest = lines
+        self._console.say(f"{self._name(who)} {head}", *(f"{'':{_WIDTH}} {line}".rstrip() for line in rest))
 
     def _name(self, who: str) -> str:
         colour = self._colours.setdefault(who, _COLOURS[len(self._colours) % len(_COLOURS)])
         return paint(f"{clean(who)[:_WIDTH]:>{_WIDTH}}", colour, bold=True)
 
-    def _status(self) -> None:
-        if self._alive and self._busy:
-            doing = ", ".join(f"{name} ({what})" for name, what in self._busy.items())
-            spent = f"  {self._tokens:,} tokens, {usd(self._usd, self._estimated)}" if self._tokens else ""
-            line = f"{'':{_WIDTH}} … {clean(doing)}{spent}"[: shutil.get_terminal_size().columns - 1]
-            click.echo(f"\r\x1b[2K{paint(line, 'bright_black')}", nl=False)
-
-    def _wipe(self) -> None:
-        if self._alive:
-            click.echo("\r\x1b[2K", nl=False)
+    def _does(self, name: str, what: str) -> None:
+        known, since = self._busy.get(name, ("", 0.0))
+        self._busy[name] = what, since if known == what else time.monotonic()
 
 
-def _folded(lines: list[str], *, show: int = 12) -> list[str]:
-    """Long messages show their beginning."""
-    if len(lines) <= show:
-        return lines
-    return [*lines[:show], f"[… {plural(len(lines) - show, 'more line')}]"]
+def follow(
+    console: Console,
+    events: Iterator[ServerEvent],
+    show: Callable[[Mapping[str, Any]], None],
+    tick: Callable[[], None],
+    *,
+    heard: Callable[[str | None], bool] | None = None,
+    prompt: str | None = None,
+) -> Mapping[str, Any]:
+    """Show what happens, and take answers to what is asked, to the end; the last record.
 
-
-def _marked(line: str) -> str:
-    """Mentions stand out."""
-    if not wants_colour():
-        return line
-    return " ".join(click.style(w, bold=True) if w.startswith("@") and len(w) > 1 else w for w in line.split(" "))
+    Lines that answer nothing are for `heard`, which says whether to go on, and are prompted for with `prompt`.
+    """
+    questions = Questions(console, otherwise=prompt)
+    console.prompt(prompt)
+    record: Mapping[str, Any] = {}
+    for happening in console.happenings(events):
+        match happening:
+            case None:
+                questions.look()
+                tick()
+            case Typed(str(text)) if questions.is_asking:
+                questions.answer(text)
+                if questions.left_paused:
+                    return {"event": "left"}
+            case Typed(text):
+                if heard is not None and not heard(text):
+                    return {"event": "left"}
+            case event:
+                record = json.loads(event.data)
+                questions.hear(record)
+                show(record)
+    return record
 
 
 def summary_line(summary: Mapping[str, Any]) -> str:

@@ -1,18 +1,18 @@
-"""`send`, `ask`, `peek`, `cancel`: talking with agents."""
+"""`send`, `peek`, `cancel`: messages that nobody waits for, and reading them."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import click
 
 from agent_worker.cli.approval import trust_option
-from agent_worker.cli.call import addresses, call, here, part, stream
-from agent_worker.cli.live import LiveView
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream
+from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
 from agent_worker.core.errors import BadInput
 from agent_worker.core.ids import new_id
 
@@ -37,40 +37,18 @@ def send(address: str, message: str, key: str | None, as_json: bool) -> None:
         return tell_json(receipt)
     woke = f", woke {', '.join(receipt['woke'])}" if receipt["woke"] else ""
     click.echo(f"sent {receipt['id']}{woke}")
+    if told := nobody_called(receipt):
+        click.echo(clean(told), err=True)
+
+
+def nobody_called(receipt: Mapping[str, Any]) -> str:
+    """What to tell of a message that reached nobody, or not all it names; empty when there is nothing to tell."""
+    names = ", ".join(f"@{name}" for name in receipt["members"])
     if receipt["unknown"]:
-        names = ", ".join(receipt["members"])
-        click.echo(clean(f"nobody here is called {', '.join(receipt['unknown'])}; the members are: {names}"), err=True)
-
-
-@click.command(context_settings=TEXT)
-@click.argument("address", shell_complete=addresses)
-@click.argument("message")
-@trust_option
-@as_json_option
-def ask(address: str, message: str, as_json: bool) -> None:
-    """Ask the agent at ADDRESS and wait for the answer, which is shown as it is written."""
-    if address.startswith("@"):
-        raise BadInput("a channel does not answer: ask one of its members", hint=f'agent-worker send {address} "…"')
-    final: dict[str, Any] = {}
-    shown = ""
-    for event in stream("POST", "/run", agent=address, message=_text(message), project=here()):
-        data = json.loads(event.data)
-        if event.event == "chunk" and not as_json and sys.stdout.isatty():
-            click.echo(clean(data["text"]), nl=False)
-            shown += data["text"]
-        elif event.event == "waiting" and data["what"] == "key":
-            click.echo(clean(f"{data['name']} waits: {data['reason']}"), err=True)
-        elif event.event in ("done", "error"):
-            final = data
-    if as_json:
-        tell_json(final)
-    elif final.get("state") == "done":
-        click.echo("" if shown and shown.strip() == final["text"].strip() else clean(final["text"]))
-    else:
-        click.echo(
-            clean(f"{final.get('state', 'failed')}: {final.get('reason') or final.get('message', '')}"), err=True
-        )
-    sys.exit(0 if final.get("state") == "done" else 1)
+        return f"nobody here is called {', '.join(receipt['unknown'])}; the members are: {names}"
+    if receipt["woke"] or receipt["seq"] is None:
+        return ""
+    return f"nobody was called on: to call on somebody, name them in the message. The members are: {names}"
 
 
 @click.command()
@@ -107,20 +85,38 @@ def peek(address: str | None, count: int, follow: bool, as_json: bool) -> None:
 
 
 def _follow(at: str, *, since: int, as_json: bool) -> None:
-    with LiveView() as view:
-        for event in stream("GET", "/events", at=at, project=here()):
+    from agent_worker.cli.console import Console  # `send` does without
+    from agent_worker.cli.live import LiveView
+
+    with Console() as console:
+        view = LiveView(console)
+        for event in console.happenings(stream("GET", "/events", at=at, project=here())):
+            if not isinstance(event, ServerEvent):
+                view.tick()
+                continue
             record = json.loads(event.data)
             if record.get("event") == "message" and record["seq"] <= since:
                 continue
-            click.echo(json.dumps(record)) if as_json else view.show(record)
+            console.say(json.dumps(record)) if as_json else view.show(record)
 
 
 def _tell(line: dict[str, Any]) -> None:
     at = datetime.fromtimestamp(line["at"] / 1e6).strftime("%H:%M")
-    head, *rest = clean(line["text"]).splitlines() or [""]
+    head, *rest = _lines(line) or [""]
     click.echo(f"{paint(at, 'bright_black')} {paint(clean(line['who']), 'cyan', bold=True)} {_mark(line)}{head}")
     for more in rest:
         click.echo(f"      {more}")
+
+
+def _lines(line: Mapping[str, Any]) -> list[str]:
+    """On a terminal drawn and wrapped; the first of them stands behind the name."""
+    columns = terminal_columns()
+    if columns is None:
+        return clean(line["text"]).splitlines()
+    from agent_worker.cli.prose import cells, drawn
+
+    first = cells(clean(f"hh:mm {line['who']} {'[taken back] ' if line['held'] else ''}"))
+    return drawn(line["text"], columns - 7, first=first - 6)
 
 
 def _mark(line: dict[str, Any]) -> str:

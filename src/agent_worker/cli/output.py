@@ -70,7 +70,7 @@ def tell_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, empty: s
         return
     shown = [[clean(str(cell)).replace("\n", " ") for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in (titles, *shown)) for i in range(len(titles))]
-    columns = _columns()
+    columns = terminal_columns()
     fit = _fitting(titles, widths, columns)
     click.echo(paint(_aligned(titles[:fit], widths), "bright_black"))
     for row in shown:
@@ -80,7 +80,7 @@ def tell_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, empty: s
             click.echo(line)
 
 
-def _columns() -> int | None:
+def terminal_columns() -> int | None:
     """How wide the terminal is; None where nobody looks."""
     if not sys.stdout.isatty():
         return None

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import click
 
 from agent_worker.cli.approval import named, offer_limits, with_approval
 from agent_worker.cli.call import ServerEvent, call, here, instances, part, stream, workflows
-from agent_worker.cli.live import LiveView, decision_lines, summary_line
-from agent_worker.cli.messages import peek
+from agent_worker.cli.console import Console
+from agent_worker.cli.conversation import chat_in_channel, run_agent
+from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.core.address import MAIN
-from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.errors import BadInput, NotFound, NotRunning
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -50,27 +53,64 @@ def run(
     workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
-    outcome: dict[str, Any] = {}
     if not trust:
         offer_limits(workflow)
-    with LiveView(verbose=verbose) as view:
-        for event in with_approval(workflow, partial(_followed, wanted)):
-            record = json.loads(event.data)
-            if as_json:
-                click.echo(json.dumps(record))
-            elif event.event not in ("done", "error"):
-                view.show(record)
-            if event.event in ("done", "error"):
-                outcome = record
-    if "outcome" not in outcome:
-        _end_of_agent(outcome, as_json)
+    console = Console()
+    if console.takes_keys and not as_json:
+        wanted |= {"attended": True}
+    events = with_approval(workflow, partial(_followed, wanted))
+    first = next(events)  # what is asked before it begins is asked before the screen is ours
+    events = chain([first], events)
+    if "work" in (begun := json.loads(first.data)):
+        sys.exit(run_agent(workflow, events, as_json=as_json))
+    outcome = _lines_of_json(events) if as_json else _watched(console, events, begun["workflow"], verbose=verbose)
+    if "exit_code" not in outcome:
+        click.echo(clean(f"error: {outcome.get('message', 'the daemon ended')}"), err=True)
+        sys.exit(1)
     if not as_json:
-        click.echo(f"\n{summary_line(outcome)}")
-        for line in decision_lines(outcome):
-            click.echo(line)
-        for failure in outcome["failures"]:
-            click.echo(f"  {clean(failure)}", err=True)
+        _tell_outcome(outcome)
     sys.exit(outcome["exit_code"])
+
+
+def _lines_of_json(events: Iterator[ServerEvent]) -> Mapping[str, Any]:
+    record: Mapping[str, Any] = {}
+    for event in events:
+        record = json.loads(event.data)
+        click.echo(json.dumps(record))
+    return record
+
+
+def _watched(console: Console, events: Iterator[ServerEvent], name: str, *, verbose: bool) -> Mapping[str, Any]:
+    with console:
+        view = LiveView(console, verbose=verbose)
+        try:
+            outcome = follow(console, events, view.show, view.tick)
+        except KeyboardInterrupt:
+            console.prompt(None)
+            console.below()
+            console.tell(f"stopping {name} …", "bright_black")
+            with suppress(NotRunning):  # the daemon may have seen that we left
+                call("DELETE", f"/workflows/{part(name)}", project=here())
+            console.tell(f"{name} was stopped: nobody works there any more. What was said: agent-worker peek @{name}")
+            console.tell("what `agent-worker start` begins goes on without you")
+            raise
+        if outcome.get("event") == "left":
+            console.tell(
+                f"{name} stays paused; to go on: agent-worker resume @{name}, to end it: agent-worker stop @{name}"
+            )
+            sys.exit(3)
+    return outcome
+
+
+def _tell_outcome(outcome: Mapping[str, Any]) -> None:
+    told = {"reason": ""} if outcome["outcome"] == "limit" else {}  # the channel has said which
+    click.echo(f"\n{summary_line({**outcome, **told})}")
+    for line in decision_lines(outcome):
+        click.echo(line)
+    for failure in outcome["failures"]:
+        click.echo(f"  {clean(failure)}", err=True)
+    if outcome["resume"]:
+        click.echo(f"  it is kept, paused; to go on with a new allowance: {outcome['resume']}", err=True)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -81,9 +121,7 @@ def run(
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @click.option("-b", "--background", is_flag=True, help="Return at once, without showing its channel.")
 @as_json_option
-@click.pass_context
 def start(
-    context: click.Context,
     workflow: str | None,
     rest: tuple[str, ...],
     tag: str,
@@ -94,7 +132,7 @@ def start(
 ) -> None:
     """Start WORKFLOW and keep it alive until it is stopped. Parameters as for `run`.
 
-    On a terminal its channel is shown; Ctrl-C ends that, and the workflow goes on.
+    On a terminal its channel is shown, and you can talk there; Ctrl-C ends that, and the workflow goes on.
     """
     workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
@@ -111,10 +149,9 @@ def start(
     click.echo(f"  stop it:     agent-worker stop @{running['name']}")
     if not background and sys.stdout.isatty():
         click.echo()
-        try:
-            context.invoke(peek, address=f"@{running['name']}", follow=True)
-        except KeyboardInterrupt:
-            click.echo(f"\n{running['name']} goes on")
+        with suppress(KeyboardInterrupt), Console() as console:
+            chat_in_channel(console, f"@{running['name']}")
+        click.echo(f"{running['name']} goes on; to be back here: agent-worker chat @{running['name']}")
 
 
 @click.command()
@@ -180,16 +217,6 @@ def _followed(wanted: dict[str, Any]) -> Iterator[ServerEvent]:
             yield from stream("POST", "/run", **agent)
         except (NotFound, BadInput):
             raise error from None
-
-
-def _end_of_agent(outcome: dict[str, Any], as_json: bool) -> None:
-    """Of one agent there is an answer, or an error."""
-    if outcome.get("event") != "done":
-        click.echo(clean(f"error: {outcome.get('message', 'the daemon ended')}"), err=True)
-        sys.exit(1)
-    if not as_json:
-        click.echo(clean(outcome["text"]))
-    sys.exit(0 if outcome["state"] == "done" else 1)
 
 
 def _which(workflow: str | None, rest: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -15,10 +15,14 @@ _PRIVATE = "Co"  # looks as each font likes
 _BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # letters by name, nothing to see
 _EMOJI_STYLE = "\ufe0f"  # everywhere in honest text, and a lone one says nothing
 
+_EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+_JOINER = "\u200d"  # makes one picture of two emoji; anywhere else it hides
+
 #: Control characters, but for newline and tab; C1; the marks that reorder or hide what is shown; half characters.
 UNSAFE_ON_A_TERMINAL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
-    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+    f"(?<![{_EMOJI}{_EMOJI_STYLE}]){_JOINER}|{_JOINER}(?![{_EMOJI}])|"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+    "\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 
 

@@ -61,6 +61,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "vote": {"project": ID, "proposal": ID, "workspace": ID, "voter": NAME},
     "inbox_item": {
         **{"id": ID, "project": ID, "workspace": ID, "agent": ID, "kind": ONE_OF, "ref": KEY, "state": ONE_OF},
+        **{"digest": ID},
     },
     "audit": {
         **{"project": ID, "agent": ID, "who": NAME, "deed": ONE_OF, "salt": ID, "words": ID, "run": ID, "seal": ID},
@@ -80,6 +81,7 @@ JSON: Mapping[str, frozenset[str]] = {
     "step": frozenset({"reply"}),
     "call": frozenset({"arguments"}),
     "proposal": frozenset({"options", "effect"}),
+    "inbox_item": frozenset({"details"}),
     "audit": frozenset({"before"}),
     "schedule": frozenset({"spec"}),
 }

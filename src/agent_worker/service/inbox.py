@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from agent_worker.agents import commands
-from agent_worker.core.errors import BadInput, NotRunning
+from agent_worker.core.errors import BadInput, NotFound, NotRunning
 from agent_worker.database.database import Row, Transaction
 from agent_worker.proposals import lifecycle, store
-from agent_worker.proposals.request import PERSON
+from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -26,9 +31,26 @@ class Item:
     workspace: str
     at: int
     answers: list[str]  #: what can be done about it
+    number: int = 0  #: what people call it, in its project
+    project: str = ""  #: its directory
+    question: str = ""  #: of a question or a vote, without who asks and what can be answered
+    options: list[str] = field(default_factory=list)  #: to choose from; with none, any answer will do
+    tool: str = ""  #: that an approval is about
+    arguments: dict[str, str] = field(default_factory=dict)  #: of that call, as text
+    count: int = 1  #: how many failures are shown as this one: they say the same
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedCall:
+    """A tool call that is not asked about any more."""
+
+    digest: str
+    what: str
 
 
 Action = Literal["approve", "deny", "answer", "retry", "dismiss"]
+#: An approval holds for this call, for all calls of this tool in the same work, or for just this call for good.
+Scope = Literal["once", "run", "always"]
 CAN: dict[str, list[str]] = {
     "approval": ["approve", "deny"],
     "question": ["answer", "dismiss"],
@@ -52,56 +74,175 @@ NO_ANSWER = "(the person gave no answer: decide yourself, or do without)"
 async def inbox_list(service: Service, project: str | None = None) -> list[Item]:
     """Everything that waits for the person: questions, approvals, failures, limits, mentions."""
     loaded = await service.project(project)
-    return await service.read(loaded, _items)
+    items = await service.read(loaded, _items)
+    return [replace(item, project=str(loaded.project.root)) for item in items]
+
+
+@operation("GET", "/inbox/{item}")
+async def inbox_show(service: Service, item: str) -> Item:
+    """One item that waits for the person."""
+    return await (await service.holding("inbox_item", item)).read(_open_item, item)
 
 
 @operation("POST", "/inbox/{item}", tool="inbox_answer")
-async def inbox_answer(service: Service, item: str, action: Action, text: str = "") -> str:
-    """Answer one item: approve or deny a tool call, answer a question, retry or dismiss a failure."""
-    told = await (await service.holding("inbox_item", item)).write(_act, item, action, text, now=service.now())
+async def inbox_answer(
+    service: Service, item: str, action: Action, text: str = "", scope: Scope = "once", other: bool = False
+) -> str:
+    """Answer one item: approve or deny a tool call, answer a question, retry or dismiss a failure.
+
+    Where there are options, the answer is one of them, or its number; anything else needs `other`. An approval may
+    hold for the whole run, or always for exactly this call.
+    """
+    database = await service.holding("inbox_item", item)
+    told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
+    if action == "approve" and scope == "always":
+        digest, what, root = await database.read(_call_of, item)
+        await asyncio.to_thread(service.runtime.gate.allow_call, Path(root), digest, what)
     if service.runtime.loader.ticker:
         service.runtime.loader.ticker.look_again()  # it may be a workflow that was not started
     return told
 
 
+@operation("GET", "/allowed")
+async def allowed_list(service: Service, project: str | None = None) -> list[AllowedCall]:
+    """Tool calls of a project that are not asked about any more."""
+    root = (await service.project(project)).project.root
+    calls = await asyncio.to_thread(service.runtime.gate.allowed_calls, root)
+    return [AllowedCall(digest, what) for digest, what in calls.items()]
+
+
+@operation("DELETE", "/allowed/{digest}")
+async def allowed_revoke(service: Service, digest: str, project: str | None = None) -> AllowedCall:
+    """Ask about a tool call again."""
+    root = (await service.project(project)).project.root
+    calls = await asyncio.to_thread(service.runtime.gate.allowed_calls, root)
+    if digest not in calls:
+        raise NotFound("no such call is allowed for good", hint="agent-worker inbox allowed")
+    await asyncio.to_thread(service.runtime.gate.revoke_call, root, digest)
+    return AllowedCall(digest, calls[digest])
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsReply:
+    """What the person says to an item."""
+
+    text: str = ""
+    scope: Scope = "once"
+    other: bool = False  #: none of the options, on purpose
+
+
 def _items(tx: Transaction) -> list[Item]:
-    return [_item(tx, row) for row in inbox.open_items(tx)]
+    folded: dict[tuple[str, ...], Item] = {}
+    for row in inbox.open_items(tx):
+        known = folded.get(inbox.likeness(row))
+        folded[inbox.likeness(row)] = replace(known, count=known.count + 1) if known else _item(tx, row)
+    return list(folded.values())
+
+
+def _open_item(tx: Transaction, id: str) -> Item:
+    root = tx.one("select root from project where id = :project")
+    return replace(_item(tx, inbox.get(tx, id)), project=root["root"] if root else "")
 
 
 def _item(tx: Transaction, row: Row) -> Item:
     agent = agent_rows.identity(tx, row["agent"])["name"] if row["agent"] else ""
     workspace = tx.one("select workflow, tag from workspace where project = :project and id = :id", id=row["workspace"])
     place = "" if workspace is None else str(workspace_rows.name_of(workspace))
-    return Item(row["id"], row["kind"], row["text"], agent, place, row["at"], CAN[row["kind"]])
+    details = json.loads(row["details"])
+    item = Item(
+        id=row["id"],
+        kind=row["kind"],
+        text=row["text"],
+        agent=agent,
+        workspace=place,
+        at=row["at"],
+        answers=_can(tx, row),
+        number=row["n"],
+        question=details.get("question", ""),
+        options=details.get("options", []),
+        tool=details.get("tool", ""),
+        arguments=details.get("arguments", {}),
+    )
+    if row["kind"] != "vote":
+        return item
+    proposal = store.get(tx, row["ref"])
+    return replace(item, question=proposal.question, options=list(proposal.rules.options))
 
 
-def _act(tx: Transaction, item: str, action: Action, text: str, *, now: int) -> str:
+def _can(tx: Transaction, row: Row) -> list[str]:
+    """What can be done about it: nothing that would only say that its workflow has ended."""
+    if "retry" not in CAN[row["kind"]]:
+        return CAN[row["kind"]]
+    try:
+        _check_workspace(tx, row)
+    except NotRunning:
+        return ["dismiss"]
+    return CAN[row["kind"]]
+
+
+def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
+    """Digest and description of the call that an approval was about, and the directory of the project."""
+    row = tx.one("select digest, text from inbox_item where project = :project and id = :item", item=item)
+    root = tx.one("select root from project where id = :project")
+    assert row
+    assert root
+    return row["digest"], row["text"].replace(" wants to use ", ": ", 1), root["root"]
+
+
+def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
     row = inbox.get(tx, item)
     if action not in CAN[row["kind"]]:
         raise BadInput(
-            f"a {row['kind']} cannot be answered with {action}", hint=f"it takes: {', '.join(CAN[row['kind']])}"
+            f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(CAN[row['kind']])}"
         )
     if row["kind"] in ("vote", "veto"):
-        return _decide(tx, row, action, text, now=now)
+        return _decide(tx, row, action, reply.text, now=now)
     match action:
         case "approve":
-            commands.answer(tx, item, inbox.YES, now=now)
+            return _approve(tx, row, reply.scope, now=now)
         case "deny":
-            commands.answer(tx, item, f"{inbox.NO} {text}".strip(), now=now)
+            commands.answer(tx, item, f"{inbox.NO} {reply.text}".strip(), now=now)
         case "answer":
-            if not text.strip():
-                raise BadInput("an answer needs a text")
-            if row["kind"] == "mention":
-                _reply(tx, row, text, now=now)
-            else:
-                commands.answer(tx, item, text, now=now)
+            _answer(tx, row, reply, now=now)
         case "retry":
-            return _retry(tx, row, now=now)
+            return [_retry(tx, each, now=now) for each in inbox.equal_failures(tx, row)][-1]
         case "dismiss" if row["kind"] == "question":
             commands.answer(tx, item, NO_ANSWER, now=now)
         case "dismiss":
-            inbox.close(tx, item, state="dismissed")
+            for each in inbox.equal_failures(tx, row):
+                inbox.close(tx, each["id"], state="dismissed")
     return "done"
+
+
+def _approve(tx: Transaction, row: Row, scope: Scope, *, now: int) -> str:
+    if scope != "run":
+        commands.answer(tx, row["id"], inbox.YES, now=now)
+        return "done" if scope == "once" else "done; exactly this call is not asked about again"
+    work, tool = row["ref"].partition("/")[0], json.loads(row["details"]).get("tool")
+    for each in inbox.open_items(tx):
+        same_work = each["kind"] == "approval" and each["ref"].partition("/")[0] == work
+        if same_work and json.loads(each["details"]).get("tool") == tool:
+            commands.answer(tx, each["id"], inbox.YES_TO_ALL, now=now)
+    return f"done; {tool} is not asked about again in this run"
+
+
+def _answer(tx: Transaction, row: Row, reply: PersonsReply, *, now: int) -> None:
+    if not reply.text.strip():
+        raise BadInput("an answer needs a text")
+    if row["kind"] == "mention":
+        return _reply(tx, row, reply.text, now=now)
+    options = json.loads(row["details"]).get("options", [])
+    text = reply.text if reply.other or not options else _chosen(options, reply.text)
+    commands.answer(tx, row["id"], text, now=now)
+
+
+def _chosen(options: Sequence[str], text: str) -> str:
+    """An option by its words, or by its number. Raises BadInput, which lists them."""
+    with suppress(BadInput):
+        return option_named(options, text)
+    if text.strip().isdecimal() and 1 <= int(text) <= len(options):
+        return options[int(text) - 1]
+    return option_named(options, text)
 
 
 def _decide(tx: Transaction, row: Row, action: Action, text: str, *, now: int) -> str:
@@ -112,7 +253,8 @@ def _decide(tx: Transaction, row: Row, action: Action, text: str, *, now: int) -
         case "deny":
             proposal = lifecycle.veto(tx, proposal.workspace, proposal.number, reason=text, now=now)
         case _:
-            proposal = lifecycle.cast(tx, proposal.workspace, proposal.number, text, by=PERSON, now=now)
+            choice = _chosen(proposal.rules.options, text)
+            proposal = lifecycle.cast(tx, proposal.workspace, proposal.number, choice, by=PERSON, now=now)
     return f"done; proposal {proposal.number} is {proposal.state}"
 
 
@@ -150,5 +292,5 @@ def _reply(tx: Transaction, row: Row, text: str, *, now: int) -> None:
     asker = agent_rows.identity(tx, row["agent"])["name"]
     workspace = workspace_rows.get(tx, row["workspace"])
     workspace_rows.find_running(tx, workspace_rows.name_of(workspace))
-    routing.say(tx, routing.OutgoingMessage(workspace["id"], "user", f"@{asker} {text}"), now=now)
     inbox.close(tx, row["id"], state="answered", answer=text)
+    routing.say(tx, routing.OutgoingMessage(workspace["id"], "user", f"@{asker} {text}"), now=now)

@@ -29,10 +29,10 @@ from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
 from agent_worker.service.events import EventRecord, Filter, Follower, newest
 from agent_worker.service.messages import ENDS, hand_over
 from agent_worker.service.operation import Stream, StreamItem, operation
-from agent_worker.service.service import Service
+from agent_worker.service.service import Service, at_rest
 from agent_worker.service.trust import require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
-from agent_worker.work import agent_rows
+from agent_worker.work import agent_rows, inbox
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
@@ -66,9 +66,12 @@ class Served:
     content: str  #: the answer; of a team, the last word of a member
     tool_calls: list[ToolCall] = field(default_factory=list)
     usage: UsageTotals = field(default_factory=UsageTotals)
-    state: str = "done"  #: of an agent: done | incomplete; of a workflow: done | failed | limit | stopped
+    #: Of an agent: done | incomplete | waiting; of a workflow: done | failed | limit | stopped | waiting. What waits
+    #: for the person goes on when it is answered.
+    state: str = "done"
     reason: str = ""
     summary: Summary | None = None  #: of a workflow
+    waits_for: list[str] = field(default_factory=list)  #: the items of the inbox that wait for the person
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +87,26 @@ class RunRequest:
     project: str | None = None
     trust: bool = False  #: approve what the workflow or agent could execute, as it is now
     model: ModelName | None = None  #: of all members of the workflow that use one
+    attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
 
 
 @operation("POST", "/run")
 async def run(service: Service, request: Flat[RunRequest]) -> Stream:
     """Give work to an agent, a workflow or the agents defined here, and see what happens until it is done.
 
-    Events: chunk, tool_call, tool_result, step, message and others; the last one is done or error.
+    Events: begun, chunk, tool_call, tool_result, step, message and others; the last one is done or error.
     """
     return await _play(service, request)
 
 
 @operation("POST", "/serve")
 async def serve(service: Service, request: Flat[RunRequest]) -> Served:
-    """Give work to an agent, a workflow or the agents defined here, and wait for what comes of it."""
+    """Give work to an agent, a workflow or the agents defined here, and wait for what comes of it.
+
+    Where it can only go on once the person has answered, the state is `waiting`, and `waits_for` names the questions.
+    """
     play = await _play(service, request)
+    play.leaves_when_asked = True
     try:
         async for _ in play:
             pass
@@ -116,7 +124,7 @@ async def _play(service: Service, request: RunRequest) -> _Followed:
         case RunRequest(workflow=str(workflow), agent=None, agents=None):
             wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
-            return await _follow_team(service, starting)
+            return await _follow_team(service, starting, attended=request.attended)
         case RunRequest(message=str(message), agents=dict(agents), agent=None, workflow=None):
             return await _assemble(service, await service.project(request.project), agents, message)
     raise BadInput(
@@ -140,8 +148,10 @@ class _Followed:
         self._follower = follower
         self._tools: list[ToolCall] = []
         self._outcome: Served | AgentWorkerError = _STOPPING
+        self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
+        yield [StreamItem("begun", json.dumps({"event": "begun"} | self._begun()))]
         async for batch in self._followed():
             if shown := await self._shown(batch):
                 yield shown
@@ -175,6 +185,10 @@ class _Followed:
                 return
             except Lagging:
                 self._follower = self._follower.again()
+
+    def _begun(self) -> dict[str, str]:
+        """What it is called, for whoever leaves before its end."""
+        raise NotImplementedError
 
     async def _is_part(self, told: EventRecord) -> bool:
         raise NotImplementedError
@@ -225,18 +239,24 @@ class _AgentRun(_Followed):
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
         wait = self._service.runtime.supervisor.waits.of(self._work["agent"])
-        if wait is not None and wait.what == "key":  # it began before we listened
-            name = self._service.runtime.registry.worker(self._work["agent"]).name
-            told = {"event": "waiting", "agent": self._work["agent"], "name": name}
-            yield [StreamItem("waiting", json.dumps(told | asdict(wait)))]
         async for items in super().__aiter__():
             yield items
+            if wait is not None and wait.what == "key":  # it began before we listened
+                name = self._service.runtime.registry.worker(self._work["agent"]).name
+                told = {"event": "waiting", "agent": self._work["agent"], "name": name}
+                yield [StreamItem("waiting", json.dumps(told | asdict(wait)))]
+            wait = None
+
+    def _begun(self) -> dict[str, str]:
+        return {"work": self._work["id"]}
 
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind == "waiting":
             return bool(told.record()["agent"] == self._work["agent"])
-        if told.kind == "inbox":
-            return await self._database.read(_is_about, told.record()["id"], self._work["work"])
+        if told.kind in ("inbox", "settled"):
+            record = told.record()
+            asked = record.get("kind", "question") in ("question", "approval")  # all others come with its end
+            return asked and await self._database.read(_is_about, record["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:
             return False
         run = told.record()["run"]
@@ -246,10 +266,17 @@ class _AgentRun(_Followed):
 
     async def _is_over(self) -> bool:
         row = await self._database.read(_work_by_id, self._work["id"])
-        return row["state"] in ENDS
+        if row["state"] == "waiting" and self.leaves_when_asked:
+            return True
+        return row["state"] in ENDS or (row["state"] != "running" and bool(row["held_by"]))
 
     async def _conclude(self) -> Served | AgentWorkerError:
         row = await self._database.read(_work_by_id, self._work["id"])
+        if row["state"] == "waiting" and self.leaves_when_asked:
+            items = await self._database.read(inbox.asked_by_work, self._work["work"])
+            return _waiting(items, self._tools, await self._database.read(_usage, self._work["id"]))
+        if row["state"] not in ENDS and row["held_by"]:
+            return _kept(row)
         if row["state"] not in ENDS:
             return _STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
@@ -280,7 +307,9 @@ async def _assemble(service: Service, loaded: LoadedProject, agents: dict[str, A
     return await _follow_team(service, starting)
 
 
-async def _follow_team(service: Service, starting: Coroutine[Any, Any, Instance]) -> _Followed:
+async def _follow_team(
+    service: Service, starting: Coroutine[Any, Any, Instance], *, attended: bool = False
+) -> _Followed:
     ended = asyncio.Event()
     follower = await _listening(service, until=ended)
     try:
@@ -289,27 +318,39 @@ async def _follow_team(service: Service, starting: Coroutine[Any, Any, Instance]
         follower.close()
         raise
     follower.narrow(Filter(workspace=running.id))
-    return _TeamRun(service, follower, running, ended)
+    return _TeamRun(service, follower, running, ended, attended=attended)
 
 
 class _TeamRun(_Followed):
-    def __init__(self, service: Service, follower: Follower, running: Instance, ended: asyncio.Event) -> None:
+    def __init__(
+        self, service: Service, follower: Follower, running: Instance, ended: asyncio.Event, *, attended: bool
+    ) -> None:
         super().__init__(service, follower)
         self._ended = ended
         self._running = running
         self._content = ""
         self._finishing = service.background(service.finish(running))
         self._finishing.add_done_callback(lambda _: self._ended.set())
-        self._closing = service.background(self._end_with_the_host())
+        self._closing = service.background(self._end_with(service.closing))
+        self._resting = None if attended else service.background(self._end_with(running.watch.at_limit))
+        self._waits = False  # for the person, and whoever asked has been told
 
     async def close(self) -> None:
+        """What nobody follows any more is stopped, unless it waits for the person: then it goes on with their word."""
         await super().close()
         self._closing.cancel()
-        if not self._finishing.done() and not self._service.closing.is_set():
+        if self._resting is not None:
+            self._resting.cancel()
+        if self._finishing.done() or self._waits or self._service.closing.is_set():
+            return
+        if not await self._running.is_kept():
             await self._service.stop(self._running, reason=GONE)
 
-    async def _end_with_the_host(self) -> None:
-        await self._service.closing.wait()
+    def _begun(self) -> dict[str, str]:
+        return {"workflow": self._running.name}
+
+    async def _end_with(self, happened: asyncio.Event) -> None:
+        await happened.wait()
         self._ended.set()
 
     async def _is_part(self, told: EventRecord) -> bool:
@@ -320,15 +361,43 @@ class _TeamRun(_Followed):
         return told.kind != "queued"
 
     async def _is_over(self) -> bool:
-        return False  # told by `until`
+        """The end is told by `until`."""
+        if self.leaves_when_asked:
+            self._waits = await self._running.waits()
+        return self._waits
 
     async def _conclude(self) -> Served | AgentWorkerError:
-        if not self._finishing.done():
+        if self._waits:
+            items = await self._running.database.read(inbox.asked_in, self._running.id)
+            so_far = await self._running.so_far()
+            usage = UsageTotals(so_far.input, so_far.output, so_far.usd, so_far.estimated)
+            return _waiting(items, self._tools, usage, self._content)
+        if self._finishing.done():
+            summary = self._finishing.result()
+        elif self._running.watch.at_limit.is_set():
+            summary = await at_rest(self._running)
+        else:
             return _STOPPING
-        summary = self._finishing.result()
         # Not from the ledger: what a team made up on the spot has left there is gone with it.
         usage = UsageTotals(summary.input, summary.output, summary.usd, summary.estimated)
         return Served(self._content, self._tools, usage, summary.outcome, summary.reason, summary)
+
+
+# --- what is not over ----------------------------------------------------------------------------------
+
+
+def _waiting(items: Sequence[Row], tools: list[ToolCall], usage: UsageTotals, content: str = "") -> Served:
+    reason = "; ".join(item["text"] for item in items)
+    return Served(content, tools, usage, "waiting", reason, waits_for=[item["id"] for item in items])
+
+
+def _kept(row: Row) -> Refused:
+    """Nobody works on it now, and whoever waits for the answer need not go on waiting."""
+    back = "resume" if row["paused"] else "start"
+    return Refused(
+        f"{row['name']} does not work any more: {row['held_by']}; what you asked is kept",
+        hint=f"agent-worker {back} {row['name']}",
+    )
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -364,8 +433,11 @@ def _is_about(tx: Transaction, item: str, work: str) -> bool:
 
 def _work_by_id(tx: Transaction, id: str) -> Row:
     row = tx.one(
-        """select i.state, i.reason, i.run, r.text as answer
+        """select i.state, i.reason, i.run, r.text as answer, a.name, a.paused,
+                  case when a.paused <> '' then a.paused when a.state in ('stopped', 'error') then a.reason
+                       else '' end as held_by
              from instruction i left join run r on r.project = :project and r.id = i.run
+                  join agent a on a.project = :project and a.id = i.agent
             where i.project = :project and i.id = :id""",
         id=id,
     )

@@ -274,14 +274,27 @@ class Service:
         return running
 
     async def finish(self, running: Instance) -> Summary:
-        """Work until quiet, then end. Stopped meanwhile, it gives what came of that."""
-        finishing = self._finishing[running.id] = _Finishing(asyncio.create_task(running.run()))
+        """Work until quiet, then end. Stopped meanwhile, it gives what came of that.
+
+        One that a limit or a person paused waits until it is resumed or stopped.
+        """
+        finishing = self._finishing[running.id] = _Finishing(asyncio.create_task(running.run(keeps=True)))
         try:
             return await finishing.outcome
         finally:
             finishing.work.cancel()
             del self._finishing[running.id]
             self._instances.pop(running.id, None)
+
+    async def finish_or_rest(self, running: Instance) -> Summary:
+        """The same, but where a limit pauses it there is an answer at once, and it goes on when it is resumed."""
+        ends = self.background(self.finish(running))
+        rests = asyncio.create_task(running.watch.at_limit.wait())
+        try:
+            await asyncio.wait({ends, rests}, return_when=asyncio.FIRST_COMPLETED)
+            return ends.result() if ends.done() else await at_rest(running)
+        finally:
+            rests.cancel()
 
     async def stop(self, running: Instance, *, reason: str = "stopped") -> Summary:
         finishing = self._finishing.get(running.id)
@@ -337,6 +350,11 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for running in self._instances.values():
             running.leave()
+
+
+async def at_rest(running: Instance) -> Summary:
+    """What has come of an instance that waits at a limit, and how it goes on."""
+    return replace(await running.so_far(), resume=f"agent-worker resume @{running.name}")
 
 
 def workflow_source(text: str) -> Remote:

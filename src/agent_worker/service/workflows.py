@@ -101,8 +101,8 @@ async def workflow_start(
 
 @operation("POST", "/workflows/run", tool="workflow_run")
 async def workflow_run(service: Service, request: Flat[WorkflowRequest]) -> Summary:
-    """Run a workflow until nobody has anything left to do, and return what came of it."""
-    return await service.finish(await begin(service, request, ends="quiet"))
+    """Run a workflow until nobody has anything left to do, or a limit pauses it, and return what came of it."""
+    return await service.finish_or_rest(await begin(service, request, ends="quiet"))
 
 
 @operation("DELETE", "/workflows/{instance}")

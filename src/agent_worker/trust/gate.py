@@ -46,6 +46,17 @@ class Gate:
         if not self.is_open:
             self._store(root).withdraw(tuple(powers))
 
+    def allowed_calls(self, root: Path) -> Mapping[str, str]:
+        """Tool calls that the user has allowed for good: their digests, and what each does."""
+        return self._store(root).calls()
+
+    def allow_call(self, root: Path, digest: str, what: str) -> None:
+        """Just this call of a tool is not asked about any more."""
+        self._store(root).allow_call(digest, what)
+
+    def revoke_call(self, root: Path, digest: str) -> None:
+        self._store(root).revoke_call(digest)
+
     def worked(self, root: Path, agent: str) -> None:
         """An agent who may change files of the project has worked, or goes on working, there."""
         if not self.is_open:

@@ -31,7 +31,7 @@ LISTED = 20  #: powers in an error
 
 _TRIES = 10
 _SHORT = 16  # characters of a digest that are kept to say which file it was
-_FIELDS = ("approved", "texts", "files", "open", "worked", "limits")
+_FIELDS = ("approved", "texts", "files", "open", "worked", "limits", "calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,14 @@ class _Approvals:
     open: dict[str, str] = field(default_factory=dict)  # digest of what can run any file → whose own runs do not count
     worked: dict[str, str] = field(default_factory=dict)  # such a digest → who has worked there since
     limits: dict[str, str] = field(default_factory=dict)  # whose and which → the number that holds
+    calls: dict[str, str] = field(default_factory=dict)  # digest of a tool call allowed for good → what it does
 
     @classmethod
     def read(cls, record: Any) -> Self:
         return cls(*(_strings(record, name) for name in _FIELDS))
 
     def written(self) -> dict[str, Any]:
-        values = (self.when, self.texts, self.files, self.open, self.worked, self.limits)
+        values = (self.when, self.texts, self.files, self.open, self.worked, self.limits, self.calls)
         return dict(zip(_FIELDS, values, strict=True))
 
     def look(self, power: Power) -> Unapproved | None:
@@ -197,6 +198,16 @@ class TrustStore:
 
         if gone:
             self._change(take)
+
+    def calls(self) -> dict[str, str]:
+        """Tool calls that need not be asked about any more: their digests, and what each does."""
+        return dict(self._all()[0].get(self._project, _Approvals()).calls)
+
+    def allow_call(self, digest: str, what: str) -> None:
+        self._change(lambda approvals: approvals.calls.__setitem__(digest, what))
+
+    def revoke_call(self, digest: str) -> None:
+        self._change(lambda approvals: approvals.calls.pop(digest, None))
 
     def worked(self, agent: str) -> None:
         """An agent who may change files works here: what can run any of them needs another yes."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 from agent_worker.core.errors import NotFound
 from agent_worker.core.events import InboxItemAdded, InboxItemSettled
@@ -24,6 +25,8 @@ def ask(
     now: int,
     workspace: str | None = None,
     agent: str | None = None,
+    details: Mapping[str, Any] | None = None,
+    digest: str = "",
 ) -> str:
     """Put something before the person, once: the same thing about the same matter is not repeated."""
     known = tx.one(
@@ -35,9 +38,12 @@ def ask(
         return str(known["id"])
     id = new_id("t")
     tx.run(
-        """insert into inbox_item(project, id, workspace, agent, kind, ref, text, at)
-           values (:project, :id, :workspace, :agent, :kind, :ref, :text, :now)""",
+        """insert into inbox_item(project, id, workspace, agent, kind, ref, text, n, details, digest, at)
+           values (:project, :id, :workspace, :agent, :kind, :ref, :text, :n, :details, :digest, :now)""",
         id=id,
+        n=_next(tx),
+        details=json.dumps(details or {}),
+        digest=digest,
         workspace=workspace,
         agent=agent,
         kind=kind,
@@ -49,6 +55,11 @@ def ask(
     return id
 
 
+def _next(tx: Transaction) -> int:
+    last = tx.one("select n from inbox_item where project = :project order by n desc limit 1")
+    return int(last["n"]) + 1 if last else 1
+
+
 def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
     """The first open thing of this kind in a workspace; empty when there is none."""
     row = tx.one(
@@ -58,6 +69,17 @@ def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
         kind=kind,
         workspace=workspace,
         since=since,
+    )
+    return str(row["text"]) if row else ""
+
+
+def held_at_limit(tx: Transaction, workspace: str) -> str:
+    """What a person was told of a limit at which a member pauses that worked here; empty when there is none."""
+    row = tx.one(
+        """select t.text from inbox_item t join agent a on a.project = :project and a.id = t.agent
+            where t.project = :project and t.state = 'open' and t.kind = 'limit' and t.workspace = :workspace
+              and a.paused <> '' order by t.at limit 1""",
+        workspace=workspace,
     )
     return str(row["text"]) if row else ""
 
@@ -88,6 +110,32 @@ def close(tx: Transaction, id: str, *, state: Literal["answered", "dismissed"], 
 
 
 YES, NO = "yes", "no"  # answers to an approval; a reason may follow the no
+YES_TO_ALL = "yes, for this run"  # to every further call of this tool in the same work
+
+
+def allowed(tx: Transaction, work: str, tool: str) -> bool:
+    """Whether the person has said yes to all calls of a tool in this work."""
+    rows = tx.all(
+        """select details from inbox_item
+            where project = :project and kind = 'approval' and answer = :yes
+              and ref >= :prefix and substr(ref, 1, :length) = :prefix""",
+        yes=YES_TO_ALL,
+        length=len(work) + 1,
+        prefix=f"{work}/",
+    )
+    return any(json.loads(row["details"]).get("tool") == tool for row in rows)
+
+
+def equal_failures(tx: Transaction, item: Row) -> list[Row]:
+    """This item, and open ones that say the same of the same agent in the same place."""
+    return [row for row in open_items(tx) if row["id"] == item["id"] or likeness(row) == likeness(item)]
+
+
+def likeness(item: Row) -> tuple[str, ...]:
+    """Items of which this is equal are shown as one: failures by the same cause. All others stand alone."""
+    if item["kind"] not in ("failure", "dead"):
+        return (item["id"],)
+    return item["kind"], item["agent"] or "", item["workspace"] or "", item["text"]
 
 
 def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
@@ -111,6 +159,20 @@ def waits_for(tx: Transaction, work: str) -> bool:
         prefix=f"{work}/",
     )
     return row is not None
+
+
+def asked_by_work(tx: Transaction, work: str) -> list[Row]:
+    """The unanswered questions and approvals of this work."""
+    return [
+        row
+        for row in open_items(tx)
+        if row["kind"] in ("question", "approval") and row["ref"].partition("/")[0] == work
+    ]
+
+
+def asked_in(tx: Transaction, workspace: str) -> list[Row]:
+    """The unanswered questions and approvals of work in this workspace."""
+    return [row for row in open_items(tx) if row["kind"] in ("question", "approval") and row["workspace"] == workspace]
 
 
 def asked_by_agents(tx: Transaction) -> dict[str, Row]:
@@ -147,6 +209,28 @@ def close_about(tx: Transaction, kind: Kind, ref: str) -> None:
         ref=ref,
     )
     _tell_settled(tx, rows)
+
+
+def settle(tx: Transaction, agent: str, is_settled: Callable[[str], bool]) -> None:
+    """Close what was said of work of this agent that failed or met a limit, where that is settled: asked by `ref`."""
+    for row in open_items(tx):
+        if row["agent"] == agent and row["kind"] in ("failure", "dead", "limit") and is_settled(row["ref"]):
+            close(tx, row["id"], state="answered")
+
+
+def close_limits(tx: Transaction, workspace: str) -> None:
+    """Nothing goes on in this workspace that a limit held up."""
+    for row in open_items(tx):
+        if row["kind"] == "limit" and row["workspace"] == workspace:
+            close(tx, row["id"], state="dismissed")
+
+
+def close_mentions(tx: Transaction, workspace: str, agents: Iterable[str]) -> None:
+    """The person has spoken to these members: that they called on the person is settled."""
+    spoken_to = set(agents)
+    for row in open_items(tx):
+        if row["kind"] == "mention" and row["workspace"] == workspace and row["agent"] in spoken_to:
+            close(tx, row["id"], state="answered")
 
 
 def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:

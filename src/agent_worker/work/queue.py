@@ -231,6 +231,14 @@ def goes_on(tx: Transaction, row: Row) -> bool:
     return later is not None
 
 
+def is_same_matter(tx: Transaction, work: Instruction, id: str) -> bool:
+    """Whether an instruction that has ended was about what this one is: it is continued by it, or asked again."""
+    row = tx.one("select work, workspace, text from instruction where project = :project and id = :id", id=id)
+    if row is None:
+        return False
+    return row["work"] == work.work or (row["workspace"], row["text"]) == (work.workspace, work.text)
+
+
 def ended_with(tx: Transaction, row: Row) -> list[Row]:
     """The others that were part of its last run and ended like it."""
     return tx.all(
@@ -480,6 +488,16 @@ def going_on(tx: Transaction, workspace: str) -> bool:
         workspace=workspace,
     )
     return row is not None
+
+
+def all_waits(tx: Transaction, workspace: str) -> bool:
+    """Whether there is work in a workspace, and all of it waits for a person's answer."""
+    rows = tx.all(
+        """select distinct state from instruction
+            where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')""",
+        workspace=workspace,
+    )
+    return [row["state"] for row in rows] == ["waiting"]
 
 
 def held(tx: Transaction, workspace: str) -> list[Row]:

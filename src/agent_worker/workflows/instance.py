@@ -14,8 +14,9 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import minutes
 from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.schedules import schedule
+from agent_worker.work import inbox, queue
 from agent_worker.workflows import archive
-from agent_worker.workflows.quiet import QuietWatch, close_if_quiet
+from agent_worker.workflows.quiet import QuietWatch, close_if_quiet, kept_by
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary, summarise
 from agent_worker.workflows.working_copies import WorkingCopies
@@ -48,15 +49,32 @@ class Instance:
         """Wait until nobody has anything to do. Empty, or why work that is left does not go on."""
         return await self.watch.quiet()
 
-    async def run(self) -> Summary:
-        """Work until quiet, then end. Nothing that came in the last moment is left behind."""
+    async def run(self, *, keeps: bool = False) -> Summary:
+        """Work until quiet, then end. Nothing that came in the last moment is left behind.
+
+        With `keeps` it does not end where a limit or a person paused it: it waits until it is resumed or stopped.
+        """
         while True:
             await self.quiet()
+            if keeps:
+                await self.watch.resumed()
             if self.working_copies:
                 await self.working_copies.settle()
             now = self.runtime.clock.micros()
-            if await self.database.write(close_if_quiet, self.id, now=now):
+            if await self.database.write(close_if_quiet, self.id, keeps=keeps, now=now):
                 return await self._wind_up("")
+
+    async def is_kept(self) -> bool:
+        """Whether it is not over though nobody works in it: a limit or a person has paused it."""
+        return bool(await self.database.read(kept_by, self.id))
+
+    async def waits(self) -> bool:
+        """Whether all there is to do here waits for answers of the person."""
+        return await self.database.read(queue.all_waits, self.id)
+
+    async def so_far(self) -> Summary:
+        """What has come of it by now."""
+        return await self.database.read(summarise, self.id, self.started_at, "")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
         """End the instance now: what is queued or running here is cancelled."""
@@ -104,6 +122,7 @@ def _cancel_all(tx: Transaction, workspace: str, reason: str, *, now: int) -> No
         workspace=workspace,
     ):
         commands.cancel(tx, row["id"], reason=reason, now=now)
+    inbox.close_limits(tx, workspace)
     cancel_all(tx, workspace, reason, now=now)
     workspace_rows.close_workspace(tx, workspace, reason=reason, now=now)
 

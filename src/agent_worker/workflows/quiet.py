@@ -14,7 +14,7 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.settings import Settings
 from agent_worker.proposals import store
 from agent_worker.proposals.lifecycle import cancel_all
-from agent_worker.work import queue
+from agent_worker.work import inbox, queue
 from agent_worker.workspaces import workspace_rows
 
 MOMENT = Settings().quiet_moment  # seconds
@@ -33,6 +33,7 @@ class QuietWatch:
         self._stirred = asyncio.Event()  # something happened here
         self._turned = asyncio.Event()  # and it may have been the last there was to do
         self._over = False
+        self.at_limit = asyncio.Event()  #: set while what is left waits at a limit until a person lets it go on
         self._unlisten = bus.listen(self._hear)
 
     def close(self) -> None:
@@ -56,12 +57,27 @@ class QuietWatch:
             elif await self._undisturbed():
                 return held_by
 
+    async def resumed(self) -> None:
+        """Wait until nothing that is left here waits for a person to resume it."""
+        while True:
+            self._stirred.clear()
+            if self._over:
+                raise NotRunning("it was closed before it was resumed")
+            kept, limit = await self._database.read(_rest, self._workspace)
+            if not kept:
+                return self.at_limit.clear()
+            if limit:
+                self.at_limit.set()
+            await self._stirred.wait()
+
     async def _undisturbed(self) -> bool:
         await sleep_unless(self._stirred, self._clock, self._moment)
         return not self._stirred.is_set()
 
     def _hear(self, event: Event) -> None:
         held_up = isinstance(event, AgentChanged) and event.state not in ("idle", "running")
+        if isinstance(event, AgentChanged) and self.at_limit.is_set():
+            self._stirred.set()
         if held_up or (event.workspace == self._workspace and not isinstance(event, Delta)):
             self._stirred.set()
             if held_up or isinstance(event, _MAY_END_WORK):
@@ -86,9 +102,18 @@ def held_up(tx: Transaction, workspace: str) -> str:
     return "; ".join(f"{row['name']}: {row['reason']}" for row in queue.held(tx, workspace))
 
 
-def close_if_quiet(tx: Transaction, workspace: str, *, now: int) -> bool:
+def _rest(tx: Transaction, workspace: str) -> tuple[str, str]:
+    return kept_by(tx, workspace), inbox.about(tx, "limit", workspace, since=0)
+
+
+def kept_by(tx: Transaction, workspace: str) -> str:
+    """Why an instance in which nobody works is not over: it is paused, or a member is paused at a limit."""
+    return str(workspace_rows.get(tx, workspace)["paused"]) or inbox.held_at_limit(tx, workspace)
+
+
+def close_if_quiet(tx: Transaction, workspace: str, *, keeps: bool = False, now: int) -> bool:
     """End the instance in the very transaction that finds it idle: what came a moment ago is not lost."""
-    if _under_way(tx, workspace):
+    if _under_way(tx, workspace) or (keeps and kept_by(tx, workspace)):
         return False
     cancel_all(tx, workspace, "the workflow ended", now=now)
     workspace_rows.close_workspace(tx, workspace, now=now)

@@ -29,6 +29,7 @@ class Summary:
     input: int = 0  #: of the tokens, those that its models read
     output: int = 0
     estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
+    resume: str = ""  #: the command that lets it go on, where it waits at a limit
 
     @property
     def exit_code(self) -> int:

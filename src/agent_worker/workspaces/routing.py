@@ -63,7 +63,7 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
     if key and (known := accepted(tx, key)):
         return Receipt(id=known)
     agents: dict[str, str] = {}
-    if speech.to is not None or speech.calls or "@" in speech.text:
+    if speech.to is not None or speech.calls or "@" in speech.text or speech.sender == "user":
         agents = workspace_rows.members_in(tx, speech.workspace)
     if speech.to is not None and speech.to not in agents:
         workspace = workspace_rows.get(tx, speech.workspace)
@@ -94,6 +94,8 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
             continues=continued(tx, agents[name], speech.workspace, speech.text),
         )
         queue.put(tx, order, now=now)
+    if speech.sender == "user" and called:
+        inbox.close_mentions(tx, speech.workspace, (agents[name] for name in called))
     if found.user and speech.sender != "user":
         inbox.ask(
             tx,

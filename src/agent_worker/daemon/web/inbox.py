@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from urllib.parse import quote
 
 from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, source, when
@@ -25,6 +26,7 @@ _TITLES = {
     "control": "wrote a file that makes other programs run something",
 }
 _WORDS = {"dismiss": "Dismiss", "retry": "Retry", "answer": "Answer", "approve": "Approve", "deny": "Deny"}
+_SCOPES = {"once": "Once", "run": "For this run", "always": "Always exactly this"}
 _TAKES_TEXT = frozenset({"answer", "deny"})
 
 
@@ -67,10 +69,12 @@ def _item(root: str, item: Item) -> Html:
             who or workspace,
             h("span", _TITLES.get(item.kind, item.kind), class_="less"),
             workspace if who else None,
+            h("span", f"{item.count} times", class_="less") if item.count > 1 else None,
+            h("span", f"{item.number} in {PurePath(root).name}", title=root, class_="less"),
             when(item.at, day=True),
             class_="head",
         ),
-        h("div", prose(item.text), class_="prose"),
+        _call(item) if item.tool else h("div", prose(item.text), class_="prose"),
         _answers(item),
         class_="item",
         data_key=item.id,
@@ -78,10 +82,26 @@ def _item(root: str, item: Item) -> Html:
     )
 
 
-def _answers(item: Item) -> Html:
-    takes_text = _TAKES_TEXT & set(item.answers)
+def _call(item: Item) -> Html:
+    """The call that waits for a yes, as one reads it."""
+    shown = "\n".join(f"{name}: {value}" for name, value in item.arguments.items())
+    return h("div", h("p", f"{item.agent} wants to use ", h("code", item.tool)), h("pre", shown), class_="prose")
+
+
+def _fields(item: Item) -> list[Html]:
+    """What is said with the answer: one of the options, words, or how far a yes reaches."""
+    if item.options and "answer" in item.answers:
+        chosen = [h("option", option, value=option) for option in item.options]
+        return [h("select", chosen, name="text", aria_label="Your answer")]
+    if not _TAKES_TEXT & set(item.answers):
+        return []
     label = "Your answer" if "answer" in item.answers else "A reason, if you say no"
-    field = h("input", name="text", aria_label=label, placeholder=label, required="answer" in item.answers)
+    words = h("input", name="text", aria_label=label, placeholder=label, required="answer" in item.answers)
+    scopes = [h("option", said, value=scope) for scope, said in _SCOPES.items()]
+    return [h("select", scopes, name="scope", aria_label="How far a yes reaches"), words] if item.tool else [words]
+
+
+def _answers(item: Item) -> Html:
     buttons = [
         button(
             _WORDS[answer],
@@ -94,7 +114,7 @@ def _answers(item: Item) -> Html:
     ]
     return form(
         f"POST /inbox/{quote(item.id, safe='')}",
-        field if takes_text else None,
+        *_fields(item),
         h("span", buttons, class_="buttons"),
         label=f"Answer {item.kind}",
         class_="answers",

@@ -360,11 +360,15 @@ create table inbox_item (
                                             -- conflict | space
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
+  n bigint not null,                        -- what people call it: counts in its project
+  details text not null,                    -- JSON: options of a question, tool and arguments of an approval
+  digest text not null,                     -- of exactly the call that an approval is about; '' for all others
   state text not null default 'open',       -- open | answered | dismissed
   answer text not null default '',
   at bigint not null,
   primary key (project, id)
 );
+create unique index inbox_item_number on inbox_item(project, n);
 create index inbox_item_open on inbox_item(project) where state = 'open';
 create index inbox_item_about on inbox_item(project, ref);
 

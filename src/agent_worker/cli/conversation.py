@@ -1,0 +1,337 @@
+"""`ask` and `chat`: talking with an agent or a team and seeing the answer as it is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import click
+
+from agent_worker.cli.approval import trust_option
+from agent_worker.cli.call import ServerEvent, addresses, call, here, stream
+from agent_worker.cli.console import Console
+from agent_worker.cli.live import LiveView, follow
+from agent_worker.cli.messages import TEXT, nobody_called
+from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.prose import Page, cut, drawn, wrapped
+from agent_worker.core.errors import AgentWorkerError, BadInput
+
+_UNFINISHED = 6  #: lines of what is being written that are shown below
+_PIPE_PATIENCE = 5.0  #: seconds for the first byte from a pipe
+_HISTORY = 10  #: messages
+_HELP = (
+    "what you type is sent when you press Enter; @name calls on a member",
+    "/quit leaves (so does Ctrl-D); //… sends a text that begins with a slash",
+    "questions and approvals are asked here: answer with their number or in your own words",
+)
+
+
+@click.command(context_settings=TEXT)
+@click.argument("address", shell_complete=addresses)
+@click.argument("message")
+@trust_option
+@as_json_option
+def ask(address: str, message: str, as_json: bool) -> None:
+    """Ask the agent at ADDRESS and wait for the answer, which is shown as it is written.
+
+    `-` reads the message from standard input. What comes through a pipe is added to the message:
+    cat report.txt | agent-worker ask alice "summarise this"
+    """
+    _refuse_channel(address)
+    events = _asked(address, _with_pipe(message))
+    final = _as_json(events) if as_json else _answer(address, events)
+    sys.exit(0 if final.get("state") == "done" else 1)
+
+
+@click.command()
+@click.argument("address", shell_complete=addresses)
+def chat(address: str) -> None:
+    """Talk with ADDRESS: alice, alice@review, or everybody in @review.
+
+    You see what was said last, then type a line at a time. /help tells more, /quit ends it.
+    """
+    with Console() as console:
+        if not console.takes_keys:
+            raise BadInput("chat needs a terminal", hint=f'agent-worker ask {address} "…"')
+        if address.startswith("@"):
+            chat_in_channel(console, address)
+        else:
+            _chat_with_agent(console, address)
+
+
+# --- one agent ----------------------------------------------------------------------------------------
+
+
+class AnswerView:
+    """An answer as it is written: what is whole stays, what is not stands below, with who is at work.
+
+    What an agent says before it uses a tool, what a failed try has said, and the answer are kept apart.
+    """
+
+    def __init__(self, console: Console, name: str) -> None:
+        self._console = console
+        self._name = name
+        self._does, self._since = "", time.monotonic()
+        self._page = Page(console.columns)
+        self._line = ""  # not whole yet
+        self._text = ""  # of which that is the end
+        self.said = ""  #: the last text that was shown whole
+
+    def show(self, record: Mapping[str, Any]) -> None:
+        if record["event"] == "waiting" and record["what"] == "key":
+            self._now("waits for a key")
+            click.echo(clean(f"{record['name']} waits: {record['reason']}"), err=True)
+        if not self._console.is_live:
+            return
+        match record:
+            case {"event": "begun"}:
+                self._now("waits for its turn")
+            case {"event": "started"}:
+                self._now("is thinking")
+            case {"event": "chunk", "text": text}:
+                self._now("is writing")
+                self._write(text)
+            case {"event": "tool_call", "tool": tool}:
+                self._end_text()
+                self._now(f"uses {tool}")
+                if tool == "ask_user":  # what it asks is shown
+                    return self.tick()
+                self._console.say(paint(cut(f"→ {clean(tool)}", self._console.columns), "bright_black"))
+            case {"event": "tool_result", "ok": ok, "text": text}:
+                self._now("is thinking")
+                if not ok:
+                    told = cut(clean(f"  ✗ {text}").replace("\n", " "), self._console.columns)
+                    self._console.say(paint(told, "bright_black"))
+            case {"event": "step"}:
+                self._end_text()
+                self._now("is thinking")
+            case {"event": "retry", "reason": reason, "wait": wait}:
+                self._text = self._line = ""  # it is written once more
+                self._console.tell(f"↻ {reason}: again in {wait:.0f} s", "yellow")
+                self._now("waits for the next try")
+            case {"event": "inbox"}:
+                self._now("waits for you")
+            case {"event": "done" | "error"}:
+                self._end_text()
+                self._now("")
+        self.tick()
+
+    def tick(self) -> None:
+        """Show what is being written, who is at work, and for how long."""
+        lines = wrapped(self._line, self._console.columns)[-_UNFINISHED:] if self._line else []
+        seconds = time.monotonic() - self._since
+        doing = [paint(f"{clean(self._name)} {self._does}… {seconds:.0f} s", "bright_black")] if self._does else []
+        self._console.below(*lines, *doing)
+
+    def _now(self, does: str) -> None:
+        if does != self._does:
+            self._does, self._since = does, time.monotonic()
+
+    def _write(self, text: str) -> None:
+        self._text += text
+        *whole, self._line = (self._line + clean(text)).split("\n")
+        for line in whole:
+            self._console.say(*self._page.add(line))
+
+    def _end_text(self) -> None:
+        if not self._text:
+            return
+        rest = [*(self._page.add(self._line) if self._line else []), *self._page.end()]
+        self.said, self._text, self._line, self._page = self._text, "", "", Page(self._console.columns)
+        self._console.below()
+        self._console.say(*rest)
+
+
+def _asked(address: str, message: str) -> Iterator[ServerEvent]:
+    """What comes of a question. That it was accepted is known when this returns."""
+    events = stream("POST", "/run", agent=address, message=message, project=here())
+    return chain([next(events)], events)
+
+
+def run_agent(address: str, events: Iterator[ServerEvent], *, as_json: bool) -> int:
+    """Follow what an agent was given by `run`; the exit code. As JSON, each event is a line."""
+    if not as_json:
+        return 0 if _answer(address, events).get("state") == "done" else 1
+    final: dict[str, Any] = {}
+    for event in events:
+        final = json.loads(event.data)
+        click.echo(json.dumps(final))
+    return 0 if final.get("state") == "done" else 1
+
+
+def _as_json(events: Iterator[ServerEvent]) -> dict[str, Any]:
+    final: dict[str, Any] = {}
+    for event in events:
+        final = json.loads(event.data)
+    tell_json(final)
+    return final
+
+
+def _answer(address: str, events: Iterator[ServerEvent]) -> Mapping[str, Any]:
+    with Console() as console:
+        return follow_answer(console, address, events)
+
+
+def follow_answer(console: Console, address: str, events: Iterator[ServerEvent]) -> Mapping[str, Any]:
+    """Show an answer, and what is asked on the way; the last record. Ctrl-C leaves it to go on."""
+    view = AnswerView(console, address)
+    work = ""
+
+    def show(record: Mapping[str, Any]) -> None:
+        nonlocal work
+        work = record["work"] if record["event"] == "begun" else work
+        view.show(record)
+
+    try:
+        final = follow(console, events, show, view.tick)
+    except KeyboardInterrupt:
+        console.prompt(None)
+        console.below()
+        console.tell(f"{address} goes on; its answer will be in: agent-worker peek {address}")
+        console.tell(f"to end it: agent-worker cancel {work}")
+        raise
+    _tell_end(console, view, final)
+    return final
+
+
+def _tell_end(console: Console, view: AnswerView, final: Mapping[str, Any]) -> None:
+    if final.get("state") == "done":
+        text = final["text"]
+        if not console.is_live:
+            console.say(clean(text))
+        elif text.strip() != view.said.strip():
+            console.say(*drawn(text, console.columns))
+        return
+    told = f"{final.get('state', 'failed')}: {final.get('reason') or final.get('message', 'the daemon ended')}"
+    click.echo(clean(told), err=True)
+    hint = "agent-worker inbox" if final.get("state") == "incomplete" else final.get("hint", "")
+    if hint and hint not in told:
+        click.echo(clean(f"  hint: {hint}"), err=True)
+
+
+def _refuse_channel(address: str) -> None:
+    if address.startswith("@"):
+        raise BadInput("a channel does not answer: ask one of its members", hint=f'agent-worker send {address} "…"')
+
+
+def _with_pipe(message: str) -> str:
+    """The message, and what came through a pipe: what it is about."""
+    if message == "-":
+        return sys.stdin.read()
+    given = _piped()
+    return f"{message}\n\n{given}" if given.strip() else message
+
+
+def _piped() -> str:
+    """What stands in a pipe or a file that is our input. Who gives us a pipe and nothing in it is not waited for."""
+    try:
+        kind = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return ""
+    if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)):
+        return ""
+    ready, _, _ = select.select([sys.stdin], [], [], _PIPE_PATIENCE)
+    if not ready:
+        click.echo("nothing came through the pipe: going on without it", err=True)
+        return ""
+    return sys.stdin.read()
+
+
+# --- talking ------------------------------------------------------------------------------------------
+
+
+def _chat_with_agent(console: Console, address: str) -> None:
+    _show_history(console, address)
+    console.tell(f"talking with {address}; /help tells how, /quit ends it", "bright_black")
+    while True:
+        try:
+            text = console.line("you: ")
+        except KeyboardInterrupt:
+            return
+        if text is None or not _goes_on(console, text):
+            return
+        if (text := _message(text)) is None:
+            continue
+        console.say(f"{paint('you:', 'green', bold=True)} {clean(text)}")
+        try:
+            follow_answer(console, address, _asked(address, text))
+        except KeyboardInterrupt:
+            continue
+        except AgentWorkerError as error:
+            console.tell(f"error: {error.message}", "red")
+
+
+def chat_in_channel(console: Console, address: str, *, count: int = _HISTORY) -> None:
+    """The channel as it goes on; lines that are typed are said there. Ctrl-C leaves it."""
+    since = _show_history(console, address, count)
+    console.tell(f"talking in {address}; /help tells how, /quit ends it", "bright_black")
+    view = LiveView(console, me="you")
+
+    def show(record: Mapping[str, Any]) -> None:
+        if record["event"] != "message" or record["seq"] > since:
+            view.show(record)
+
+    def heard(text: str | None) -> bool:
+        if text is None or not _goes_on(console, text):
+            return False
+        if (message := _message(text)) is not None:
+            _say_there(console, address, message)
+        return True
+
+    last = ""
+    try:
+        while True:
+            events = stream("GET", "/events", at=address, project=here(), last_event_id=last)
+            final = follow(console, events, show, view.tick, heard=heard, prompt="you: ")
+            if final.get("reason") != "lagging":
+                break
+            last = final.get("id", "")
+    except KeyboardInterrupt:
+        pass
+    console.prompt(None)
+
+
+def _say_there(console: Console, address: str, message: str) -> None:
+    try:
+        receipt = call("POST", "/send", to=address, message=message, project=here())
+    except AgentWorkerError as error:
+        console.tell(f"error: {error.message}", "red")
+        return
+    if told := nobody_called(receipt):
+        console.tell(told, "yellow")
+
+
+def _show_history(console: Console, address: str, count: int = _HISTORY) -> int:
+    """The last messages, and the number of the last one."""
+    lines = call("GET", "/messages", at=address, limit=count, last=True, project=here())
+    view = LiveView(console, me="you")
+    for line in lines:
+        view.message(line["who"], line["text"])
+    return int(lines[-1]["seq"]) if lines else 0
+
+
+def _goes_on(console: Console, text: str) -> bool:
+    word = text.strip().lower()
+    if word in ("/quit", "/exit", "/q"):
+        return False
+    if word in ("/help", "/?"):
+        for line in _HELP:
+            console.tell(line, "bright_black")
+    elif word.startswith("/") and not word.startswith("//"):
+        console.tell(f"there is no {word.split()[0]}: /help, /quit", "yellow")
+    return True
+
+
+def _message(text: str) -> str | None:
+    """What is to be said; None for a command, or nothing."""
+    text = text.strip()
+    if text.startswith("//"):
+        return text[1:]
+    return None if not text or text.startswith("/") else text

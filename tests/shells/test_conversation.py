@@ -1,0 +1,306 @@
+"""Talking with agents in a terminal, and through a pipe: what is seen, asked and answered there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.patience import PATIENCE, eventually
+from tests.shells.served import served
+from tests.shells.terminal import Terminal
+
+CHOICE = {"call": {"tool": "ask_user", "with": {"question": "Which **colour**?", "options": ["red", "blue"]}}}
+WRITES = {"call": {"tool": "write_file", "with": {"path": "made.txt", "text": "one\ntwo"}}}
+ANSWER = {"say": "# Result\n\n- it is **done**\n"}
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    with served(tmp_path_factory.mktemp("conversation")) as daemon:
+        yield Terminal(daemon)
+
+
+def agent(terminal: Terminal, name: str, *script: dict[str, Any], **more: Any) -> str:
+    """An agent that does just this."""
+    written = {"backend": "mock", "script": list(script)} | more
+    (terminal.daemon.project / ".agents" / f"{name}.yaml").write_text(json.dumps(written))
+    return name
+
+
+def workflow(terminal: Terminal, name: str, written: dict[str, Any]) -> str:
+    (terminal.daemon.project / ".workflows" / f"{name}.yaml").write_text(
+        json.dumps({"workspace": {"provider": "sqlite"}} | written)
+    )
+    return name
+
+
+def items(terminal: Terminal, kind: str) -> list[dict[str, Any]]:
+    return [item for item in terminal.json("inbox") if item["kind"] == kind]
+
+
+# --- ask ----------------------------------------------------------------------------------------------
+
+
+def test_who_works_is_seen_and_for_how_long(terminal: Terminal) -> None:
+    who = agent(terminal, "slow", {"say": "at last", "slow": "3s"})
+    with terminal.on_screen("ask", who, "hello") as screen:
+        screen.sees("slow is thinking… 1 s")
+        assert screen.ends() == 0
+    assert screen.stays == "at last\n"
+
+
+def test_an_answer_is_drawn_once_and_apart_from_what_was_said_on_the_way(terminal: Terminal) -> None:
+    reading = {"call": {"tool": "todo_add", "with": {"text": "read it"}}}
+    who = agent(terminal, "drawer", reading, {"fail": "overloaded"}, ANSWER)
+    with terminal.on_screen("ask", who, "hello", columns=60) as screen:
+        assert screen.ends() == 0
+    assert [line for line in screen.stays.splitlines() if line] == [
+        "→ todo_add",
+        "↻ a failure (overloaded), as the script says: again in 1 s",
+        "Result",
+        "• it is done",
+    ]
+
+
+def test_in_a_pipe_an_answer_is_as_it_was_written(terminal: Terminal) -> None:
+    assert terminal.says("ask", agent(terminal, "plain", ANSWER), "hello") == "# Result\n\n- it is **done**\n"
+
+
+def test_a_question_is_asked_in_place_and_answered_there(terminal: Terminal) -> None:
+    who = agent(terminal, "asker", CHOICE, {"say": "I see"})
+    with terminal.on_screen("ask", who, "paint it") as screen:
+        screen.sees("asker asks: Which colour?\n  [1] red\n  [2] blue\n")
+        screen.sees("asker waits for you…")
+        screen.sees("your answer (1–2): ")
+        screen.types("2")
+        screen.sees("✓ blue")
+        screen.sees("I see")
+        assert screen.ends() == 0
+
+
+def test_an_answer_that_is_none_of_the_options_is_meant_when_it_is_given_twice(terminal: Terminal) -> None:
+    who = agent(terminal, "stern", CHOICE, {"say": "I see"})
+    with terminal.on_screen("ask", who, "paint it") as screen:
+        screen.sees("your answer (1–2): ")
+        screen.types("green")
+        screen.sees("'green' is not an option; type it once more")
+        screen.types("green")
+        screen.sees("✓ green")
+        assert screen.ends() == 0
+
+
+def test_what_was_typed_before_a_question_was_seen_does_not_answer_it(terminal: Terminal) -> None:
+    who = agent(terminal, "hasty", WRITES, {"say": "no?"}, tools=[{"name": "write_file", "approve": True}])
+    with terminal.on_screen("ask", who, "write") as screen:
+        screen.types("1")  # too early: nothing is asked yet
+        screen.sees("your answer (1–4): ")
+        assert items(terminal, "approval"), "it still waits"
+        screen.types("4 not now")
+        assert screen.ends() == 0
+    assert not (terminal.daemon.project / "made.txt").exists()
+
+
+def test_an_approval_holds_once_for_the_run_or_always_for_exactly_this(terminal: Terminal) -> None:
+    other = {"call": {"tool": "write_file", "with": {"path": "other.txt", "text": "three"}}}
+    gated = [{"name": "write_file", "approve": True}]
+    who = agent(terminal, "gated", WRITES, other, {"say": "both"}, WRITES, {"say": "again"}, tools=gated)
+    with terminal.on_screen("ask", who, "write") as screen:
+        screen.sees("gated wants to use write_file:\n    path: made.txt\n    text:\n    one\n    two\n")
+        screen.sees("your answer (1–4): ")
+        screen.types("2")
+        screen.sees("both")
+        assert screen.ends() == 0, "the second call was not asked about"
+    with terminal.on_screen("ask", who, "write") as screen:
+        screen.sees("your answer (1–4): ")
+        screen.types("3")
+        assert screen.ends() == 0
+    agent(terminal, "gated", WRITES, {"say": "not asked"}, other, {"say": "asked"}, tools=gated)
+    assert terminal.says("ask", who, "write") == "not asked\n"
+    (allowed,) = terminal.json("inbox", "allowed")
+    assert "made.txt" in allowed["what"]
+    with terminal.start("ask", who, "write the other") as asking:
+        assert eventually(lambda: items(terminal, "approval")), "another call is another matter"
+        terminal.says("inbox", "approve", str(items(terminal, "approval")[0]["number"]))
+        assert asking.communicate(timeout=PATIENCE)[0] == "asked\n"
+    assert "is asked about again" in terminal.says("inbox", "revoke", allowed["digest"][:8])
+    assert terminal.json("inbox", "allowed") == []
+
+
+def test_in_a_pipe_one_line_names_the_command_that_answers(terminal: Terminal) -> None:
+    who = agent(terminal, "piped", CHOICE, {"say": "I see"})
+    asking = terminal.start("ask", who, "paint it")
+    assert asking.stderr
+    line = asking.stderr.readline()
+    (item,) = items(terminal, "question")
+    assert line == (
+        "waiting for you: piped asks: Which **colour**? (red / blue)"
+        f' → agent-worker inbox answer {item["number"]} "…"\n'
+    )
+    terminal.says("inbox", "answer", str(item["number"]), "1")
+    assert asking.communicate(timeout=PATIENCE)[0] == "I see\n"
+
+
+def test_a_question_that_is_answered_elsewhere_is_not_asked_any_longer(terminal: Terminal) -> None:
+    who = agent(terminal, "patient", CHOICE, {"say": "I see"})
+    with terminal.on_screen("ask", who, "paint it") as screen:
+        screen.sees("your answer (1–2): ")
+        terminal.says("inbox", "answer", str(items(terminal, "question")[0]["number"]), "red")
+        screen.sees("answered elsewhere")
+        assert screen.ends() == 0
+
+
+def test_ctrl_c_says_what_goes_on(terminal: Terminal) -> None:
+    who = agent(terminal, "busy", {"say": "at last", "slow": "30s"})
+    with terminal.on_screen("ask", who, "hello") as screen:
+        screen.sees("busy is thinking")
+        screen.interrupts()
+        assert screen.ends() == 130
+    assert "busy goes on; its answer will be in: agent-worker peek busy" in screen.shown
+    (cancel,) = [line for line in screen.shown.splitlines() if "agent-worker cancel" in line]
+    assert "cancelled" in terminal.says("cancel", cancel.split()[-1])
+
+
+def test_asking_ends_when_the_agent_is_stopped(terminal: Terminal) -> None:
+    who = agent(terminal, "halted", CHOICE)
+    asking = terminal.start("ask", who, "hello")
+    assert eventually(lambda: items(terminal, "question"))
+    terminal.says("stop", who)
+    out, err = asking.communicate(timeout=PATIENCE)
+    assert (asking.returncode, out) == (1, "")
+    assert "halted does not work any more: stopped by a person; what you asked is kept" in err
+
+
+def test_what_comes_through_a_pipe_is_added_to_the_message(terminal: Terminal) -> None:
+    terminal.says("ask", "alice", "summarise", stdin="line one\nline two\n")
+    terminal.says("ask", "alice", "hello", stdin="")
+    asked = [json.loads(line) for line in terminal.says("peek", "alice", "--json").splitlines()]
+    assert [line["text"] for line in asked if line["who"] == "user"] == ["summarise\n\nline one\nline two\n", "hello"]
+
+
+# --- serve --------------------------------------------------------------------------------------------
+
+
+def test_serve_says_that_the_work_waits_for_the_person(terminal: Terminal) -> None:
+    who = agent(terminal, "served", CHOICE, {"say": "I see"})
+    told = terminal.daemon.do("POST", "/serve", agent=who, message="paint it")
+    assert (told["state"], told["content"]) == ("waiting", "")
+    assert told["waits_for"] == [item["id"] for item in items(terminal, "question") if item["agent"] == who]
+    team = workflow(terminal, "waits", {"agents": {"w": {"backend": "mock", "script": [CHOICE]}}, "kickoff": "@w go"})
+    told = terminal.daemon.do("POST", "/serve", workflow=team)
+    assert told["state"] == "waiting"
+    assert terminal.json("status", "@waits")["state"] == "running", "the team is not stopped: it waits"
+    for waiting in items(terminal, "question"):
+        terminal.says("inbox", "dismiss", waiting["id"])
+
+
+# --- run and start ------------------------------------------------------------------------------------
+
+
+def test_a_question_of_a_team_is_answered_where_the_team_is_run(terminal: Terminal) -> None:
+    team = {"ann": {"backend": "mock", "script": [CHOICE, {"say": "blue it is"}]}}
+    name = workflow(terminal, "asks", {"agents": team, "kickoff": "@ann paint"})
+    with terminal.on_screen("run", name) as screen:
+        screen.sees("ann asks: Which colour?")
+        screen.sees("your answer (1–2): ")
+        screen.types("blue")
+        screen.sees("blue it is")
+        assert screen.ends() == 0
+
+
+def test_ctrl_c_says_what_stopped(terminal: Terminal) -> None:
+    slow = {"ann": {"backend": "mock", "script": [{"say": "at last", "slow": "30s"}]}}
+    name = workflow(terminal, "long", {"agents": slow, "kickoff": "@ann go"})
+    with terminal.on_screen("run", name) as screen:
+        screen.sees("ann is thinking… 1 s")
+        screen.interrupts()
+        assert screen.ends() == 130
+    assert "long was stopped: nobody works there any more" in screen.shown
+    assert terminal.json("status", "@long")["state"] == "stopped"
+
+
+TALK = [{"say": f"@{who} go on"} for who in ("ben", "ann") for _ in range(8)]
+LOOP = {
+    "agents": {"ann": {"backend": "mock", "script": TALK[:8]}, "ben": {"backend": "mock", "script": TALK[8:]}},
+    "limits": {"turns": 4},
+    "kickoff": "@ann go",
+}
+REACHED = "limit reached: one request has led to 4 runs"
+
+
+def test_a_limit_is_lifted_or_kept_where_the_team_is_run(terminal: Terminal) -> None:
+    name = workflow(terminal, "loop", LOOP)
+    with terminal.on_screen("run", name) as screen:
+        screen.sees("your answer (1–2): ")
+        screen.types("1")
+        screen.sees("✓ go on, with a new allowance")
+        screen.sees("[1] go on, with a new allowance", times=2)
+        screen.sees("[2] leave it paused\nyour answer", times=2)
+        assert screen.shown.count(REACHED) == 2, "each time once"
+        screen.types("2")
+        assert screen.ends() == 3
+    assert "agent-worker resume @loop" in screen.shown
+    assert terminal.json("status", "@loop")["state"] == "paused"
+    terminal.says("stop", "@loop")
+    assert items(terminal, "limit") == [], "that is settled"
+
+
+def test_a_run_that_meets_a_limit_is_kept_and_goes_on_when_it_is_told_to(terminal: Terminal) -> None:
+    done = terminal.run("run", workflow(terminal, "kept", LOOP))
+    assert done.returncode == 3
+    assert (done.stdout + done.stderr).count(REACHED) == 1
+    assert "agent-worker resume @kept" in done.stderr
+    assert "is running" in terminal.says("resume", "@kept")
+    assert eventually(lambda: terminal.json("status", "@kept")["state"] == "paused"), "it met the limit again"
+    (item,) = items(terminal, "limit")
+    assert "new allowance" in terminal.says("inbox", "retry", str(item["number"]))
+    assert eventually(lambda: terminal.json("status", "@kept")["state"] == "paused")
+    terminal.says("stop", "@kept")
+
+
+# --- chat ---------------------------------------------------------------------------------------------
+
+
+def test_one_talks_with_an_agent_line_by_line(terminal: Terminal) -> None:
+    who = agent(terminal, "chatty", {"say": "good morning"}, CHOICE, {"say": "blue, then"})
+    terminal.says("ask", who, "hello there")
+    with terminal.on_screen("chat", who) as screen:
+        screen.sees("hello there")
+        screen.sees("good morning")
+        screen.sees("you: ")
+        screen.types("/nothing")
+        screen.sees("there is no /nothing")
+        screen.types("/help")
+        screen.sees("/quit leaves")
+        screen.types("paint it")
+        screen.sees("your answer (1–2): ")
+        screen.types("2")
+        screen.sees("blue, then")
+        screen.types("/quit")
+        assert screen.ends() == 0
+
+
+def test_one_talks_with_a_team_and_is_told_when_nobody_was_called(terminal: Terminal) -> None:
+    team = {"ann": {"backend": "mock", "script": [{"say": "here I am"}]}, "ben": {"backend": "mock"}}
+    name = workflow(terminal, "room", {"agents": team})
+    with terminal.on_screen("start", name) as screen:
+        screen.sees("talking in @room")
+        screen.types("anybody here?")
+        screen.sees("nobody was called on")
+        screen.sees("@ann, @ben")
+        screen.types("@ann and you?")
+        screen.sees("ann here I am")
+        screen.interrupts()
+        assert screen.ends() == 0
+    assert "room goes on" in screen.shown
+    sent = terminal.run("send", "@room", "is nobody there?")
+    assert "nobody was called on" in sent.stderr
+    assert "@ann, @ben" in sent.stderr
+    terminal.says("stop", "@room")
+
+
+def test_chat_needs_a_terminal(terminal: Terminal) -> None:
+    done = terminal.run("chat", "alice")
+    assert done.returncode == 2
+    assert "agent-worker ask alice" in done.stderr
