@@ -10,14 +10,13 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import clean
+from agent_worker.cli.typed import Group, TextCommand
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 
 TOKEN = "AGENT_WORKER_RUN_TOKEN"
-#: A text may begin with a dash, so there are no options of one letter.
-TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 
-@click.group()
+@click.group(cls=Group)
 def context() -> None:
     """Use the tools of the run you are in, where there is no MCP.
 
@@ -45,7 +44,7 @@ def call(tool: str, arguments: str) -> None:
     _call(tool, **given)
 
 
-@context.command(context_settings=TEXT)
+@context.command(cls=TextCommand)
 @click.argument("text")
 def send(text: str) -> None:
     """Say TEXT in the channel."""
@@ -64,7 +63,7 @@ def inbox() -> None:
     _call("my_inbox")
 
 
-@context.command(context_settings=TEXT)
+@context.command(cls=TextCommand)
 @click.argument("name", default="notes.md")
 @click.option("--append", "text", help="Add this to its end.")
 def doc(name: str, text: str | None) -> None:

@@ -9,12 +9,10 @@ import click
 from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import instances
 from agent_worker.cli.output import as_json_option, clean, tell_json
-
-#: A text may begin with a dash, so there are no options of one letter.
-TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
+from agent_worker.cli.typed import Group, TextCommand
 
 
-@click.group()
+@click.group(cls=Group)
 def doc() -> None:
     """List, read and write the documents of a workspace."""
 
@@ -38,7 +36,7 @@ def read(workflow: str, name: str, as_json: bool) -> None:
     tell_json(found) if as_json else click.echo(clean(found["text"]), nl=False)
 
 
-@doc.command(context_settings=TEXT)
+@doc.command(cls=TextCommand)
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")
@@ -49,7 +47,7 @@ def write(workflow: str, name: str, text: str, revision: str | None) -> None:
     click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
-@doc.command(context_settings=TEXT)
+@doc.command(cls=TextCommand)
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")

@@ -18,6 +18,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "schema": (_C + "files", "schema", "Print the JSON Schema of a file, for your editor."),
     "run": (_C + "run", "run", "Run a workflow until everybody is done."),
     "start": (_C + "run", "start", "Start a workflow and keep it alive."),
+    "serve": (_C + "run", "serve", "Run a workflow or ask an agent, and print what came of it as JSON."),
     "stop": (_C + "run", "stop", "Stop a workflow, an agent, or everything."),
     "pause": (_C + "run", "pause", "Pause a workflow or an agent."),
     "resume": (_C + "run", "resume", "Resume paused work; what a limit stopped gets a new allowance."),
@@ -53,6 +54,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
     "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }
+ALSO = {"list": "ls"}  # other names of commands
 
 
 class LazyGroup(click.Group):
@@ -60,6 +62,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = ALSO.get(name, name)
         if name not in COMMANDS:
             return None
         module, function, _ = COMMANDS[name]
@@ -68,14 +71,10 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS:
-            from difflib import get_close_matches
+        if name and not name.startswith("-") and name not in COMMANDS and name not in ALSO:
+            from agent_worker.cli.typed import no_command
 
-            near = get_close_matches(name, COMMANDS, n=2, cutoff=0.65)
-            # Letters that changed places are the likeliest slip.
-            near.sort(key=lambda each: sorted(each) != sorted(name))
-            meant = f"Did you mean: agent-worker {near[0]}" if near else "See: agent-worker --help"
-            raise click.UsageError(f"there is no command {name!r}. {meant}")
+            raise no_command(name, COMMANDS)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,9 +9,10 @@ import click
 from agent_worker.cli.call import call, here
 from agent_worker.cli.complete import instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table
+from agent_worker.cli.typed import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def proposal() -> None:
     """Put questions to a team's vote, and cast your own."""
 

@@ -10,12 +10,13 @@ from agent_worker.cli.call import call, here, part
 from agent_worker.cli.complete import agents
 from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
 from agent_worker.cli.params import read_params
+from agent_worker.cli.typed import Group
 from agent_worker.core.address import WorkspaceName
 
 _HEAD = ("target", "when", "zone", "next", "last", "by", "in", "to")
 
 
-class _EitherWay(click.Group):
+class _EitherWay(Group):
     """`schedule alice set 5m` is `schedule set alice 5m`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

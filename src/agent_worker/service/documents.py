@@ -7,7 +7,6 @@ import difflib
 import itertools
 from dataclasses import dataclass
 
-from agent_worker.core.address import WorkspaceName
 from agent_worker.database.database import ProjectDatabase, Row
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -100,5 +99,6 @@ async def _documents(service: Service, at: str, project: str | None) -> Document
 
 
 async def _workspace(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row]:
-    database = service.database(await service.project(project))
-    return database, await database.read(workspace_rows.find, WorkspaceName.parse(at))
+    loaded = await service.project(project)
+    database = service.database(loaded)
+    return database, await database.read(workspace_rows.find, await service.workspace_name(loaded, at))

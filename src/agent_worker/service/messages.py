@@ -6,17 +6,17 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning
 from agent_worker.core.events import Ended, Event
 from agent_worker.core.mentions import find_mentions
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
-from agent_worker.service.service import Service
-from agent_worker.work import threads
+from agent_worker.service.service import Service, address_in
+from agent_worker.work import agent_rows, threads
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 from agent_worker.workspaces.channel import Message
@@ -113,21 +113,21 @@ async def read(
     """
     loaded = await service.project(project)
     pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before, held)
-    return await service.read(loaded, _read, loaded, parse_address(at), pick)
+    return await service.read(loaded, _read, loaded, await service.address(loaded, at), pick)
 
 
 @operation("POST", "/preview")
 async def preview(service: Service, at: str, message: str, project: str | None = None) -> Wakes:
     """Whom a message in a channel would wake. Nothing is sent."""
     loaded = await service.project(project)
-    return await service.read(loaded, _wakes, parse_address(at), message)
+    return await service.read(loaded, _wakes, await service.address(loaded, at), message)
 
 
 @operation("GET", "/mentions")
 async def mentions_map(service: Service, at: str, project: str | None = None) -> list[Calls]:
     """Who has called on whom in a channel, and how often."""
     loaded = await service.project(project)
-    return await service.read(loaded, _calls, parse_address(at))
+    return await service.read(loaded, _calls, await service.address(loaded, at))
 
 
 @operation("POST", "/ask", tool="agent_ask")
@@ -149,7 +149,7 @@ async def trace(service: Service, message: str) -> list[Hop]:
 async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *, key: str | None = None) -> Receipt:
     routing.check_size(text)
     database, now = runtime.database.of(loaded.id), runtime.clock.micros()
-    return await database.write(hand_over, loaded, parse_address(to), text, now=now, key=key)
+    return await database.write(hand_over, loaded, await address_in(database, loaded, to), text, now=now, key=key)
 
 
 async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
@@ -208,10 +208,27 @@ def hand_over(
     tx: Transaction, loaded: LoadedProject, to: Address, text: str, *, now: int, key: str | None = None
 ) -> Receipt:
     if to.workspace is None:
-        return routing.tell_agent(tx, agent_id(loaded, to.agent or ""), text, now=now, key=key)
+        agent = agent_id(loaded, to.agent or "")
+        receipt = routing.tell_agent(tx, agent, text, now=now, key=key)
+        return replace(receipt, asleep=tuple(filter(None, [asleep(tx, agent)])))
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
-    return routing.say(tx, speech, now=now, key=key)
+    receipt = routing.say(tx, speech, now=now, key=key)
+    members = workspace_rows.members_in(tx, workspace["id"]) if receipt.woke else {}
+    called = (asleep(tx, members[name], workspace) for name in receipt.woke)
+    return replace(receipt, asleep=tuple(filter(None, called)))
+
+
+def asleep(tx: Transaction, agent: str, workspace: Row | None = None) -> str:
+    """An agent's address if it takes no work, or none of this workspace, until a person lets it; '' if it does."""
+    me = agent_rows.identity(tx, agent)
+    member = workspace_rows.member_row(tx, workspace["id"], agent) if workspace else None
+    there = f"{member['name']}@{workspace_rows.name_of(workspace)}" if workspace and member else ""
+    if member and member["away"]:
+        return there
+    if me["paused"] or me["state"] in ("stopped", "error"):
+        return there if me["kind"] == "inline" else str(me["name"])
+    return ""
 
 
 def _messages(tx: Transaction, at: Address, since: int, limit: int) -> list[Message]:

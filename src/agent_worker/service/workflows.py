@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_worker.agents import commands
-from agent_worker.core.address import MAIN, WorkspaceName
+from agent_worker.core.address import MAIN
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
@@ -83,7 +83,7 @@ async def instances_list(service: Service, project: str | None = None) -> list[R
 async def workflow_status(service: Service, instance: str, project: str | None = None) -> Running:
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
-    row = await service.read(loaded, workspace_rows.find, WorkspaceName.parse(instance))
+    row = await service.read(loaded, workspace_rows.find, await service.workspace_name(loaded, instance))
     return await service.read(loaded, _running, row, await waiting_agents(service, loaded))
 
 

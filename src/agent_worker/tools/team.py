@@ -27,7 +27,8 @@ def _member(context: ToolContext, workspace: Row, row: Row) -> str:
     }
     known = ", ".join(what for what, holds in is_it.items() if holds)
     waits = context.waits(row["agent"]) if row["state"] == "idle" else ""
-    state = "paused" if row["paused"] else f"waiting ({waits})" if waits else row["state"]
+    here = f"waiting ({waits})" if waits else row["state"]
+    state = "paused" if row["paused"] else row["away"] or here
     status = f": {row['status']}" if row["status"] else ""
     return f"@{row['name']}{f' ({known})' if known else ''} {state}{status}"
 

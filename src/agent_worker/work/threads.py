@@ -116,6 +116,19 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
     )
 
 
+def take_over(tx: Transaction, before: str, agent: str) -> None:
+    """The direct conversation of one agent becomes that of another, who has none yet."""
+    for table, also in (("talk", ", run = null"), ("thread", "")):
+        tx.run(
+            f"""update {table} set agent = :agent{also}
+                 where project = :project and agent = :before and context = :context""",
+            before=before,
+            agent=agent,
+            context=PERSONAL,
+        )
+    tx.tell(Talked(workspace=None, agent=agent))
+
+
 def forget(tx: Transaction, agent: str) -> None:
     """Forget everything that an agent was told and said that is gone."""
     tx.run("delete from talk where project = :project and agent = :agent", agent=agent)

@@ -58,6 +58,7 @@ create table member (
   status text not null default '',
   seen bigint not null default 0,           -- the last seq it was shown
   fruitless integer not null default 0,     -- runs in a row that produced nothing new
+  away text not null default '',            -- paused | stopped: a person lets its work here wait
   primary key (project, workspace, agent),
   foreign key (project, workspace) references workspace(project, id),
   foreign key (project, agent) references agent(project, id)
