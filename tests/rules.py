@@ -252,7 +252,7 @@ def dead_citations(root: Path, repository: Path) -> list[str]:
     return wrong
 
 
-#: Things that are counted for people; `plural` in core/wording.py knows when there is only one.
+#: Things that are counted for people; `plural` in core/text.py knows when there is only one.
 _COUNTED = re.compile(
     r"\s(?:more |older )?(?:bytes|characters|commits|days|entries|files|items|lines|messages|minutes|others|"
     r"steps|voters|votes)\b"

@@ -85,7 +85,7 @@ CLOCKS = {
     "database/sqlite.py": "the writer has a thread of its own; the time of an event is shown and decides nothing",
     "daemon/process/lock.py": "waits for another process that is about to write its name",
     "daemon/http/connection.py": "patience with a socket, by the time of the event loop",
-    "daemon/http/accepting.py": "the same",
+    "daemon/http/server.py": "the same",
     "daemon/http/routes.py": "lets the last bytes leave before the process ends",
     "daemon/web/rendering.py": "patience with another process, in a thread",
     "daemon/web/home.py": "which days a person is shown",

@@ -13,9 +13,8 @@ from typing import Any
 
 import psutil
 
-from agent_worker.client.connection import connect
+from agent_worker.client.connection import COMMAND, connect
 from agent_worker.client.discovery import LOG_FILE, DaemonFile
-from agent_worker.client.start import COMMAND
 
 LEAVING = 20.0  # seconds that children get after the daemon is gone
 Json = Any

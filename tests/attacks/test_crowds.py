@@ -18,8 +18,7 @@ from tests.faults.report import report
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import Answer, Served, parse_answer, served
 
-from agent_worker.daemon.http.accepting import Capacity, Doorstep
-from agent_worker.daemon.http.connection import _MOMENT
+from agent_worker.daemon.http.connection import _MOMENT, Capacity, Doorstep
 from agent_worker.daemon.process.logs import LogFile
 
 

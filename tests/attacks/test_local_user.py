@@ -18,9 +18,8 @@ from tests.shells.served import ROUTES, Served, fresh_daemon_command, served
 
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import DaemonFile, make_home, signal_daemon, write_daemon
-from agent_worker.daemon.http.accepting import CROWD
 from agent_worker.daemon.http.asgi import Message, Receive, Send
-from agent_worker.daemon.http.connection import STRANGERS
+from agent_worker.daemon.http.connection import CROWD, STRANGERS
 from agent_worker.daemon.http.request_guard import Admin, RequestGuard, Tokens
 from agent_worker.tools.tool import RunIdentity
 

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent_worker.client.start import _failed_start
+from agent_worker.client.connection import _failed_start
 from agent_worker.core.errors import BadInput
 from agent_worker.core.events import Bus, Ended, Retrying
 from agent_worker.core.redaction import Redactor

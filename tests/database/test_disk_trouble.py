@@ -9,7 +9,7 @@ import pytest
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.daemon.http.routes import status_of
-from agent_worker.files.disk import disk_explained
+from agent_worker.files.folder import disk_explained
 
 
 @pytest.mark.parametrize(

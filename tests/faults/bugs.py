@@ -170,7 +170,11 @@ BUGS = (
         "the token of a run outlives the run",
         "M7",
         "test_M7_the_token_ends_with_the_run",
-        Edit("Tokens", "Ended | Retrying", "Retrying"),
+        Edit(
+            "make_app",
+            "runtime.bus.listen(tokens.hear, Ended, Retrying)",
+            "runtime.bus.listen(tokens.hear, Retrying)",
+        ),
     ),
     # --- what comes from outside
     bug(
@@ -1742,7 +1746,11 @@ BUGS = (
         "an entry of a program outlives its run",
         "C7",
         "test_C7_an_entry_of_a_program_ends_with_its_run",
-        Edit("RunTokens.hear", "isinstance(event, Ended | Retrying)", "False"),
+        Edit(
+            "make_app",
+            "runtime.bus.listen(entries.hear, Ended, Retrying)",
+            "runtime.bus.listen(entries.hear, Retrying)",
+        ),
     ),
     bug(
         "a name in the query overrules the same in the body",

@@ -18,8 +18,8 @@ from agent_worker.backends.programs.program import owner_of
 from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.disk_space import STOP, WARN, Space
 from agent_worker.core.errors import BadInput
+from agent_worker.files.makers import abandoned, scratch
 from agent_worker.files.root import Root
-from agent_worker.files.scratch import abandoned, scratch
 from agent_worker.service.backups import LOOK, DiskWatch
 from agent_worker.service.cleanup import Leftover, leftovers, leftovers_remove
 from agent_worker.service.projects import status
@@ -119,7 +119,7 @@ def left_by_a_killed_one(tmp: Path) -> Path:
     """A folder of a run whose process died in the middle of it."""
     script = """
 import os
-from agent_worker.files.scratch import scratch
+from agent_worker.files.makers import scratch
 with scratch("run") as folder:
     print(folder, flush=True)
     os.kill(os.getpid(), 9)

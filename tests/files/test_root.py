@@ -18,7 +18,7 @@ from tests.needs import skip_without
 from tests.patience import PATIENCE, tries
 
 from agent_worker.core.errors import BadInput, NotFound, Refused
-from agent_worker.files.exchange import exchange
+from agent_worker.files.folder import exchange
 from agent_worker.files.root import Root
 from agent_worker.files.swap import content_hash
 

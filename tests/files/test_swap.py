@@ -19,7 +19,7 @@ from tests.patience import PATIENCE, tries
 from agent_worker.core.errors import Refused
 from agent_worker.files import folder as folder_module
 from agent_worker.files import swap as swap_module
-from agent_worker.files.exchange import exchange, rename_if_free
+from agent_worker.files.folder import exchange, rename_if_free
 from agent_worker.files.makers import maker
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash

@@ -81,7 +81,7 @@ def _import_everything() -> None:
 
     for module in {module for module, *_ in COMMANDS.values()}:
         importlib.import_module(module)
-    for module in ("agent_worker.client.connection", "agent_worker.client.start", "agent_worker.cli.output"):
+    for module in ("agent_worker.client.connection", "agent_worker.client.connection", "agent_worker.cli.output"):
         importlib.import_module(module)
     for module in ("agent_worker.daemon.process.process", "agent_worker.daemon.http.app"):
         importlib.import_module(module)

@@ -21,9 +21,8 @@ from tests.patience import PATIENCE
 from tests.shells import nursery
 from tests.teams import write_project
 
-from agent_worker.client.connection import Client, connect
+from agent_worker.client.connection import COMMAND, Client, connect
 from agent_worker.client.discovery import LOG_FILE, signal_daemon
-from agent_worker.client.start import COMMAND
 from agent_worker.daemon.web.site import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 

@@ -19,7 +19,7 @@ from tests.shells.served import Served, follow, frames, served
 
 from agent_worker.core.events import number_at, position_of
 from agent_worker.daemon.http.routes import STREAMS, EventResponse
-from agent_worker.service.stream import StreamItem
+from agent_worker.service.events import StreamItem
 
 
 @pytest.fixture(scope="module")

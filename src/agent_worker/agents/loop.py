@@ -27,7 +27,7 @@ from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fenced, Overloaded, Permanent, StorageFault
 from agent_worker.core.failpoints import failpoint
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.workspaces.channel import as_line
 
 CHARACTERS_PER_TOKEN = 4

@@ -24,9 +24,9 @@ from agent_worker.core.errors import AgentWorkerError, BadInput, Fenced, Storage
 from agent_worker.core.events import Bus, Called, Delta, Returned
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.redaction import Passage, Redactor
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database.database import Database, Transaction
-from agent_worker.files.disk import disk_explained
+from agent_worker.files.folder import disk_explained
 from agent_worker.tools import images
 from agent_worker.tools.tool import Call, Question, Result, RunIdentity, Tool, ToolContext, ToolSpec
 from agent_worker.work import inbox, steps

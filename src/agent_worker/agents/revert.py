@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from agent_worker.agents import commands
 from agent_worker.database.database import Row, Transaction
 from agent_worker.memory.containment import Descent
-from agent_worker.proposals import ending, minutes, store
+from agent_worker.proposals import lifecycle, minutes, store
 from agent_worker.proposals.request import Voter
 from agent_worker.work import queue, threads
 from agent_worker.workspaces import channel, resources, workspace_rows
@@ -87,7 +87,7 @@ def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now:
         return []
     if proposal.state == "open":
         by = Voter(proposal.creator)
-        ending.end(tx, proposal, "cancelled", "", REASON, by=by, closing=True, now=now)
+        lifecycle.end(tx, proposal, "cancelled", "", REASON, by=by, closing=True, now=now)
     else:
         held.decided.append(f"proposal {proposal.number} was {proposal.state}: {proposal.outcome or 'no outcome'}")
         held.keys.setdefault(workspace, set()).add(minutes.key_of(proposal))

@@ -56,7 +56,9 @@ class Supervisor:
     async def start(self) -> None:
         """Take back what a dead host left running, then listen for work."""
         await self._loop_context.recording.database.write(recovery.recover, self.owner, now=self._loop_context.now())
-        self._unlisten = self._loop_context.recording.bus.listen(self._hear)
+        self._unlisten = self._loop_context.recording.bus.listen(
+            self._hear, Queued, AgentChanged, WorkspaceChanged, Ended
+        )
 
     async def wake_all(self) -> None:
         """Look at every queue that has something in it: after a start there is nobody to tell us."""

@@ -6,12 +6,14 @@ stored (work/queue.py, work/inbox.py), and only told here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.events import Bus, WaitChanged
 from agent_worker.core.redaction import Redactor
+from agent_worker.database.database import Row
 
 #: `model`: its provider asked all who use this key to come back later. `slot`: one of the runs that go on at once.
 #: `retry`: the moment of the next try, after a failure.
@@ -67,15 +69,29 @@ class Waits:
         known = self._known.get(agent)
         return known[1] if known else None
 
-    def all(self) -> dict[str, Waiting]:
-        """Who waits for what, by the agent's id."""
-        return {agent: wait for agent, (_, wait) in self._known.items()}
+    def shown(self, asked: Mapping[str, Row]) -> dict[str, Waiting]:
+        """Who waits for what, by the agent's id: by what this process knows, and by what was asked of the person, given
+        as the open item of each agent. Work that waits for a person does not keep its agent from other work."""
+        shown = {agent: Waiting("person", item["text"], item["at"]) for agent, item in asked.items()}
+        for agent, (_, wait) in self._known.items():
+            if wait.what != "person" or agent not in shown:
+                shown[agent] = wait
+        return shown
 
     def _tell(self, who: WaitingAgent, wait: Waiting | None) -> None:
         told = WaitChanged(project=who.project, workspace=who.workspace, agent=who.agent, name=who.name)
         if wait is not None:
             told = replace(told, what=wait.what, reason=wait.reason, since=wait.since, until=wait.until)
         self._bus.publish(told)
+
+
+def state_of(row: Row, wait: Waiting | None) -> tuple[str, Waiting | None]:
+    """The state of an agent, as it is shown; and what it waits for, when that is its state."""
+    if row["paused"]:
+        return "paused", None
+    if away := row.get("away"):  # of a member: a person lets its work there wait
+        return str(away), None
+    return ("waiting", wait) if wait and row["state"] == "idle" else (row["state"], None)
 
 
 def _is_same(one: Waiting, other: Waiting) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_worker.backends.backend import Finished, Model, Outcome, PastStep, Reply, StepSink, Turn, Unfinished
 from agent_worker.core.errors import Exhausted
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.tools.tool import Result
 
 

@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 
 import click
 
-from agent_worker.cli.call import call, here
-from agent_worker.cli.complete import workflows
+from agent_worker.cli.call import call, here, workflows
 from agent_worker.cli.output import as_json_option, clean, tell_json
 from agent_worker.core.errors import AgentWorkerError, Untrusted
 from agent_worker.core.remote import is_remote
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 T = TypeVar("T")
 SHOWN = 200  #: lines of one thing

@@ -12,7 +12,7 @@ import click
 from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
 from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import NotFound, Refused
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 
 @click.command()

@@ -1,4 +1,7 @@
-"""One call of the daemon: found or started, asked, and its answer as plain data."""
+"""Calls of the daemon: found or started, asked, and its answer as plain data; and names for the shell's completion.
+
+For a completion no daemon is started, and failing is silent.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import click
+
 from agent_worker.client.connection import Client, connect
 from agent_worker.client.plain_http import ServerEvent
+from agent_worker.core.errors import AgentWorkerError
 
 
 def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:
@@ -41,3 +47,35 @@ def _request(method: str, path: str, arguments: dict[str, Any]) -> tuple[str, di
 
 
 __all__ = ["Client", "ServerEvent", "call", "here", "part", "stream"]
+
+
+def addresses(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    names = agents(ctx, param, "") + [f"@{name}" for name in instances(ctx, param, "")]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [a["name"] for a in _ask("/agents") if a["name"].startswith(incomplete)]
+
+
+def workflows(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [w["name"] for w in _ask("/workflows") if w["name"].startswith(incomplete)]
+
+
+def instances(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [i["name"] for i in _ask("/instances") if i["name"].startswith(incomplete.removeprefix("@"))]
+
+
+def _ask(path: str) -> list[dict[str, Any]]:
+    from agent_worker.client.connection import find
+
+    try:
+        client = find()
+        if client is None:
+            return []
+        found: list[dict[str, Any]] = client.request("GET", f"{path}?{urlencode({'project': os.getcwd()})}", timeout=2)[
+            1
+        ]
+        return found
+    except (AgentWorkerError, OSError):
+        return []

@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from agent_worker.cli.call import call, here
-from agent_worker.cli.complete import instances
+from agent_worker.cli.call import call, here, instances
 from agent_worker.cli.output import as_json_option, clean, tell_json
 from agent_worker.cli.typed import Group, TextCommand
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, part
-from agent_worker.cli.complete import addresses
+from agent_worker.cli.call import addresses, call, here, part
 from agent_worker.cli.output import clean
 
 

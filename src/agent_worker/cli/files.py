@@ -15,7 +15,7 @@ from agent_worker.cli.call import call, here
 from agent_worker.cli.output import clean, paint
 from agent_worker.core.errors import Problem
 from agent_worker.core.remote import is_remote
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 
 @click.command()

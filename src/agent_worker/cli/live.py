@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import clean, paint, usd, wants_colour
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 _WIDTH = 10

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, part, stream
-from agent_worker.cli.complete import addresses
+from agent_worker.cli.call import addresses, call, here, part, stream
 from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.cli.typed import TextCommand, addressed, only_target

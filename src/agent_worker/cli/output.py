@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.core.text_safety import UNSAFE_ON_A_TERMINAL
+from agent_worker.core.text import UNSAFE_ON_A_TERMINAL
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here
-from agent_worker.cli.complete import instances
+from agent_worker.cli.call import call, here, instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table
 from agent_worker.cli.typed import Group
 

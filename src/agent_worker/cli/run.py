@@ -11,8 +11,7 @@ import click
 
 from agent_worker.cli.agent import set_agent
 from agent_worker.cli.approval import named, offer_limits, with_approval
-from agent_worker.cli.call import call, here, part, stream
-from agent_worker.cli.complete import instances, workflows
+from agent_worker.cli.call import call, here, instances, part, stream, workflows
 from agent_worker.cli.live import LiveView, decision_lines, summary_line
 from agent_worker.cli.messages import peek
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, part
-from agent_worker.cli.complete import agents
+from agent_worker.cli.call import agents, call, here, part
 from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import Group

@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, part
-from agent_worker.cli.complete import addresses, agents, instances
+from agent_worker.cli.call import addresses, agents, call, here, instances, part
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd, waits
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 
 @click.command()

@@ -1,18 +1,21 @@
 """Just enough HTTP/1.1 to ask our own daemon, over a plain socket: the usual libraries cost more time than a command.
 
-Also its streams of events. Follows no redirect, repeats no request. Knows no token and no daemon.
+Also its streams of events, and what an answer means: its JSON, or the error that the daemon raised, as that error.
+Follows no redirect, repeats no request. Knows no token and no daemon.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from agent_worker.client.discovery import authority
-from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Refused
 
 _LARGEST_HEAD = 64 * 1024
 _LARGEST_BODY = 64 * 1024 * 1024
@@ -158,3 +161,47 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
             raise AgentWorkerError(f"an event of more than {_LARGEST_BODY:,} bytes")
         for line in whole:
             yield line.removesuffix(b"\r").decode(errors="replace")
+
+
+LOGS = "agent-worker daemon logs"  #: what to type when it was not as it should be
+
+
+def json_of(content: bytes, status: int) -> Any:
+    if not content:
+        return None
+    try:
+        return json.loads(content)
+    except ValueError:
+        raise AgentWorkerError(f"the daemon answered with status {status} and no JSON", hint=LOGS) from None
+
+
+def json_object(content: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def error_of(status: int, answer: dict[str, Any]) -> AgentWorkerError:
+    """The error the daemon raised: of its class if we know it, of the nearest if not."""
+    match answer.get("error"):
+        case {"message": str(message), **rest}:
+            kind = _classes().get(str(rest.get("code"))) or _by_status(status)
+            return kind(message, hint=str(rest.get("hint") or ""))
+    return AgentWorkerError(f"the daemon answered with status {status} and no explanation", hint=LOGS)
+
+
+def _classes() -> dict[str, type[AgentWorkerError]]:
+    known, waiting = dict[str, type[AgentWorkerError]](), [AgentWorkerError]
+    while waiting:
+        kind = waiting.pop()
+        known.setdefault(kind.code, kind)  # a finer one of the same code may be made of more than a sentence
+        waiting += kind.__subclasses__()
+    return known | {DefinitionError.code: BadInput}  # that one is made of problems, and we have a sentence
+
+
+def _by_status(status: int) -> type[AgentWorkerError]:
+    return {400: BadInput, 422: BadInput, 404: NotFound, 401: Refused, 403: Refused, 409: Refused}.get(
+        status, AgentWorkerError
+    )

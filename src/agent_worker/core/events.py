@@ -12,7 +12,9 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+E = TypeVar("E", bound="Event")
 
 log = logging.getLogger(__name__)
 
@@ -343,7 +345,8 @@ class Subscription:
 class Bus:
     def __init__(self, *, capacity: int = 1000) -> None:
         self._capacity = capacity
-        self._listeners: list[Callable[[Event], None]] = []
+        self._listeners: list[tuple[Callable[[Any], None], tuple[type[Event], ...]]] = []
+        self._hearing: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}  # who hears which, found once
         self._subscribers: set[Subscription] = set()
         self._waiting: list[Callable[[], None]] = []
         self._closed = False
@@ -361,10 +364,24 @@ class Bus:
         for subscription in tuple(self._subscribers):
             subscription.end()
 
-    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `listener` with every event from now on; the returned function ends that."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def listen(self, listener: Callable[[E], None], *kinds: type[E]) -> Callable[[], None]:
+        """Call `listener` with every event of these kinds (of all, if none is named) from now on; the returned function
+        ends that."""
+        entry = (listener, kinds or (Event,))
+        self._listeners.append(entry)
+        self._hearing.clear()
+
+        def end() -> None:
+            self._listeners.remove(entry)
+            self._hearing.clear()
+
+        return end
+
+    def _who_hears(self, kind: type[Event]) -> tuple[Callable[[Any], None], ...]:
+        if (known := self._hearing.get(kind)) is None:
+            known = tuple(listener for listener, kinds in self._listeners if issubclass(kind, kinds))
+            self._hearing[kind] = known
+        return known
 
     def subscribe(self, wanted: Callable[[Event], bool] = lambda _: True) -> Subscription:
         subscription = Subscription(self, wanted)
@@ -377,7 +394,7 @@ class Bus:
         self._subscribers.discard(subscription)
 
     def publish(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
+        for listener in self._who_hears(type(event)):
             try:
                 listener(event)
             except Exception:  # boundary: what is told was committed, and others wait for their answer

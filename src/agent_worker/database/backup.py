@@ -15,8 +15,7 @@ from pathlib import Path
 import apsw
 
 from agent_worker.core.failpoints import failpoint
-from agent_worker.files.disk import sync
-from agent_worker.files.folder import Folder
+from agent_worker.files.folder import Folder, sync
 
 UNFINISHED = ".unfinished"
 FILES = "kept_file"  #: the table of files

@@ -22,10 +22,10 @@ import apsw
 
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import AgentWorkerError, StorageFault, UnknownSchema
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database import raw_pages
-from agent_worker.database.commit_marker import CommitMarker, commits_in, counted
 from agent_worker.database.migrations import migrate, version_of
+from agent_worker.database.presence import CommitMarker, commits_in, counted
 from agent_worker.database.raw_pages import Value
 from agent_worker.database.restore import BESIDE, check_not_taken_away, look_into, put_in_place
 from agent_worker.files.jsonl import iterate

@@ -18,8 +18,8 @@ import apsw
 from agent_worker.core.errors import BadInput, NotFound, Refused, StorageFault
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.backup import FILES, NEW_FILE, put
-from agent_worker.database.commit_marker import FIX, SUFFIX, CommitMarker, commits_in, never_before
 from agent_worker.database.migrations import schema_of, shape, versions
+from agent_worker.database.presence import FIX, SUFFIX, CommitMarker, commits_in, never_before
 from agent_worker.files.folder import Folder
 
 SAVED = ".saved-"  #: beside a database: all of it, by a process whose files were taken away

@@ -28,10 +28,9 @@ from agent_worker.core.events import Bus, Event, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database import event_rows
 from agent_worker.database.backup import copy
-from agent_worker.database.commit_marker import FIX, CommitMarker, commits_in, count_commit
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.database.migrations import migrate
-from agent_worker.database.presence import Presence
+from agent_worker.database.presence import FIX, CommitMarker, Presence, commits_in, count_commit
 from agent_worker.database.restore import SAVED, check_not_taken_away
 from agent_worker.database.transaction import Redact, SqliteTransaction
 

@@ -1,29 +1,122 @@
 """One directory, held open by its descriptor, and what may be done with single names inside it.
 
 A descriptor cannot be swapped for a link behind our back, so a path is walked folder by folder. No link is
-ever followed, and only regular files are opened. Below: the operating system. Above: files.py, which knows
-whole paths. Raises OSError as it comes; files.py turns it into sentences.
+ever followed, and only regular files are opened. Here are also the bytes themselves (write all of them, sync, take back
+what did not arrive) and the two renames that Python lacks: swap two files in one step, and rename only onto a free
+name; where the system has neither, they raise NotImplementedError and the caller does what is second best.
+Below: the operating system. Above: root.py, which knows whole paths. Raises OSError as it comes; root.py turns it into
+sentences.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import secrets
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Self
 
-from agent_worker.core.errors import Refused
+from agent_worker.core.errors import Refused, trouble_of
 from agent_worker.core.failpoints import failpoint
-from agent_worker.files.disk import sync, write_all
-from agent_worker.files.exchange import rename_if_free
 from agent_worker.files.makers import maker
 from agent_worker.files.paths import TEMPORARY, same_document
+
+_locks = tuple(threading.RLock() for _ in range(64))
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def alone_with(descriptor: int) -> threading.RLock:
+    """The lock that our threads hold while they add to a file. Take it before a folder's, never after."""
+    return _locks[os.fstat(descriptor).st_ino % len(_locks)]
+
+
+@contextmanager
+def taken_back(descriptor: int) -> Iterator[None]:
+    """An append that fails, also in its sync, leaves nothing behind that somebody could take for stored."""
+    before = os.fstat(descriptor).st_size
+    try:
+        yield
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, before)
+        raise
+
+
+def sync(descriptor: int) -> None:
+    """Write a file through to the disk itself. A sync that failed is never tried again: the second one would lie."""
+    if sys.platform == "darwin":  # fsync there only reaches the disk's own cache
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+        except OSError as error:
+            if error.errno not in {errno.ENOTSUP, errno.EINVAL}:
+                raise
+    os.fsync(descriptor)
+
+
+@contextmanager
+def disk_explained() -> Iterator[None]:
+    """For those who speak with people and models: what a disk refused, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        if (told := trouble_of(error)) is None:
+            raise
+        raise told from error
+
+
+_EXCHANGE = 2
+_ONLY_IF_FREE = 4 if sys.platform == "darwin" else 1
+_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+def exchange(directory: int, one: str, other: str) -> None:
+    """Both exist before and after; nobody ever sees one of the two names missing."""
+    _rename(directory, one, other, how=_EXCHANGE)
+
+
+def rename_if_free(directory: int, old: str, new: str) -> None:
+    """Rename a file. Raises FileExistsError when `new` is taken, by whatever."""
+    _rename(directory, old, new, how=_ONLY_IF_FREE)
+
+
+def _rename(directory: int, old: str, new: str, *, how: int) -> None:
+    call = _system_call()
+    if call is None:
+        raise NotImplementedError
+    if call(directory, os.fsencode(old), directory, os.fsencode(new), how) == 0:
+        return
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        raise NotImplementedError
+    raise OSError(code, os.strerror(code), old, None, new)
+
+
+@cache
+def _system_call() -> Callable[..., int] | None:
+    library = ctypes.CDLL(None, use_errno=True)
+    call = getattr(library, "renameat2", None) or getattr(library, "renameatx_np", None)
+    if call is None:
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    call.restype = ctypes.c_int
+    found: Callable[..., int] = call
+    return found
+
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # A FIFO must not make us wait for its other end.

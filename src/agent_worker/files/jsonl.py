@@ -3,7 +3,7 @@
 A crash may leave half a line, or zeros, at the end. The next append first moves that aside, into
 `<name>.corrupt`, so that it never swallows the record that follows. Reading is lenient: a line that is no
 record is skipped and counted. Lines are split at newlines only; memory stays bounded whatever a line holds.
-Below: files.py.
+Below: root.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.failpoints import failpoint
-from agent_worker.core.wording import plural
-from agent_worker.files.disk import sync, taken_back, write_all
+from agent_worker.core.text import plural
+from agent_worker.files.folder import sync, taken_back, write_all
 from agent_worker.files.paths import beside
 from agent_worker.files.root import Root
 

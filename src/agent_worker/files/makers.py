@@ -1,14 +1,21 @@
 """Which process made a thing on the disk: so that what a dead one left behind is told from what a living one needs.
 
 The mark is part of a name, so it holds across threads, runtimes and restarts, and needs no other file. A process is
-known by its number and the moment it began, within what numbers it (a container has numbers of its own).
+known by its number and the moment it began, within what numbers it (a container has numbers of its own). Folders that
+last as long as a piece of work are named so (`scratch`): the daemon removes abandoned ones at its start; `gc` shows
+them.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 
 
 def maker() -> str:
@@ -60,3 +67,29 @@ def _namespace() -> str:
     with suppress(OSError):
         return str(os.stat("/proc/self/ns/pid").st_ino)
     return "0"
+
+
+_NAMED = re.compile(r"agent-worker-[a-z]+-([0-9]+\.[0-9]+\.[0-9]+)-")
+
+
+@contextmanager
+def scratch(kind: str) -> Iterator[Path]:
+    """A folder for nobody but us, gone when the block is left."""
+    with tempfile.TemporaryDirectory(prefix=f"agent-worker-{kind}-{maker()}-") as folder:
+        yield Path(folder)
+
+
+def abandoned() -> list[Path]:
+    """Our folders whose maker is dead. Of one made in another container we cannot tell: it is left alone."""
+    found = []
+    with suppress(OSError):
+        for entry in os.scandir(tempfile.gettempdir()):
+            named = _NAMED.match(entry.name)
+            if named and is_dead(named[1]) and _is_ours(entry):
+                found.append(Path(entry.path))
+    return sorted(found)
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    status = entry.stat(follow_symlinks=False)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from agent_worker.core.control_files import CONTROL_NAMES, OBEYED_TEXTS, SHELL_PROFILES, TEXTS
 from agent_worker.core.errors import BadInput
-from agent_worker.core.text_safety import is_invisible
+from agent_worker.core.text import is_invisible
 
 NAME_BYTES = 255
 LEVELS = 32  # nobody needs more, and a path of 100,000 levels would become 100,000 directories

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.failpoints import failpoint
-from agent_worker.core.wording import plural
-from agent_worker.files.disk import alone_with, sync, taken_back, write_all
-from agent_worker.files.folder import Folder, new_temporary, walked
+from agent_worker.core.text import plural
+from agent_worker.files.folder import Folder, alone_with, new_temporary, sync, taken_back, walked, write_all
 from agent_worker.files.paths import LEVELS, acceptable, names_in, shown
 from agent_worker.files.swap import Conflict, content_hash, swap, sweep
 
@@ -117,7 +116,7 @@ class Root:
         never lost: it stays, or is put back, in place. If theirs equals ours there is no conflict.
 
         Not covered: an editor that writes into the file itself, having opened it before our exchange and not
-        yet written when we looked. Where the disk knows no exchange (exchange.py), a save between our look
+        yet written when we looked. Where the disk knows no exchange (folder.py), a save between our look
         and our rename, some microseconds later, is not covered either.
         """
         content = _encoded(relative, text)

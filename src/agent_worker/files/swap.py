@@ -2,7 +2,7 @@
 
 The new version is exchanged with the old one in one step, and only then is the old one looked at, as nobody
 can change any more what we hold. If it is not what was expected, it is exchanged back and ours is kept as
-`<name>.conflict-<hash>`. Below: folder.py. Above: `Root.swap` in files.py, which says what is promised.
+`<name>.conflict-<hash>`. Below: folder.py. Above: `Root.swap` in root.py, which says what is promised.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.core.failpoints import failpoint
-from agent_worker.files.exchange import exchange
-from agent_worker.files.folder import Folder
+from agent_worker.files.folder import Folder, exchange
 from agent_worker.files.makers import is_alive, maker
 from agent_worker.files.paths import SWAPPING, TEMPORARY, beside
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from agent_worker.client.discovery import DATABASE, home_directory
 from agent_worker.core.disk_space import Space, amount
 from agent_worker.core.errors import AgentWorkerError, UnknownSchema
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database.recovery import look_at
 from agent_worker.database.runtime_lock import holder_of, refusal
 from agent_worker.definitions.project import find_project, load_project

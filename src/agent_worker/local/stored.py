@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_worker.client.discovery import DATABASE, AlreadyRunning, home_directory, make_home, read_daemon
 from agent_worker.core.errors import Refused
 from agent_worker.core.ids import new_id
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.daemon.process.lock import only_one
 from agent_worker.database.recovery import recover
 from agent_worker.database.restore import put_back, saved_copy

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from agent_worker.core.errors import Refused
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 OUTPUT_CAP = 1024 * 1024
 CHUNK = 64 * 1024

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, Refused
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database.database import Row
 from agent_worker.proposals.store import USER, Effect, NewProposal, ProposalKind, Role
 from agent_worker.proposals.voting import Resolution, TieBreak

@@ -1,7 +1,7 @@
 """Questions that a team votes on, as they are kept. The one writer of tables `proposal` and `vote`.
 
-How votes are counted is in voting.py; what a proposal causes, from its announcement to its effect, is in lifecycle.py,
-ending.py and effects.py.
+How votes are counted is in voting.py; what a proposal causes, from its announcement to its effect, is in
+lifecycle.py.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from agent_worker.core.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.core.events import Bus, Decided, Event, Proposed, WorkspaceChanged
 from agent_worker.database.database import Database
 from agent_worker.proposals import minutes, store
-from agent_worker.proposals.ending import expire
+from agent_worker.proposals.lifecycle import expire
 from agent_worker.work import agent_rows
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class ProposalTimer:
         self._database = database
         self._clock = clock
         self._changed = asyncio.Event()
-        self._unlisten = bus.listen(self._hear)
+        self._unlisten = bus.listen(self._hear, WorkspaceChanged, Proposed, Decided)
         self._task = asyncio.create_task(self._preside(), name="proposals")
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.registry import AgentRuntime
+from agent_worker.agents.waiting import Waiting, state_of
 from agent_worker.core.address import Address, canonical
 from agent_worker.core.errors import AgentWorkerError, BadInput
 from agent_worker.database.database import Row, Transaction
@@ -18,7 +19,6 @@ from agent_worker.memory import memory, notes, todos
 from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.service.waiting import Waiting, state_of, waiting_agents
 from agent_worker.work import agent_rows, limits
 from agent_worker.workspaces import workspace_rows
 
@@ -87,7 +87,7 @@ async def agents_list(service: Service, project: str | None = None) -> list[Agen
     """Every agent of a project, with its state and what it spent today."""
     loaded = await service.project(project)
     rows = await service.read(loaded, _states, day=limits.day_of(service.now()))
-    waits = await waiting_agents(service, loaded)
+    waits = await service.waits(loaded)
     found = [_agent(service, loaded, row, waits) for row in rows if row["name"] in loaded.agents]
     return sorted((*found, *(_broken(loaded, name) for name in loaded.project.broken)), key=lambda a: a.name)
 
@@ -105,7 +105,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
     talk = await service.read(loaded, last_words, id, 10)
     definition = loaded.definition(row["name"])
     return AgentDetail(
-        agent=_agent(service, loaded, row, await waiting_agents(service, loaded)),
+        agent=_agent(service, loaded, row, await service.waits(loaded)),
         soul=definition.soul.record(),
         directory="" if row["name"] in loaded.quick else str(loaded.project.root / definition.personal_dir),
         queue=queue,
@@ -173,7 +173,7 @@ async def _set_member(service: Service, loaded: LoadedProject, member: Address, 
     row = await database.read(workspace_rows.member_called, workspace["id"], member.agent)
     definition = service.runtime.registry.worker(row["agent"], workspace["id"]).definition
     name = str(replace(member, agent=row["name"], workflow=workspace["workflow"], tag=workspace["tag"]))
-    wait = (await waiting_agents(service, loaded)).get(row["agent"])
+    wait = (await service.waits(loaded)).get(row["agent"])
     state, wait = state_of(row, wait)
     return Agent(name, state, "", definition.backend, definition.model or "", 0, 0.0, kind=row["kind"], waiting=wait)
 

@@ -12,8 +12,8 @@ from agent_worker.backends.programs.known import KNOWN, found, version
 from agent_worker.backends.programs.probe import ProbeResult, ProbeSink, probe
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.files.makers import scratch
 from agent_worker.files.root import Root
-from agent_worker.files.scratch import scratch
 from agent_worker.processes.environment import path_of_ours
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

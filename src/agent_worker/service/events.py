@@ -20,9 +20,8 @@ from agent_worker.core.errors import BadInput
 from agent_worker.core.events import BEGINNING, Bus, Event, Lagging, Posted, Talked, number_at, position_of
 from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
 from agent_worker.service.messages import agent_id
-from agent_worker.service.operation import operation
+from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service
-from agent_worker.service.stream import Stream, StreamItem
 from agent_worker.work.threads import PERSONAL
 from agent_worker.workspaces import channel, workspace_rows
 

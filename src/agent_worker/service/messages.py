@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning
-from agent_worker.core.events import Ended, Event
+from agent_worker.core.events import Ended
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
@@ -160,8 +160,8 @@ async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text
     ended: dict[str, Answer] = {}
     asked: list[str] = []
 
-    def hear(event: Event) -> None:
-        if isinstance(event, Ended) and event.state in ENDS:
+    def hear(event: Ended) -> None:
+        if event.state in ENDS:
             ended[event.instruction] = Answer(event.text, event.state, event.reason)
             if asked and asked[0] in ended and not answer.done():
                 answer.set_result(ended[asked[0]])
@@ -170,7 +170,7 @@ async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text
         if not answer.done():
             answer.set_exception(NotRunning("it was closed before there was an answer", hint="open it again, and ask"))
 
-    unlisten, unwait = runtime.bus.listen(hear), runtime.bus.when_closed(close)
+    unlisten, unwait = runtime.bus.listen(hear, Ended), runtime.bus.when_closed(close)
     try:
         receipt = await deliver(runtime, loaded, agent, text)
         asked.append(receipt.id)

@@ -12,16 +12,33 @@ before it is called.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Protocol, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 
 from agent_worker.core.signature import Signature, signature_of
-from agent_worker.files.disk import disk_explained
-from agent_worker.service.stream import Stream
+from agent_worker.files.folder import disk_explained
+
+
+@dataclass(frozen=True, slots=True)
+class StreamItem:
+    kind: str
+    data: str  #: JSON, on one line
+    position: str = ""  #: where to go on after it; '' when that cannot be asked for
+
+
+class Stream(Protocol):
+    def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
+        """Everything since the last look, at once."""
+        ...
+
+    async def close(self) -> None:
+        """Nobody listens any more."""
+        ...
+
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 _MARK = "operation"

@@ -28,9 +28,8 @@ from agent_worker.definitions.source import Source
 from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
 from agent_worker.service.events import EventRecord, Filter, Follower, newest
 from agent_worker.service.messages import ENDS, hand_over
-from agent_worker.service.operation import operation
+from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service
-from agent_worker.service.stream import Stream, StreamItem
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import agent_rows
 from agent_worker.workflows.instance import Instance

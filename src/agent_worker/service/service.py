@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import TAG, Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy, trouble_of
 from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
@@ -24,7 +25,7 @@ from agent_worker.database.database import ProjectDatabase, Row, Transaction, Wh
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
-from agent_worker.work import agent_rows
+from agent_worker.work import agent_rows, inbox
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.remote import Remotes
@@ -102,6 +103,10 @@ class Service:
         **kwargs: P.kwargs,
     ) -> T:
         return await self.database(loaded).read(query, *args, **kwargs)
+
+    async def waits(self, loaded: LoadedProject) -> dict[str, Waiting]:
+        """Which agents of a project wait, and for what, by id."""
+        return self.runtime.supervisor.waits.shown(await self.read(loaded, inbox.asked_by_agents))
 
     def write(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_worker.agents import commands
+from agent_worker.agents.waiting import Waiting, state_of
 from agent_worker.core.address import MAIN
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
@@ -15,7 +16,6 @@ from agent_worker.definitions.workflow import with_model
 from agent_worker.service.operation import operation
 from agent_worker.service.service import FoundWorkflow, Service
 from agent_worker.service.trust import approve
-from agent_worker.service.waiting import Waiting, state_of, waiting_agents
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
@@ -76,7 +76,7 @@ async def workflows_list(service: Service, project: str | None = None, file: str
 async def instances_list(service: Service, project: str | None = None) -> list[Running]:
     """The instances of a project's workflows that run or are kept."""
     loaded = await service.project(project)
-    return await service.read(loaded, _instances, await waiting_agents(service, loaded))
+    return await service.read(loaded, _instances, await service.waits(loaded))
 
 
 @operation("GET", "/workflows/{instance}", tool="workflow_status")
@@ -84,7 +84,7 @@ async def workflow_status(service: Service, instance: str, project: str | None =
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
     row = await service.read(loaded, workspace_rows.find, await service.workspace_name(loaded, instance))
-    return await service.read(loaded, _running, row, await waiting_agents(service, loaded))
+    return await service.read(loaded, _running, row, await service.waits(loaded))
 
 
 @operation("POST", "/workflows")
@@ -128,7 +128,7 @@ async def workflow_set(
 
 async def _instance(service: Service, running: Instance) -> Running:
     row = await running.database.read(workspace_rows.get, running.id)
-    return await running.database.read(_running, row, await waiting_agents(service, running.loaded))
+    return await running.database.read(_running, row, await service.waits(running.loaded))
 
 
 async def begin(

@@ -43,14 +43,25 @@ from pydantic import ValidationError
 from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import AgentWorkerError, Refused, Transient
 from agent_worker.core.outbound import IPAddress, checked_addresses, proxy_for
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.processes.child import Child, start
 from agent_worker.processes.environment import safe_environment
 from agent_worker.processes.streams import Ends, lines
 from agent_worker.tools.images import MOST, Image, image_of, why_not
 from agent_worker.tools.mcp_server import ANSWER_CAP, OFFERS_CAP, SHOWN, McpProgram, McpRemote, Offer, Server
-from agent_worker.tools.pinned_request import pinned
 from agent_worker.tools.tool import Result
+
+
+def pinned(request: httpx2.Request, address: IPAddress) -> httpx2.Request:
+    """The same request to this address; certificate and Host stay those of the name."""
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=str(address)),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )
+
 
 DESCRIBED = 4096  #: characters of a description that the model gets to read
 SCHEMA_CAP = 32 * 1024

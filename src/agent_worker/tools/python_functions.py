@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, get_type_hints
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused, Untrusted
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.files.root import Root
 from agent_worker.files.swap import content_hash
 from agent_worker.tools.tool import Tool, ToolContext, tool

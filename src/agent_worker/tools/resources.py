@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_worker.core.errors import NotFound
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import queue

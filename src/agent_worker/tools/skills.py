@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import AgentWorkerError, DefinitionError, NotFound, Refused
-from agent_worker.core.text_safety import written_out
+from agent_worker.core.text import written_out
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.tools.tool import Tool, ToolContext, tool

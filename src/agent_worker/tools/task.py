@@ -22,7 +22,7 @@ from pydantic import Field
 
 from agent_worker.core.control_files import is_repository
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.paths import is_control, names_in, same_document
 from agent_worker.files.root import Root

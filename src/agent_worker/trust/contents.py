@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import Refused
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.files.folder import Folder, walked
 

@@ -11,8 +11,7 @@ from difflib import unified_diff
 from itertools import takewhile
 
 from agent_worker.core.redaction import Redactor
-from agent_worker.core.text_safety import written_out
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural, written_out
 
 LINE = 500  #: characters of a line; the whole is in the content
 masked = Redactor()  #: a key that somebody wrote into a file is neither shown nor kept with what was approved

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import NotFound, Refused, Untrusted
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash
 from agent_worker.trust.allowances import Allowance, settled

@@ -12,7 +12,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import minutes
-from agent_worker.proposals.ending import cancel_all
+from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.schedules import schedule
 from agent_worker.workflows import archive
 from agent_worker.workflows.quiet import QuietWatch, close_if_quiet

@@ -12,7 +12,7 @@ from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import store
-from agent_worker.proposals.ending import cancel_all
+from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.work import queue
 from agent_worker.workspaces import workspace_rows
 

@@ -24,9 +24,9 @@ from pathlib import Path, PurePosixPath
 from agent_worker.core.control_files import OURS
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.remote import Fetched, Remote
+from agent_worker.files.makers import scratch
 from agent_worker.files.paths import acceptable, is_control
 from agent_worker.files.root import Root
-from agent_worker.files.scratch import scratch
 from agent_worker.processes.git import GitLimits, Repository
 from agent_worker.trust.preview import one_line
 from agent_worker.workflows.repositories import find, find_bare, opened

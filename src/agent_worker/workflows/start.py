@@ -20,7 +20,7 @@ from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
 from agent_worker.proposals import lifecycle
-from agent_worker.proposals.ending import SYSTEM
+from agent_worker.proposals.lifecycle import SYSTEM
 from agent_worker.proposals.request import ProposalRequest, Said, Voter
 from agent_worker.trust.powers import powers_of
 from agent_worker.workflows import archive

@@ -13,7 +13,7 @@ from datetime import UTC
 
 from agent_worker.core.clock import Clock, from_micros
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.core.events import Bus, Ended, Event
+from agent_worker.core.events import Bus, Ended
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.workflows.working_copy import REFS, CopyChanges, WorkingCopy
 from agent_worker.workspaces import channel, resources
@@ -47,7 +47,7 @@ class WorkingCopies:
         for copy in copies.values():
             await copy.prepare()
         if copies:
-            self._unlisten = self._bus.listen(self._hear)
+            self._unlisten = self._bus.listen(self._hear, Ended)
 
     async def settle(self) -> None:
         """Wait until everything there is to offer is in the channel."""
@@ -71,8 +71,8 @@ class WorkingCopies:
                 continue
             await copy.remove()
 
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, Ended) and event.workspace == self._workspace and event.agent in self._copies:
+    def _hear(self, event: Ended) -> None:
+        if event.workspace == self._workspace and event.agent in self._copies:
             task = asyncio.create_task(self._offer(event.agent), name=f"changes of {event.name}")
             self._offering.add(task)
             task.add_done_callback(self._offering.discard)

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_worker.core.errors import NotFound, Refused
+from agent_worker.files.makers import scratch
 from agent_worker.files.root import Root
-from agent_worker.files.scratch import scratch
 from agent_worker.processes.git import BYTE_FOR_BYTE, GitLimits, GitResult, Repository
 from agent_worker.trust.preview import one_line
 from agent_worker.workflows import trees

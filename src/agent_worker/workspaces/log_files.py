@@ -57,7 +57,7 @@ class LogFiles:
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing = asyncio.Lock()
-        self._unlisten = bus.listen(self._hear)
+        self._unlisten = bus.listen(self._hear, Posted, ResourceKept, Talked)
         self._task = asyncio.create_task(self._follow(), name="log files")
 
     def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:

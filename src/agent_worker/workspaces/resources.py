@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 from agent_worker.core.events import ResourceKept
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 
 LIMIT = 16 * 1024 * 1024

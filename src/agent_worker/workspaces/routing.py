@@ -14,7 +14,7 @@ from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
 from agent_worker.core.mentions import Mentions, find_mentions
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 from agent_worker.work import inbox, queue, threads
 from agent_worker.work.queue import Lane, Order

@@ -28,9 +28,8 @@ from tests.patience import PATIENCE, eventually
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
-from agent_worker.client.connection import Client, connect
+from agent_worker.client.connection import COMMAND, Client, connect
 from agent_worker.client.discovery import LOG_FILE, signal_daemon
-from agent_worker.client.start import COMMAND
 from agent_worker.tools.tool import Call, Result
 
 PROTOCOL = {"claude": "", "codex": "/v1", "opencode": "/v1", "gemini": ""}  # how each program's base address ends

@@ -27,7 +27,7 @@ from agent_worker.backends.models.reply import check_ended, reply_of, usage_of
 from agent_worker.backends.models.responses import Responses
 from agent_worker.core.errors import Permanent, Transient
 from agent_worker.core.outbound import NOT_TOO_LONG, Patience
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 PROTOCOLS: dict[str, ModelProtocol] = {
     "anthropic": AnthropicMessages(),

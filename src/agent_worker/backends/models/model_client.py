@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from agent_worker.core.errors import BadInput, Permanent, Transient
 from agent_worker.core.outbound import Patience, Resolve, checked_addresses, host_of, literal, proxy_for, resolve
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 
 if TYPE_CHECKING:  # imported when it is first needed: whoever calls no model does not need it
     from pyreqwest.client import Client

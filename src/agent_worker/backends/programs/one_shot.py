@@ -34,7 +34,7 @@ from agent_worker.backends.programs.signals import (
     Signal,
 )
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Permanent
-from agent_worker.files.scratch import scratch
+from agent_worker.files.makers import scratch
 from agent_worker.tools.tool import Call, Result
 
 log = logging.getLogger(__name__)

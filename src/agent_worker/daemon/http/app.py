@@ -30,6 +30,7 @@ from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, op
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
+from agent_worker.core.events import Ended, Retrying
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.daemon.http.openapi import describe
@@ -39,8 +40,8 @@ from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.daemon.process.front import Identity
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
+from agent_worker.files.makers import abandoned
 from agent_worker.files.root import Root
-from agent_worker.files.scratch import abandoned
 from agent_worker.processes.descendants import adopt_orphans, kill_orphans
 from agent_worker.service.backups import DiskWatch, look_at_database
 from agent_worker.service.catalogue import OPERATIONS
@@ -73,8 +74,8 @@ async def make_app(identity: Identity) -> App:
         entries.identity_of = runtime.supervisor.identity
         service = Service(runtime, closing=identity.stopping)
         opening.push_async_callback(service.close)
-        opening.callback(runtime.bus.listen(tokens.hear))
-        opening.callback(runtime.bus.listen(entries.hear))
+        opening.callback(runtime.bus.listen(tokens.hear, Ended, Retrying))
+        opening.callback(runtime.bus.listen(entries.hear, Ended, Retrying))
         mcp = LazyApp(lambda: _mcp(service, entries))
         entries.expects = mcp.wake
         opening.callback(end_rendering)

@@ -1,7 +1,7 @@
 """One connection, before there is a request: how long a stranger may take, how much it may send, how many there are.
 
 The server's own protocol with limits where it has none. A connection is a stranger's until a request on it has shown
-a token. Many strangers may come at once, for our own clients do (accepting.py); of those who say nothing for a moment
+a token. Many strangers may come at once, for our own clients do (server.py); of those who say nothing for a moment
 few may stay. Guards the socket, judges no request: that is request_guard.py, which is handed the connection as an
 extension of the scope.
 """
@@ -10,19 +10,87 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol, Self
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from agent_worker.core.errors import TooBusy
-from agent_worker.daemon.http.accepting import Doorstep
 
+CROWD = 2048  #: strangers that there may be for a moment
+GLANCE = 2.0  #: seconds after which one that says nothing makes room for another, if there is no more
+_REFUSED = 64  # connections beyond the most that are told so
 STRANGERS = 64  #: that may stay
 _MOMENT = 5.0  #: seconds
 HEAD_PATIENCE = 10.0  #: seconds from the first byte, or from connecting, to the end of the head
 LARGEST_HEAD = 32 * 1024
 _MOST_HEADERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What there is room for: the database, files and programs need descriptors too."""
+
+    strangers: int
+    connections: int
+
+    @classmethod
+    def within(cls, descriptors: int) -> Self:
+        return cls(min(CROWD, descriptors // 4), min(2 * CROWD, descriptors // 2))
+
+
+class AcceptedConnection(Protocol):
+    def silent_for(self) -> float:
+        """How many seconds this connection has kept us waiting; 0 when we keep it waiting."""
+        ...
+
+    def drop(self) -> None: ...
+
+
+class Doorstep:
+    """Keeps count of the open connections, which tell it themselves."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self.capacity = capacity
+        self.strangers: dict[AcceptedConnection, None] = {}  # who came first stands first
+        self.trusted: set[AcceptedConnection] = set()
+        self.left: Callable[[], None] = lambda: None  #: somebody went, or is no stranger any more
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether nobody else is let in for now."""
+        everybody = len(self.strangers) + len(self.trusted)
+        return len(self.strangers) >= self.capacity.strangers or everybody >= self.capacity.connections + _REFUSED
+
+    @property
+    def is_full(self) -> bool:
+        """Whether whoever is let in is told to come again."""
+        return len(self.strangers) + len(self.trusted) >= self.capacity.connections
+
+    def came(self, who: AcceptedConnection) -> None:
+        self.strangers[who] = None
+
+    def trust(self, who: AcceptedConnection) -> None:
+        if who in self.strangers:
+            del self.strangers[who]
+            self.trusted.add(who)
+            self.left()
+
+    def went(self, who: AcceptedConnection) -> None:
+        self.strangers.pop(who, None)
+        self.trusted.discard(who)
+        self.left()
+
+    def make_room(self) -> bool:
+        """Let the first one go that came and says nothing. False: all of them may be about to."""
+        found = next((each for each in self.strangers if each.silent_for() >= GLANCE), None)
+        if found is None:
+            return False
+        del self.strangers[found]  # it is counted no longer, though it takes a moment to go
+        found.drop()
+        return True
 
 
 class _BadHead(Exception):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from agent_worker.client.discovery import authority
-from agent_worker.core.events import Ended, Event, Retrying
+from agent_worker.core.events import RunEvent
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.tools.tool import RunIdentity
 
@@ -66,10 +66,9 @@ class Tokens:
         self._issued[_digest(token.encode())] = caller
         return token
 
-    def hear(self, event: Event) -> None:
-        """Forget the token of a run when the run ends."""
-        if isinstance(event, Ended | Retrying):
-            self.end_run(event.run)
+    def hear(self, event: RunEvent) -> None:
+        """Forget the token of a run that ended, or is tried again."""
+        self.end_run(event.run)
 
     def end_run(self, run: str) -> None:
         """End a run's tokens: they mean nothing from now on."""

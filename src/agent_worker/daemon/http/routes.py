@@ -23,10 +23,9 @@ from starlette.types import Receive, Scope, Send
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, TooBusy
 from agent_worker.core.ids import new_id
-from agent_worker.files.disk import disk_explained
-from agent_worker.service.operation import Operation
+from agent_worker.files.folder import disk_explained
+from agent_worker.service.operation import Operation, Stream, StreamItem
 from agent_worker.service.service import Service
-from agent_worker.service.stream import Stream, StreamItem
 
 STREAMS = 64  #: that are followed at once
 PING = 15.0  #: seconds of silence after which a stream shows that it is alive

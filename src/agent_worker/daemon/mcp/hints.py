@@ -73,7 +73,7 @@ class _CallerBus:
             elif self._ends(event):
                 self.at_end()
 
-        return self._bus.listen(hear)
+        return self._bus.listen(hear, Queued, InboxItemAdded, Ended, Retrying)
 
     def _concerns(self, event: Event) -> bool:
         match self._caller, event:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from agent_worker.backends.programs.program import ToolEndpoint
 from agent_worker.core.errors import Fenced
-from agent_worker.core.events import Ended, Event, Retrying
+from agent_worker.core.events import RunEvent
 from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.tools.tool import Call, RunIdentity
 
@@ -41,6 +41,6 @@ class RunTokens:
             entry.unanswered = (step, call)
             entry.waiting.set()
 
-    def hear(self, event: Event) -> None:
-        if isinstance(event, Ended | Retrying):
-            self._entries.pop(event.run, None)
+    def hear(self, event: RunEvent) -> None:
+        """Forget a run that ended, or is tried again."""
+        self._entries.pop(event.run, None)

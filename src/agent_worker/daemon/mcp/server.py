@@ -25,7 +25,7 @@ from agent_worker.agents.supervisor import Working
 from agent_worker.backends.backend import Suspended
 from agent_worker.core.errors import AgentWorkerError, Fenced
 from agent_worker.core.ids import new_id
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.daemon.http.asgi import App
 from agent_worker.daemon.http.request_guard import Caller
 from agent_worker.daemon.mcp.hints import Hints, offered

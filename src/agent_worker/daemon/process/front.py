@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_worker.client import discovery
-from agent_worker.client.answers import LOGS
+from agent_worker.client.plain_http import LOGS
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send

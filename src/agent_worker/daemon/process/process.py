@@ -9,35 +9,73 @@ it got stuck. Time here is the system's: a real process does not wait for a test
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import secrets
 import signal
 import socket
+import stat
+import sys
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.client import discovery
-from agent_worker.client.answers import LOGS
 from agent_worker.client.discovery import AlreadyRunning, DaemonFile
+from agent_worker.client.plain_http import LOGS
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.redaction import Redactor, secrets_in
-from agent_worker.daemon.http.accepting import Capacity, raise_limit
 from agent_worker.daemon.http.asgi import App
-from agent_worker.daemon.process.front import Front, Identity, refusing
+from agent_worker.daemon.http.connection import Capacity
+from agent_worker.daemon.http.server import DaemonServer, configured, raise_limit
+from agent_worker.daemon.process.front import Front, Identity, refusing, shown
 from agent_worker.daemon.process.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
 from agent_worker.daemon.process.logs import logging_to
 from agent_worker.daemon.process.port import address_of, listening, reached_at
-from agent_worker.daemon.process.server import DaemonServer, configured
 from agent_worker.daemon.process.settings import ALREADY_RUNNING, FAILED, REFUSED, DaemonSettings
-from agent_worker.daemon.process.starter import Starter
 from agent_worker.daemon.process.watchdog import Watchdog
+
+
+class Starter:
+    """Whoever started the daemon and waits for a word; nobody when a person started it."""
+
+    def __init__(self, pipe: int | None) -> None:
+        self._pipe = pipe
+
+    @classmethod
+    def from_environment(cls) -> Starter:
+        given = os.environ.pop(discovery.READY_VARIABLE, "")  # our own children do not need it
+        with suppress(ValueError, OSError):
+            if stat.S_ISFIFO(os.fstat(int(given)).st_mode):
+                os.set_inheritable(int(given), False)
+                return cls(int(given))
+        return cls(None)
+
+    def ready(self, instance: str) -> None:
+        self._tell({"ready": instance})
+
+    def refuse(self, error: AgentWorkerError, code: int) -> int:
+        if self._pipe is None:
+            hint = f"\n  hint: {error.hint}" if error.hint else ""
+            print(f"error: {error.message}{hint}", file=sys.stderr, flush=True)
+        self._tell({"error": shown(error)})
+        return code
+
+    def _tell(self, word: dict[str, Any]) -> None:
+        if self._pipe is None:
+            return
+        with suppress(OSError):  # it did not wait
+            os.write(self._pipe, json.dumps(word).encode() + b"\n")
+        os.close(self._pipe)
+        self._pipe = None
+
 
 _APP_ENDS = 0.7  #: share of the grace that the application gets
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import count, money, shown_name
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.service.messages import Calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import View, button, form, panel, shown_name, source, when
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.service import proposals

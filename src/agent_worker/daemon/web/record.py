@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import money
 from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.daemon.web.prose import prepared_now, prose

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import Span, stacked_bar, timeline
 from agent_worker.daemon.web.frame import (
     View,

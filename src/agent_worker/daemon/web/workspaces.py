@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from agent_worker.core.wording import plural
+from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import mentions_graph
 from agent_worker.daemon.web.frame import (
     View,

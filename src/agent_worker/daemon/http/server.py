@@ -1,8 +1,8 @@
-"""How many connections there may be at once, and how they are taken: never more than there are descriptors for.
+"""The HTTP server of the daemon: uvicorn with our way to accept connections, and without its signals.
 
-Connections for which there is no room yet wait in the kernel's queue, where they cost us nothing: none is cut. When
-even those of our own clients are too many, further ones are answered with 503 and when to come again. Above: process.py
-serves; connection.py is one connection.
+Never more connections are taken than there are descriptors for. Those for which there is no room yet wait in the
+kernel's queue, where they cost us nothing: none is cut. When even those of our own clients are too many, further ones
+are answered with 503 and when to come again. Above: process.py serves; connection.py is one connection.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import errno
 import logging
 import resource
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import uvicorn
+
+from agent_worker.daemon.http.asgi import App
+from agent_worker.daemon.http.connection import Capacity, Connection, Doorstep
 
 BACKLOG = 4096  #: connections that the kernel holds for us; it may allow fewer
-CROWD = 2048  #: strangers that there may be for a moment
-GLANCE = 2.0  #: seconds after which one that says nothing makes room for another, if there is no more
+_STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole grace
 _BATCH = 64  # accepted at once: then others have their turn
-_REFUSED = 64  # connections beyond the most that are told so
 _REST = 1.0  # seconds without accepting when the system has nothing left
 _LOOK = 0.25  # seconds until it is looked again who makes room
 _QUIET = 60.0  # seconds between two lines of the log that say the same
@@ -38,70 +41,6 @@ def raise_limit() -> int:
         except (OSError, ValueError):  # some systems promise more than they give
             return soft
     return hard if hard != resource.RLIM_INFINITY else 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What there is room for: the database, files and programs need descriptors too."""
-
-    strangers: int
-    connections: int
-
-    @classmethod
-    def within(cls, descriptors: int) -> Self:
-        return cls(min(CROWD, descriptors // 4), min(2 * CROWD, descriptors // 2))
-
-
-class AcceptedConnection(Protocol):
-    def silent_for(self) -> float:
-        """How many seconds this connection has kept us waiting; 0 when we keep it waiting."""
-        ...
-
-    def drop(self) -> None: ...
-
-
-class Doorstep:
-    """Keeps count of the open connections, which tell it themselves."""
-
-    def __init__(self, capacity: Capacity) -> None:
-        self.capacity = capacity
-        self.strangers: dict[AcceptedConnection, None] = {}  # who came first stands first
-        self.trusted: set[AcceptedConnection] = set()
-        self.left: Callable[[], None] = lambda: None  #: somebody went, or is no stranger any more
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether nobody else is let in for now."""
-        everybody = len(self.strangers) + len(self.trusted)
-        return len(self.strangers) >= self.capacity.strangers or everybody >= self.capacity.connections + _REFUSED
-
-    @property
-    def is_full(self) -> bool:
-        """Whether whoever is let in is told to come again."""
-        return len(self.strangers) + len(self.trusted) >= self.capacity.connections
-
-    def came(self, who: AcceptedConnection) -> None:
-        self.strangers[who] = None
-
-    def trust(self, who: AcceptedConnection) -> None:
-        if who in self.strangers:
-            del self.strangers[who]
-            self.trusted.add(who)
-            self.left()
-
-    def went(self, who: AcceptedConnection) -> None:
-        self.strangers.pop(who, None)
-        self.trusted.discard(who)
-        self.left()
-
-    def make_room(self) -> bool:
-        """Let the first one go that came and says nothing. False: all of them may be about to."""
-        found = next((each for each in self.strangers if each.silent_for() >= GLANCE), None)
-        if found is None:
-            return False
-        del self.strangers[found]  # it is counted no longer, though it takes a moment to go
-        found.drop()
-        return True
 
 
 class Accepting:
@@ -179,3 +118,46 @@ class Accepting:
         if self._loop.time() - self._told >= _QUIET:
             self._told = self._loop.time()
             log.warning("no connection can be accepted now: %s. Those that come wait", error.strerror)
+
+
+class DaemonServer(uvicorn.Server):
+    """Says when it accepts connections, accepts them in our way, and leaves the signals to us."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], capacity: Capacity) -> None:
+        super().__init__(config)
+        self._announce = announce
+        self._doorstep = Doorstep(capacity)
+        self._accepting: list[Accepting] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup([])
+        self._accepting = [Accepting(each, self._connection, self._doorstep) for each in sockets or ()]
+        self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for each in self._accepting:
+            each.close()
+        await super().shutdown(sockets)
+
+    def _connection(self) -> Connection:
+        return Connection(self.config, self.server_state, app_state=self.lifespan.state, doorstep=self._doorstep)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def configured(app: App, *, lifespan: Literal["auto", "off"]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=Connection,
+        ws="none",
+        lifespan=lifespan,
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # a header must not say who is asking
+        server_header=False,
+        timeout_graceful_shutdown=_STREAMS_END,
+    )

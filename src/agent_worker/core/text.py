@@ -1,7 +1,8 @@
-"""Characters that one cannot see or that change how others are shown: which they are, and what stands for them.
+"""How texts are shown to people: what one cannot see in them is named, and counts are said in one way.
 
-The one list for names of files (files/paths.py), texts that a person approves (trust/preview.py), texts that a model
-reads (tools/skills.py) and a terminal (cli/output.py).
+The one list of characters that one cannot see or that change how others are shown, for names of files (files/paths.py),
+texts that a person approves (trust/preview.py), texts that a model reads (tools/skills.py) and a terminal
+(cli/output.py).
 """
 
 from __future__ import annotations
@@ -42,3 +43,8 @@ def _name(character: str) -> str:
     code = ord(character)
     # Tag characters are a second, invisible alphabet: say which letter it is.
     return f"tag {chr(code - 0xE0000)}" if 0xE0020 <= code <= 0xE007E else f"U+{code:04X}"
+
+
+def plural(number: int, thing: str) -> str:
+    """How many of a thing there are: `1 message`, `2,000 messages`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
