@@ -41,8 +41,8 @@ def test_every_command_of_the_guide_works(shell: Shell, tmp_path: Path) -> None:
         said[line.removeprefix("agent-worker ")] = done.stdout
     assert "Good morning, Ada" in said["run greet --trust -- --name Ada"]
     assert "Whom to greet" in said["run greet -- --help"]
-    assert "@greet" in said["schedule list"]
-    assert "@morning" in said["schedule list"]
+    assert "greet" in said["schedule list"]
+    assert "morning" in said["schedule list"]
     assert flows.git("rev-parse", "HEAD") in said["remote list"]
     assert "has not changed" in said["remote update github:acme/flows@v1/greet.yaml"]
     assert (shell.cwd / ".agents" / "skills" / "local" / "flows" / "tidy" / "SKILL.md").exists()

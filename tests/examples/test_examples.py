@@ -88,7 +88,7 @@ def test_triage__it_sorts_and_comes_again_by_itself(example: Terminal) -> None:
     (item,) = example.json("inbox")
     assert item["kind"] == "mention"
     (schedule,) = example.json("schedule", "list")
-    assert (schedule["target"], schedule["wakeup"], schedule["tz"]) == ("@triage", "0 8 * * 1-5", "Europe/Berlin")
+    assert (schedule["target"], schedule["wakeup"], schedule["tz"]) == ("triage", "0 8 * * 1-5", "Europe/Berlin")
     assert schedule["due_at"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock, from_micros
-from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.core.errors import BadInput, NotFound, NotRunning, Refused
 from agent_worker.files.root import Root
 from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.schedule_starter import Timekeeper
@@ -215,27 +215,27 @@ async def test_what_a_person_sets_is_kept_over_a_restart_and_counts_more_than_th
     watched: Open, clock: TestClock
 ) -> None:
     async with watched(TRIAGE + "schedule: { wakeup: 1h }\n") as here:
-        made = await schedule_set(here.service, "@triage", wakeup="*/5 * * * *", project=here.root)
-        assert (made.target, made.wakeup, made.set_by) == ("@triage", "*/5 * * * *", "person")
+        made = await schedule_set(here.service, "triage", wakeup="*/5 * * * *", project=here.root)
+        assert (made.target, made.wakeup, made.set_by) == ("triage", "*/5 * * * *", "person")
         await schedule_set(here.service, "alice", wakeup="30m", prompt="look", project=here.root)
     async with watched(TRIAGE + "schedule: { wakeup: 2h }\n", tag="again") as here:
         found = {each.target: each.wakeup for each in await schedules_list(here.service, here.root)}
-        assert found == {"@triage": "*/5 * * * *", "alice": "30m"}
+        assert found == {"triage": "*/5 * * * *", "alice": "30m"}
         await here.elapse(6 * 60)
         assert await here.started() == ["5:00"]
-        assert await schedule_clear(here.service, "@triage", here.root)
-        assert (await schedule_get(here.service, "@triage", here.root)).wakeup == "2h"
+        assert await schedule_clear(here.service, "triage", here.root)
+        assert (await schedule_get(here.service, "triage", here.root)).wakeup == "2h"
         with pytest.raises(Refused, match="is in its file"):
-            await schedule_clear(here.service, "@triage", here.root)
+            await schedule_clear(here.service, "triage", here.root)
         assert await schedule_clear(here.service, "alice", here.root)
         assert not await schedule_clear(here.service, "alice", here.root)
 
 
 async def test_next_and_last_are_told(watched: Open) -> None:
     async with watched() as here:
-        await schedule_set(here.service, "@triage:nightly", wakeup="0 10 * * *", project=here.root)
+        await schedule_set(here.service, "triage:nightly", wakeup="0 10 * * *", project=here.root)
         (before,) = await schedules_list(here.service, here.root)
-        assert (before.target, before.fired_at) == ("@triage:nightly", None)
+        assert (before.target, before.fired_at) == ("triage:nightly", None)
         assert from_micros(before.due_at or 0) == MONDAY + timedelta(hours=1)
         await here.elapse(3601)
         (after,) = await schedules_list(here.service, here.root)
@@ -256,15 +256,16 @@ async def test_a_schedule_that_is_removed_from_the_file_ends(watched: Open, tmp_
     ("target", "given", "error"),
     [
         ("@nothing", {"wakeup": "5m"}, NotFound),
-        ("@triage", {"wakeup": "9s"}, BadInput),
-        ("@triage", {"wakeup": "99 * * * *"}, BadInput),
-        ("@triage", {"wakeup": "0 9 * * *", "tz": "Mars/Olympus"}, BadInput),
-        ("@triage", {}, BadInput),
-        ("@triage", {"wakeup": "5m", "workspace": "review"}, BadInput),
-        ("@triage", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
+        ("@triage", {"wakeup": "5m"}, NotRunning),
+        ("triage", {"wakeup": "9s"}, BadInput),
+        ("triage", {"wakeup": "99 * * * *"}, BadInput),
+        ("triage", {"wakeup": "0 9 * * *", "tz": "Mars/Olympus"}, BadInput),
+        ("triage", {}, BadInput),
+        ("triage", {"wakeup": "5m", "workspace": "review"}, BadInput),
+        ("triage", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
         ("alice", {"wakeup": "5m", "params": {"x": "1"}}, BadInput),
-        ("alice@triage", {"wakeup": "5m"}, BadInput),
-        ("@review", {"wakeup": "5m"}, BadInput),  # has no kickoff
+        ("alice@triage", {"wakeup": "5m"}, NotRunning),
+        ("review", {"wakeup": "5m"}, BadInput),  # has no kickoff
     ],
 )
 async def test_what_could_not_work_is_refused_when_it_is_set(

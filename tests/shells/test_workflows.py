@@ -236,15 +236,15 @@ def test_a_member_that_is_busy_in_one_instance_serves_another_afterwards(termina
 
 def test_schedules_are_set_looked_at_and_cleared_for_agents_and_workflows(terminal: Terminal) -> None:
     terminal.says("schedule", "bob", "set", "0 9 * * 1-5", "--tz", "Europe/Berlin", "--prompt", "good morning")
-    terminal.says("schedule", "set", "@echo:night", "30m", "--", "--target", "nightly")
+    terminal.says("schedule", "set", "echo:night", "30m", "--", "--target", "nightly")
     found = {each["target"]: each for each in terminal.json("schedule", "list")}
     assert found["bob"]["wakeup"] == "0 9 * * 1-5"
-    assert found["@echo:night"]["params"]["target"] == "nightly"
+    assert found["echo:night"]["params"]["target"] == "nightly"
     assert found["bob"]["due_at"]
     assert found["bob"]["fired_at"] is None
     assert "Europe/Berlin" in terminal.says("schedule", "get", "bob")
-    assert "needs the parameter target" in terminal.run("schedule", "set", "@echo", "30m").stderr
-    for target in ("bob", "@echo:night"):
+    assert "needs the parameter target" in terminal.run("schedule", "set", "echo", "30m").stderr
+    for target in ("bob", "echo:night"):
         assert terminal.says("schedule", "clear", target).strip() == "cleared"
     assert terminal.json("schedule", "list") == []
 

@@ -25,6 +25,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "send": (_C + "messages", "send", "Deliver a message and return."),
     "ask": (_C + "messages", "ask", "Ask an agent and wait for the answer."),
     "peek": (_C + "messages", "peek", "Read a channel or a conversation."),
+    "clear": (_C + "messages", "clear", "Put a conversation aside and begin it afresh."),
     "cancel": (_C + "messages", "cancel", "Cancel work that is queued, waits, or is under way."),
     "inbox": (_C + "inbox", "inbox", "Show what waits for you, and answer it."),
     "ls": (_C + "status", "ls", "List agents and running workflows."),

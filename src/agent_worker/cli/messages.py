@@ -1,4 +1,4 @@
-"""`send`, `ask`, `peek`, `cancel`: talking with agents."""
+"""`send`, `ask`, `peek`, `clear`, `cancel`: talking with agents."""
 
 from __future__ import annotations
 
@@ -86,6 +86,18 @@ def cancel(work: str, reason: str | None, as_json: bool) -> None:
         return tell_json(found)
     for each in found:
         click.echo(clean(f"cancelled {each['id']} of {each['agent']}: {each['told']}"))
+
+
+@click.command()
+@click.argument("address", shell_complete=addresses)
+@as_json_option
+def clear(address: str, as_json: bool) -> None:
+    """Put the conversation at ADDRESS aside and begin it afresh: alice, alice@review, or all members of @review.
+
+    Nothing is deleted: the files keep it, and an agent can look it up. What it remembers stays.
+    """
+    cleared = call("POST", "/clear", at=address, project=here())
+    tell_json({"cleared": cleared}) if as_json else click.echo(f"{cleared} begins afresh")
 
 
 @click.command()

@@ -12,6 +12,12 @@ from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import Group
 from agent_worker.core.address import WorkspaceName
 
+_MEANS = {  # what was set
+    "agent": "{target} wakes by itself then",
+    "member": "{target} wakes there then, as long as the workflow runs",
+    "members": "the default of {target}: every member that has none of its own wakes there then",
+    "workflow": "this runs the workflow {target}",
+}
 _HEAD = ("target", "when", "zone", "next", "last", "by", "in", "to")
 
 
@@ -40,7 +46,7 @@ def list_(as_json: bool) -> None:
 @click.argument("target", shell_complete=agents)
 @as_json_option
 def get(target: str, as_json: bool) -> None:
-    """Show the schedule of TARGET (alice, or @review)."""
+    """Show the schedule of TARGET: alice, alice@review, @review or review (see `schedule set`)."""
     found = call("GET", f"/schedules/{part(target)}", project=here())
     tell_json(found) if as_json else _tell([found], as_json)
 
@@ -55,16 +61,23 @@ def get(target: str, as_json: bool) -> None:
 @click.option("--workspace", help="Where an agent wakes: a workflow, or workflow:tag.")
 @as_json_option
 def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Set when TARGET wakes (alice) or runs (@review).
+    """Set when TARGET wakes or runs.
+
+    \b
+    alice          this agent wakes
+    alice@review   alice wakes in the running workflow review
+    @review        every member of it wakes there that has no schedule of its own
+    review         the workflow is run; its parameters follow after `--`, as with `run`
 
     WAKEUP is an interval (5m) or a cron line ("0 9 * * 1-5"); --at is once.
-
-    A workflow's own parameters follow after `--`, as with `run`.
     """
     workflow = WorkspaceName.parse(target).workflow
     values = read_params(workflow, list(params)) if params else None
     found = call("PUT", f"/schedules/{part(target)}", wakeup=wakeup, params=values, project=here(), **given)
-    tell_json(found) if as_json else _tell([found], as_json)
+    if as_json:
+        return tell_json(found)
+    _tell([found], as_json)
+    click.echo(f"\n{_MEANS[found['kind']].format(target=found['target'])}")
 
 
 @schedule.command()
@@ -72,7 +85,7 @@ def set_(target: str, wakeup: str | None, params: tuple[str, ...], as_json: bool
 def clear(target: str) -> None:
     """Remove the schedule that was set for TARGET.
 
-    If its file has one, that counts again.
+    If its file has one, or there is a default, that counts again.
     """
     was = call("DELETE", f"/schedules/{part(target)}", project=here())
     click.echo("cleared" if was else f"{target} had no schedule")

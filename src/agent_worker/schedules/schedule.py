@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -33,21 +33,29 @@ AGAIN = timedelta(minutes=1)  # after the database could not be asked
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A schedule of one agent or one workflow, as it is kept."""
+    """A schedule of one agent or one workflow, as it is kept. With an instance alone, the default of its members."""
 
     schedule: Schedule | WorkflowSchedule
     agent: str | None = None
     workflow: str = ""  #: workflow:tag
     instance: str = ""  #: the workspace that it ends with
-    set_by: Literal["file", "person"] = "file"
+    set_by: Literal["file", "person", "team"] = "file"
 
     @property
     def id(self) -> str:
-        return id_of(self.agent, self.workflow) + (f"/{self.instance}" if self.instance else "")
+        return id_of(self.agent, self.workflow, self.instance)
+
+    @property
+    def state(self) -> str:
+        """`default` never wakes anybody itself."""
+        return "active" if self.agent or self.workflow else "default"
 
 
-def id_of(agent: str | None, workflow: str = "") -> str:
-    return f"s_{agent or workflow}"
+def id_of(agent: str | None, workflow: str = "", instance: str = "") -> str:
+    return f"s_{agent or workflow}" + (f"/{instance}" if instance else "")
+
+
+_RANK = ("team", "file", "person")  # who has set it: the later counts more
 
 
 def next_due(schedule: Timing, *, now: datetime, active: datetime | None) -> datetime | None:
@@ -69,15 +77,16 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
     known = tx.one("select spec, set_by from schedule where project = :project and id = :id", id=timer.id)
     if known and (known["spec"], known["set_by"]) == (spec, timer.set_by):
         return
-    if known and known["set_by"] == "person" and timer.set_by == "file":
+    if known and _RANK.index(known["set_by"]) > _RANK.index(timer.set_by):
         return
     due = next_due(timer.schedule, now=now, active=_active(tx, timer.agent, now))
     tx.run(
-        """insert into schedule(project, id, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
-           values (:project, :id, :agent, :workflow, :workspace, :instance, :prompt, :spec, :set_by, :due)
+        """insert into schedule(project, id, agent, workflow, workspace, instance, prompt, spec, set_by, due_at, state)
+           values (:project, :id, :agent, :workflow, :workspace, :instance, :prompt, :spec, :set_by, :due, :state)
            on conflict (project, id) do update
               set workspace = excluded.workspace, prompt = excluded.prompt, spec = excluded.spec,
-                  set_by = excluded.set_by, due_at = excluded.due_at, slot = null, state = 'active'""",
+                  set_by = excluded.set_by, due_at = excluded.due_at, slot = null, state = excluded.state""",
+        state=timer.state,
         id=timer.id,
         agent=timer.agent,
         workflow=timer.workflow,
@@ -88,6 +97,39 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
         set_by=timer.set_by,
         due=due and micros(due),
     )
+
+
+def keep_default(tx: Transaction, timer: Timer, members: Iterable[str], *, now: datetime) -> None:
+    """Store what holds for those members of an instance who have no schedule of their own there."""
+    keep(tx, timer, now=now)
+    for agent in members:
+        give_default(tx, timer.instance, agent, now=now)
+
+
+def give_default(tx: Transaction, instance: str, agent: str, *, now: datetime) -> None:
+    """A member that has no schedule of its own here gets the default, if there is one."""
+    default = tx.one(
+        "select * from schedule where project = :project and id = :id and state = 'default'",
+        id=id_of(None, "", instance),
+    )
+    if default and not _wakes_there(tx, agent, default["workspace"]):
+        spec = spec_of(default)
+        assert isinstance(spec, Schedule)
+        keep(tx, Timer(spec, agent=agent, instance=instance, set_by="team"), now=now)
+
+
+def _wakes_there(tx: Transaction, agent: str, workspace: str) -> bool:
+    """Whether the schedule that an agent has by itself already leads to this workflow."""
+    own = tx.one(
+        "select workspace from schedule where project = :project and id = :id and workspace <> ''", id=id_of(agent)
+    )
+    return own is not None and WorkspaceName.parse(own["workspace"]).workflow == WorkspaceName.parse(workspace).workflow
+
+
+def clear_default(tx: Transaction, instance: str) -> bool:
+    """End the default of an instance's members. True if there was one."""
+    tx.run("delete from schedule where project = :project and instance = :it and set_by = 'team'", it=instance)
+    return clear(tx, id_of(None, "", instance), set_by="person")
 
 
 def keep_workflows(tx: Transaction, wanted: Mapping[str, WorkflowSchedule], *, now: datetime) -> None:
@@ -101,9 +143,12 @@ def keep_workflows(tx: Transaction, wanted: Mapping[str, WorkflowSchedule], *, n
 
 
 def of_project(tx: Transaction) -> list[Row]:
+    """All schedules, each with the name of its agent and of the instance it belongs to."""
     return tx.all(
-        """select s.*, a.name from schedule s left join agent a on a.project = :project and a.id = s.agent
-            where s.project = :project order by a.name, s.workflow"""
+        """select s.*, a.name, w.workflow as of_workflow, w.tag as of_tag
+             from schedule s left join agent a on a.project = :project and a.id = s.agent
+                  left join workspace w on w.project = :project and w.id = s.instance
+            where s.project = :project order by a.name, s.workflow, s.id"""
     )
 
 
@@ -219,10 +264,12 @@ def _queue(tx: Transaction, row: Row, *, now: datetime) -> None:
     name = WorkspaceName.parse(row["workspace"])
     workspace = tx.one(
         """select w.id from workspace w join member m on m.project = :project and m.workspace = w.id
-            where w.project = :project and w.workflow = :workflow and w.tag = :tag and w.state = 'running'
-              and m.agent = :agent""",
+            where w.project = :project and w.workflow = :workflow and w.state = 'running' and m.agent = :agent
+              and (w.tag = :tag or :any = 1)
+            order by case when w.tag = :tag then 0 else 1 end, w.started_at desc limit 1""",
         workflow=name.workflow,
         tag=name.tag,
+        any=int(":" not in row["workspace"]),  # a workflow without a tag: wherever of it the agent works now
         agent=row["agent"],
     )
     order = Order(

@@ -116,6 +116,18 @@ async def read(
     return await service.read(loaded, _read, loaded, await service.address(loaded, at), pick)
 
 
+@operation("POST", "/clear")
+async def clear(service: Service, at: str, project: str | None = None) -> str:
+    """Put a conversation aside and begin it afresh: of `alice`, of `alice@workflow`, or of all members in `@workflow`.
+
+    Nothing is deleted: the files keep it, and agents can look it up. No prompt shows it any more.
+    """
+    loaded = await service.project(project)
+    address = await service.address(loaded, at)
+    await service.write(loaded, _clear, loaded, address)
+    return str(address)
+
+
 @operation("POST", "/preview")
 async def preview(service: Service, at: str, message: str, project: str | None = None) -> Wakes:
     """Whom a message in a channel would wake. Nothing is sent."""
@@ -231,6 +243,18 @@ def asleep(tx: Transaction, agent: str, workspace: Row | None = None) -> str:
     return ""
 
 
+def _clear(tx: Transaction, loaded: LoadedProject, at: Address) -> None:
+    if at.workspace is None:
+        return threads.clear(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL)
+    workspace = workspace_rows.find(tx, at.workspace)
+    if at.agent is not None:
+        member = workspace_rows.member_called(tx, workspace["id"], at.agent)
+        return threads.clear(tx, member["agent"], workspace["id"])
+    workspace_rows.clear(tx, workspace["id"])
+    for agent in workspace_rows.members_in(tx, workspace["id"]).values():
+        threads.clear(tx, agent, workspace["id"])
+
+
 def _messages(tx: Transaction, at: Address, since: int, limit: int) -> list[Message]:
     workspace = workspace_rows.find(tx, at.workspace or WorkspaceName(""))
     return channel.read(tx, workspace["id"], since=since, limit=limit)
@@ -248,13 +272,14 @@ class _Pick:
 def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> list[MessageView]:
     if at.workspace is None:
         return _conversation(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL, pick)
-    workspace = workspace_rows.find(tx, at.workspace)["id"]
+    row = workspace_rows.find(tx, at.workspace)
+    workspace = row["id"]
     if at.agent is not None:
-        return _conversation(tx, agent_id(loaded, at.agent), workspace, pick)
+        member = workspace_rows.member_called(tx, workspace, at.agent)
+        return _conversation(tx, member["agent"], workspace, pick)
     if pick.last:
-        found = channel.last(
-            tx, workspace, pick.limit, after=pick.since, before=pick.before or 2**62, with_held=pick.held
-        )
+        after = pick.since if pick.before else max(pick.since, row["cleared"])
+        found = channel.last(tx, workspace, pick.limit, after=after, before=pick.before or 2**62, with_held=pick.held)
     else:
         found = channel.read(tx, workspace, since=pick.since, limit=pick.limit, with_held=pick.held)
     return [_line(tx, message) for message in found]
@@ -268,7 +293,9 @@ def _line(tx: Transaction, m: Message) -> MessageView:
 
 
 def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[MessageView]:
-    if pick.last:
+    if pick.last and pick.before is None:
+        talk = threads.recent(tx, agent, context, pick.limit, with_held=pick.held)
+    elif pick.last:
         talk = threads.before(tx, agent, context, pick.before, pick.limit, with_held=pick.held)
     else:
         talk = threads.since(tx, agent, context, pick.since, limit=pick.limit, with_held=pick.held)

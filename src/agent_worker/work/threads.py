@@ -65,9 +65,24 @@ def say(
     return int(row["seq"])
 
 
-def recent(tx: Transaction, agent: str, context: str, count: int) -> list[ThreadEntry]:
-    """The last lines of a thread, oldest first."""
-    return before(tx, agent, context, None, count)
+def recent(tx: Transaction, agent: str, context: str, count: int, *, with_held: bool = False) -> list[ThreadEntry]:
+    """The last lines of a thread, oldest first: none that a person has put aside."""
+    row = tx.one(
+        "select cleared from thread where project = :project and agent = :agent and context = :context",
+        agent=agent,
+        context=context,
+    )
+    last = before(tx, agent, context, None, count, with_held=with_held)
+    return [line for line in last if row is None or line.seq > row["cleared"]]
+
+
+def clear(tx: Transaction, agent: str, context: str) -> None:
+    """Put aside what was said so far: the conversation begins afresh. It can still be looked up."""
+    tx.run(
+        "update thread set cleared = seq where project = :project and agent = :agent and context = :context",
+        agent=agent,
+        context=context,
+    )
 
 
 def before(

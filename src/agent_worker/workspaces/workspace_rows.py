@@ -500,6 +500,16 @@ def set_status(tx: Transaction, workspace: str, agent: str, status: str) -> None
     )
 
 
+def clear(tx: Transaction, workspace: str) -> None:
+    """What was said so far is put aside: no digest shows it, and who reads the channel begins after it."""
+    tx.run("update workspace set cleared = seq where project = :project and id = :workspace", workspace=workspace)
+    tx.run(
+        """update member set seen = (select seq from workspace w where w.project = :project and w.id = :workspace)
+            where project = :project and workspace = :workspace""",
+        workspace=workspace,
+    )
+
+
 def mark_seen(tx: Transaction, workspace: str, agent: str, seq: int) -> None:
     tx.run(
         """update member set seen = :seq

@@ -44,6 +44,7 @@ create table workspace (
   coordinator text not null default '',     -- elected; '' when nobody is
   granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
+  cleared bigint not null default 0,        -- up to here a person has put the talk aside
   started_at bigint not null,
   ended_at bigint,
   primary key (project, id)
@@ -223,6 +224,7 @@ create table thread (
   agent text not null,
   context text not null,                    -- a workspace id; '' is personal
   seq bigint not null default 0,
+  cleared bigint not null default 0,        -- up to here a person has put it aside: no prompt shows it
   primary key (project, agent, context)
 );
 
@@ -381,13 +383,13 @@ create table accepted (
 create table schedule (
   project text not null,
   id text not null,
-  agent text,                               -- null: it is a workflow's
+  agent text,                               -- null: it is a workflow's, or the default of the members of one
   workflow text not null default '',        -- workflow:tag; '' when it is an agent's
   workspace text not null default '',       -- address; '' is personal
   prompt text not null default '',
   spec text not null,                       -- JSON: as written
   instance text not null default '',        -- the workspace it ends with, when a workflow gave it to a member
-  set_by text not null default 'file',      -- file | person: what a person set is not changed by a file
+  set_by text not null default 'file',      -- person | file | team (the default of its members): the first counts
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,
   slot bigint,                              -- of a workflow that is due and has not been started yet
