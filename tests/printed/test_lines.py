@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tests.fakes.model_server import ModelServer
 from tests.patience import eventually
-from tests.shells.served import Served, served
+from tests.printed.situations import daemon_with_models, project
+from tests.shells.served import Served
 from tests.shells.terminal import Terminal
 
 SITUATIONS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("lines.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
-def model_api() -> Iterator[str]:
-    """A provider that answers everything, for agents whose model is named."""
-    loop, server = asyncio.new_event_loop(), ModelServer()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(server.start(), loop).result()
-    yield server.url("ok")
-    asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory, model_api: str) -> Iterator[Served]:
-    keys = {"ANTHROPIC_BASE_URL": model_api, "ANTHROPIC_API_KEY": "sk-ant-none"}
-    with served(tmp_path_factory.mktemp("printed"), keys) as daemon:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with daemon_with_models(tmp_path_factory.mktemp("lines")) as daemon:
         yield daemon
 
 
@@ -87,11 +70,6 @@ def _parts(wanted: str | list[str] | None) -> list[str]:
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=[each["situation"].replace(" ", "-") for each in SITUATIONS])
 def test_each_line_does_what_the_table_says(daemon: Served, tmp_path: Path, situation: dict[str, Any]) -> None:
-    here = replace(daemon, project=tmp_path / "project")
-    here.project.mkdir()
-    (here.project / ".agents").mkdir()
-    for name, text in situation.get("files", {}).items():
-        (here.project / name).parent.mkdir(parents=True, exist_ok=True)
-        (here.project / name).write_text(text)
+    terminal = project(daemon, tmp_path / "project", situation.get("files", {}))
     for wanted in situation["lines"]:
-        Line(Terminal(here), wanted).check()
+        Line(terminal, wanted).check()

@@ -64,7 +64,7 @@ def inbox() -> None:
 
 
 @context.command(cls=TextCommand)
-@click.argument("name", default="notes.md")
+@click.argument("name", default="")
 @click.option("--append", "text", help="Add this to its end.")
 def doc(name: str, text: str | None) -> None:
     """Read the document NAME, or add to it."""

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from agent_worker.cli.call import call, here, instances
+from agent_worker.cli.call import call, here, instances, part
 from agent_worker.cli.output import as_json_option, clean, tell_json
 from agent_worker.cli.typed import Group, TextCommand
 
@@ -27,10 +27,12 @@ def list_(workflow: str, as_json: bool) -> None:
 
 @doc.command()
 @click.argument("workflow", shell_complete=instances)
-@click.argument("name", default="notes.md")
+@click.argument("name", required=False)
 @as_json_option
-def read(workflow: str, name: str, as_json: bool) -> None:
-    """Print a document of @WORKFLOW."""
+def read(workflow: str, name: str | None, as_json: bool) -> None:
+    """Print a document of @WORKFLOW; without NAME, the one in which it keeps its notes."""
+    if name is None:
+        name = str(call("GET", f"/workflows/{part(workflow.removeprefix('@'))}", project=here())["document"])
     found = call("GET", f"/documents/{_path(name)}", at=workflow, project=here())
     tell_json(found) if as_json else click.echo(clean(found["text"]), nl=False)
 

@@ -50,7 +50,13 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
     project, problems = checked(path)
     agents, workflows = len(project.agents), len(project.workflows)
     counted = f"{plural(agents, 'agent')} and {plural(workflows, 'workflow')} in {project.root}"
-    return problems, counted, _too_short(project.secret_variables)
+    unused = [
+        f"{name}: {sentence}"
+        for name, workflow in project.workflows.items()
+        if workflow.workspace
+        for sentence in workflow.workspace.unused
+    ]
+    return problems, counted, [*_too_short(project.secret_variables), *unused]
 
 
 def _limits_that_wait(path: Path) -> list[str]:

@@ -20,6 +20,7 @@ from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.documents import first_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Running:
     members: list[Member] = field(default_factory=list)
     document_owner: str = ""  #: the one member who writes documents; '' when everybody does
     coordinator: str = ""
+    document: str = ""  #: the one that is meant where none is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,8 @@ def _running(tx: Transaction, row: Row, waits: Mapping[str, Waiting]) -> Running
     name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
     services = row["document_owner"], row["coordinator"]
-    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services)
+    first = first_document(row)
+    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services, first)
 
 
 def _member(row: Row, waits: Mapping[str, Waiting]) -> Member:
