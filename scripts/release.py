@@ -79,9 +79,15 @@ def with_heading(changelog: str, version: str, day: date) -> str:
 
 def build(version: str) -> Path:
     """The wheel, made from the source distribution, so that both are known to be whole."""
-    _run("uv", "build", "--quiet", "--clear", "--out-dir", str(DIST), str(ROOT))
-    (wheel,) = DIST.glob(f"agent_worker-{version}-*.whl")
-    (_,) = DIST.glob(f"agent_worker-{version}.tar.gz")
+    wheel = build_into(DIST, ROOT)
+    if not wheel.name.startswith(f"agent_worker-{version}-"):
+        raise NotReleased(f"{wheel.name} was built, which is not {version}")
+    return wheel
+
+
+def build_into(target: Path, checkout: Path) -> Path:
+    _run("uv", "build", "--quiet", "--clear", "--out-dir", str(target), str(checkout))
+    (wheel,), (_,) = target.glob("*.whl"), target.glob("*.tar.gz")
     return wheel
 
 

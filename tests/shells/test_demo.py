@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tests.patience import PATIENCE
 from tests.shells import nursery
 
@@ -70,14 +69,6 @@ def on_terminal(cwd: Path, **env: str) -> str:
     os.close(reading)
     assert child.wait(timeout=PATIENCE) == 0
     return shown.decode()
-
-
-@pytest.mark.parametrize(("typed", "meant"), [("dmeo", "demo"), ("strat", "start"), ("satrt", "start")])
-def test_a_mistyped_command_names_the_one_that_was_meant(tmp_path: Path, typed: str, meant: str) -> None:
-    done = run(typed, cwd=tmp_path)
-    assert done.returncode == 2
-    assert f"Did you mean: agent-worker {meant}\n" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_validate_shows_every_mistake_with_its_place(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import click
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part
 from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell_json, tell_table, usd, waits
-from agent_worker.cli.typed import Group, TextCommand
+from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 
 
-@click.group(cls=Group)
+@click.group()
 def agent() -> None:
     """Create, show, edit and delete agents, their memory, notes and todos."""
 

@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import clean
-from agent_worker.cli.typed import Group, TextCommand
+from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 
 TOKEN = "AGENT_WORKER_RUN_TOKEN"
 
 
-@click.group(cls=Group)
+@click.group()
 def context() -> None:
     """Use the tools of the run you are in, where there is no MCP.
 

@@ -8,10 +8,9 @@ from collections import deque
 import click
 
 from agent_worker.cli.output import as_json_option, clean, tell_json
-from agent_worker.cli.typed import Group
 
 
-@click.group(cls=Group)
+@click.group()
 def daemon() -> None:
     """Run the daemon, or show its status and log. It starts by itself when it is needed."""
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,23 @@ def _tell(summary: dict[str, Any], root: Path) -> None:
         click.echo(f"  the document     {where / 'documents' / name}")
     click.echo(f"  a memory         {root / '.agents' / 'ada' / 'memory' / 'working.yaml'}")
     click.echo(f"  the agents       {root / '.agents'}")
+    if not _is_a_command():
+        click.echo("\nOnce, so that `agent-worker` is a command everywhere:")
+        click.echo(f"  uv tool install {_where_from()}")
     click.echo("\nNext, in a directory of your own:")
     click.echo("  agent-worker init          agents and a workflow to begin with")
     click.echo("  agent-worker run review    put the team to work")
+
+
+def _is_a_command() -> bool:
+    """Whether whoever typed this finds `agent-worker`: `uv run` puts it on the PATH for its own child only."""
+    ours = Path(sys.executable).parent
+    lent = "UV_RUN_RECURSION_DEPTH" in os.environ
+    folders = [each for each in os.get_exec_path() if not (lent and Path(each) == ours)]
+    return shutil.which("agent-worker", path=os.pathsep.join(folders)) is not None
+
+
+def _where_from() -> str:
+    """What to install: the checkout we run from, or the project by its name."""
+    checkout = Path(__file__).parents[3]
+    return shlex.quote(str(checkout)) if (checkout / "pyproject.toml").is_file() else "agent-worker"

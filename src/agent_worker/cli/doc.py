@@ -8,10 +8,10 @@ import click
 
 from agent_worker.cli.call import call, here, instances, part
 from agent_worker.cli.output import as_json_option, clean, tell_json
-from agent_worker.cli.typed import Group, TextCommand
+from agent_worker.cli.typed import TextCommand
 
 
-@click.group(cls=Group)
+@click.group()
 def doc() -> None:
     """List, read and write the documents of a workspace."""
 

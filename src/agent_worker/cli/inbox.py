@@ -6,10 +6,9 @@ import click
 
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json
-from agent_worker.cli.typed import Group
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(invoke_without_command=True)
 @as_json_option
 @click.pass_context
 def inbox(ctx: click.Context, as_json: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
 
 import click
 
@@ -70,14 +69,6 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), function)
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS and name not in ALSO:
-            from agent_worker.cli.typed import no_command
-
-            raise no_command(name, COMMANDS)
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
@@ -93,13 +84,19 @@ def main() -> None:
     from agent_worker.core.errors import AgentWorkerError, trouble_of
 
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="agent-worker", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        from agent_worker.cli.mistakes import explained
+        from agent_worker.cli.output import complain
+
+        complain(explained(error))
         sys.exit(error.exit_code)
     except AgentWorkerError as error:
         from agent_worker.cli.output import complain

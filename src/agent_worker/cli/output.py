@@ -46,6 +46,9 @@ def paint_state(state: str) -> str:
 
 
 def complain(error: AgentWorkerError) -> None:
+    """Say what went wrong, and what to do; where JSON was asked for, as JSON where the answer would have stood."""
+    if "--json" in sys.argv[1:]:
+        return tell_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
     click.echo(clean(f"error: {error.message}"), err=True)
     if error.hint and error.hint not in error.message:
         click.echo(clean(f"  hint: {error.hint}"), err=True)

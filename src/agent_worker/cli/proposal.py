@@ -8,10 +8,9 @@ import click
 
 from agent_worker.cli.call import call, here, instances
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table
-from agent_worker.cli.typed import Group
 
 
-@click.group(cls=Group)
+@click.group()
 def proposal() -> None:
     """Put questions to a team's vote, and cast your own."""
 

@@ -7,11 +7,10 @@ import click
 from agent_worker.cli.approval import can_ask, confirm, show_pending
 from agent_worker.cli.call import call, here
 from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
-from agent_worker.cli.typed import Group
 from agent_worker.core.errors import Untrusted
 
 
-@click.group(cls=Group)
+@click.group()
 def remote() -> None:
     """List and update workflows that were fetched from elsewhere."""
 

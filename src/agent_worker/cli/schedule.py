@@ -9,7 +9,6 @@ import click
 from agent_worker.cli.call import agents, call, here, part
 from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
 from agent_worker.cli.params import read_params
-from agent_worker.cli.typed import Group
 from agent_worker.core.address import WorkspaceName
 
 _MEANS = {  # what was set
@@ -21,7 +20,7 @@ _MEANS = {  # what was set
 _HEAD = ("target", "when", "zone", "next", "last", "by", "in", "to")
 
 
-class _EitherWay(Group):
+class _EitherWay(click.Group):
     """`schedule alice set 5m` is `schedule set alice 5m`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

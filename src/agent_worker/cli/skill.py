@@ -9,11 +9,10 @@ import click
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import call, here
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
-from agent_worker.cli.typed import Group
 from agent_worker.core.errors import Untrusted
 
 
-@click.group(cls=Group)
+@click.group()
 def skill() -> None:
     """Import skills: instructions for special tasks that agents read when they need them."""
 

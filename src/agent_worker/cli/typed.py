@@ -1,9 +1,9 @@
-"""What was typed: texts that look like options, commands that are not there, messages without an address."""
+"""What was typed: texts that look like options, and messages without an address."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -32,34 +32,6 @@ def _unmasked(value: Any, texts: dict[str, str]) -> Any:
     if isinstance(value, tuple):
         return tuple(_unmasked(each, texts) for each in value)
     return texts.get(value, value) if isinstance(value, str) else value
-
-
-class Group(click.Group):
-    """A group of commands that says which one was meant."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            root = ctx.find_root()
-            everywhere = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
-            raise no_command(args[0], self.commands, within=str(ctx.info_name), everywhere=everywhere)
-        return super().resolve_command(ctx, args)
-
-
-def no_command(
-    name: str, known: Collection[str], *, within: str = "", everywhere: Collection[str] = ()
-) -> click.UsageError:
-    """The error about a command that is not there: which is near, or which is elsewhere."""
-    near = get_close_matches(name, known, n=2, cutoff=0.65)
-    # Letters that changed places are the likeliest slip.
-    near.sort(key=lambda each: sorted(each) != sorted(name))
-    program = f"agent-worker {within}".rstrip()
-    if near:
-        meant = f"Did you mean: {program} {near[0]}"
-    elif name in everywhere:
-        meant = f"Did you mean: agent-worker {name}"
-    else:
-        meant = f"See: {program} --help"
-    return click.UsageError(f"there is no command '{f'{within} {name}'.strip()}'. {meant}")
 
 
 def addressed(words: Sequence[str], to: str | None, *, command: str) -> tuple[str, str]:

@@ -1,0 +1,104 @@
+"""What was typed wrong, as an error like any other: what is wrong, and a command that does what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from agent_worker.core.errors import BadInput
+
+#: What people type that is called otherwise here, by the command it is typed after.
+CALLED_OTHERWISE = {
+    "agent-worker": {
+        **dict.fromkeys(("log", "logs", "tail"), "agent-worker daemon logs"),
+        **dict.fromkeys(("tell", "message", "msg"), "agent-worker send"),
+        **dict.fromkeys(("kill", "shutdown", "quit"), "agent-worker stop --all"),
+        **dict.fromkeys(("ps", "show", "agents", "workflows"), "agent-worker ls"),
+        **dict.fromkeys(("approve", "revoke"), "agent-worker trust"),
+        **dict.fromkeys(("answer", "reply"), "agent-worker inbox"),
+        **dict.fromkeys(("cost", "costs", "usage"), "agent-worker stats"),
+        **dict.fromkeys(("check", "lint"), "agent-worker validate"),
+        **dict.fromkeys(("add", "create"), "agent-worker agent create"),
+        **dict.fromkeys(("page", "ui", "open"), "agent-worker web"),
+        "up": "agent-worker start",
+        "down": "agent-worker stop",
+        "vote": "agent-worker proposal vote",
+        "help": "agent-worker --help",
+    },
+    "agent-worker agent": {
+        **dict.fromkeys(("show", "get", "inspect", "describe"), "agent-worker agent info"),
+        "ls": "agent-worker agent list",
+        **dict.fromkeys(("remove", "rm"), "agent-worker agent delete"),
+        "add": "agent-worker agent create",
+        "new": "agent-worker new",
+    },
+    "agent-worker daemon": {
+        **dict.fromkeys(("stop", "down", "kill"), "agent-worker stop --all"),
+        **dict.fromkeys(("start", "up"), "agent-worker daemon run"),
+        "log": "agent-worker daemon logs",
+    },
+    "agent-worker doc": {
+        **dict.fromkeys(("show", "cat", "get"), "agent-worker doc read"),
+        "ls": "agent-worker doc list",
+    },
+    "agent-worker proposal": {"ls": "agent-worker proposal list", "new": "agent-worker proposal create"},
+}
+
+
+def explained(error: click.ClickException) -> BadInput:
+    """The same mistake, in our words."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is None:
+        return BadInput(error.format_message())
+    match error:
+        case click.exceptions.NoSuchCommand():
+            return _unknown_command(ctx, error.command_name)
+        case click.NoSuchOption():
+            return _unknown_option(ctx, error.option_name)
+        case click.MissingParameter():
+            missing = error.param.make_metavar(ctx) if isinstance(error.param, click.Argument) else ""
+            told = f"{missing.strip('[].')} is missing" if missing else error.format_message().rstrip(".")
+            return BadInput(told, hint=_usage(ctx))
+    said = error.format_message().rstrip(".")
+    return BadInput(said[:1].lower() + said[1:], hint=_usage(ctx))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """What was probably meant."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), n=2, cutoff=0.65)
+    near.sort(key=lambda each: sorted(each) != sorted(name))  # letters that changed places are the likeliest slip
+    return near[0] if near else None
+
+
+def _unknown_command(ctx: click.Context, name: str) -> BadInput:
+    group = ctx.command
+    assert isinstance(group, click.Group)
+    otherwise = CALLED_OTHERWISE.get(ctx.command_path, {})
+    if (meant := nearest(name, group.list_commands(ctx))) and name not in otherwise:
+        hint = f"did you mean: {ctx.command_path} {meant}"
+    else:
+        near = nearest(name, otherwise)
+        hint = otherwise[near] if near else f"{ctx.command_path} --help"
+    return BadInput(f"there is no command {name!r}" + _within(ctx), hint=hint)
+
+
+def _within(ctx: click.Context) -> str:
+    return f" in {ctx.command_path}" if ctx.parent else ""
+
+
+def _unknown_option(ctx: click.Context, name: str) -> BadInput:
+    known = [option for parameter in ctx.command.get_params(ctx) for option in parameter.opts if option[:1] == "-"]
+    meant = nearest(name, known)
+    hint = f"did you mean: {ctx.command_path} {meant}" if meant else f"{ctx.command_path} --help"
+    return BadInput(f"{ctx.command_path} has no option {name}", hint=hint)
+
+
+def _usage(ctx: click.Context) -> str:
+    """How the command is typed, without what may be left out."""
+    needed = [
+        each.make_metavar(ctx) for each in ctx.command.params if isinstance(each, click.Argument) and each.required
+    ]
+    return " ".join([ctx.command_path, *needed]) if needed else f"{ctx.command_path} --help"

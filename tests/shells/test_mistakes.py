@@ -1,0 +1,72 @@
+"""What is typed wrong is answered like every other error: what is wrong, and a command that exists."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from tests.shells.test_demo import run
+
+from agent_worker.cli.main import cli
+from agent_worker.cli.mistakes import CALLED_OTHERWISE
+
+MISTAKES = {
+    "dmeo": ("there is no command 'dmeo'", "did you mean: agent-worker demo"),
+    "strat": ("there is no command 'strat'", "did you mean: agent-worker start"),
+    "satrt": ("there is no command 'satrt'", "did you mean: agent-worker start"),
+    "logs": ("there is no command 'logs'", "agent-worker daemon logs"),
+    "xyzzy": ("there is no command 'xyzzy'", "agent-worker --help"),
+    "agent shwo alice": ("there is no command 'shwo' in agent-worker agent", "agent-worker agent info"),
+    "agent show alice": ("there is no command 'show' in agent-worker agent", "agent-worker agent info"),
+    "agent craete alice": (
+        "there is no command 'craete' in agent-worker agent",
+        "did you mean: agent-worker agent create",
+    ),
+    "daemon stop": ("there is no command 'stop' in agent-worker daemon", "agent-worker stop --all"),
+    "doc raed": ("there is no command 'raed' in agent-worker doc", "did you mean: agent-worker doc read"),
+    "ls --foo": ("agent-worker ls has no option --foo", "agent-worker ls --help"),
+    "ls --jsno": ("agent-worker ls has no option --jsno", "did you mean: agent-worker ls --json"),
+    "explain": ("RUN is missing", "agent-worker explain RUN"),
+    "runs -n many": ("invalid value for '-n' / '--count': 'many' is not a valid integer", "agent-worker runs --help"),
+}
+
+
+@pytest.mark.parametrize("typed", list(MISTAKES))
+def test_a_slip_is_told_with_what_was_meant(typed: str, tmp_path: Path) -> None:
+    done = run(*shlex.split(typed), cwd=tmp_path)
+    message, hint = MISTAKES[typed]
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {message}\n  hint: {hint}\n"
+
+
+def test_where_json_was_asked_for_an_error_is_json_too(tmp_path: Path) -> None:
+    done = run("ls", "--json", "--foo", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "")
+    error = json.loads(done.stdout)["error"]
+    assert error == {
+        "code": "bad_input",
+        "message": "agent-worker ls has no option --foo",
+        "hint": "agent-worker ls --help",
+    }
+
+
+def test_what_is_called_otherwise_is_there_and_what_people_type_is_not() -> None:
+    """Else a hint would lead nowhere, or stand in the way of a command."""
+    for path, words in CALLED_OTHERWISE.items():
+        for word, command in words.items():
+            assert exists(command.split()[1:]), command
+            assert not exists([*path.split()[1:], word]), word
+
+
+def exists(words: list[str]) -> bool:
+    command: click.Command | None = cli
+    for word in words:
+        if word.startswith("-"):
+            return word == "--help" or word in {each for one in command.params for each in one.opts}  # type: ignore[union-attr]
+        command = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if command is None:
+            return False
+    return True
