@@ -37,6 +37,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "agent": (_C + "agent", "agent", "Create, show, edit and delete agents; see to their memory and todos."),
     "new": (_C + "agent", "new", "Make a quick agent that lives only in the daemon."),
     "doc": (_C + "doc", "doc", "List, read and write the documents of a workspace."),
+    "resource": (_C + "doc", "resource", "List and read the large texts of a workspace."),
     "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and cast your own."),
     "schedule": (_C + "schedule", "schedule", "Wake agents, and run workflows, at set times."),
     "trust": (_C + "approval", "trust", "Show what this project wants to do, and approve it."),

@@ -7,7 +7,7 @@ import difflib
 import itertools
 from dataclasses import dataclass
 
-from agent_worker.database.database import ProjectDatabase, Row
+from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.workspaces import document_rows, resources, workspace_rows
@@ -68,11 +68,30 @@ async def doc_change(service: Service, at: str, name: str, n: int, project: str 
     return await asyncio.to_thread(_difference, before, after)
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceView:
+    id: str
+    size: int  #: bytes
+    head: str  #: its first line
+
+
+@operation("GET", "/resources")
+async def resources_list(service: Service, at: str, project: str | None = None) -> list[ResourceView]:
+    """The resources of a workspace, by their ids."""
+    database, workspace = await _workspace(service, at, project)
+    found = await database.read(resources.listed, workspace["id"])
+    return [ResourceView(each.id, each.size, each.head) for each in found]
+
+
 @operation("GET", "/resources/{id}")
 async def resource_get(service: Service, at: str, id: str, project: str | None = None) -> resources.Resource:
-    """A resource, whole."""
+    """A resource, whole, by its id or the beginning of it."""
     database, workspace = await _workspace(service, at, project)
-    return await database.read(resources.load, workspace["id"], id)
+    return await database.read(_resource, workspace["id"], id)
+
+
+def _resource(tx: Transaction, workspace: str, id: str) -> resources.Resource:
+    return resources.load(tx, workspace, resources.called(tx, workspace, id))
 
 
 def _difference(before: str, after: str) -> list[str]:

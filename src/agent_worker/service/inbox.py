@@ -41,6 +41,7 @@ CAN: dict[str, list[str]] = {
     "conflict": ["dismiss"],
     "space": ["dismiss"],
     "control": ["dismiss"],
+    "feedback": ["dismiss"],
 }
 
 

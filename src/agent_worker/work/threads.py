@@ -102,6 +102,22 @@ def before(
     return [ThreadEntry.of(row) for row in reversed(rows)]
 
 
+def between(tx: Transaction, agent: str, context: str, first: int, last: int, count: int) -> list[ThreadEntry]:
+    """The first lines of what was said from one time on and before another, oldest first."""
+    rows = tx.all(
+        """select * from talk
+            where project = :project and agent = :agent and context = :context and held = 0
+              and at >= :first and at < :last
+            order by seq limit :count""",
+        agent=agent,
+        context=context,
+        first=first,
+        last=last,
+        count=count,
+    )
+    return [ThreadEntry.of(row) for row in rows]
+
+
 def since(
     tx: Transaction, agent: str, context: str, seq: int, *, limit: int = 500, with_held: bool = False
 ) -> list[ThreadEntry]:

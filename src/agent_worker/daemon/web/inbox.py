@@ -19,6 +19,7 @@ _TITLES = {
     "dead": "gave up",
     "limit": "reached a limit",
     "mention": "calls on you",
+    "feedback": "tells what got in its way",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
     "control": "wrote a file that makes other programs run something",

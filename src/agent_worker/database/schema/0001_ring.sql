@@ -322,7 +322,7 @@ create table inbox_item (
   workspace text,
   agent text,
   kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
-                                            -- conflict | space
+                                            -- conflict | space | control | feedback
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   state text not null default 'open',       -- open | answered | dismissed
