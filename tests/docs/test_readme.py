@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.fakes.model_server import ModelServer
+from tests.shells import nursery
 
 from agent_worker.definitions.project import load_project
 
@@ -21,24 +21,22 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
+    """What the README's command writes, in a directory that Git knows nothing of."""
+    env = {"PATH": "/usr/bin:/bin", "AGENT_WORKER_HOME": str(tmp_path / "home")}
+    (tmp_path / "project").mkdir()
+    (command,) = re.findall(r"`agent-worker (init --model \S+)`", README)
+    made = nursery.run("agent_worker.cli", *command.split(), cwd=tmp_path / "project", env=env)
+    assert made.returncode == 0, made.stderr
+    return tmp_path / "project"
+
+
+def test_the_files_in_the_readme_are_the_ones_that_its_command_writes(project: Path) -> None:
     agent, workflow = blocks("yaml")
-    (tmp_path / ".agents").mkdir()
-    (tmp_path / ".agents" / "alice.yaml").write_text(agent)
-    (tmp_path / ".workflows").mkdir()
-    (tmp_path / ".workflows" / "review.yaml").write_text(workflow)
-    (tmp_path / "code.py").write_text("print(1)\n")
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for arguments in (["init", "-q"], ["add", "code.py"], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
-    (tmp_path / "code.py").write_text("print(2)\n")
-    return tmp_path
-
-
-def test_the_files_in_the_readme_are_valid(project: Path) -> None:
+    assert (project / ".agents" / "alice.yaml").read_text() == agent
+    assert (project / ".workflows" / "review.yaml").read_text() == workflow
     loaded = load_project(project)
     assert not loaded.problems
-    assert list(loaded.agents) == ["alice"]
-    assert list(loaded.workflows) == ["review"]
+    assert list(loaded.agents) == ["alice", "bob"]
 
 
 async def test_the_python_example_runs(project: Path) -> None:

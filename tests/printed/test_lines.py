@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -32,22 +33,37 @@ class Line:
 
     terminal: Terminal
     wanted: dict[str, Any]
+    kept: dict[str, str]  #: what earlier lines have told, for later ones
 
     def check(self) -> None:
-        done = self.terminal.run(*_words(self.wanted["typed"]), EDITOR=f"{sys.executable} -c ''")
+        done = self.terminal.run(*self._words(self.wanted["typed"]), EDITOR=f"{sys.executable} -c ''")
         said = f"{self.wanted['typed']}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr, said
         assert done.returncode == (2 if "told" in self.wanted else 0), said
         for part in _parts(self.wanted.get("says")):
-            assert part in done.stdout, said
+            assert self._filled(part) in done.stdout, said
+        for word, pattern in self.wanted.get("keeps", {}).items():
+            found = re.search(pattern, done.stdout)
+            assert found, said
+            self.kept[word] = found[1]
         for part in _parts(self.wanted.get("told")) + _parts(self.wanted.get("warns")):
             assert part in done.stderr, said
         for typed, part in self.wanted.get("then", {}).items():
             assert eventually(partial(self._sees, typed, part)), f"{typed} does not say {part!r}"
         self._check_files()
 
+    def _words(self, line: str) -> list[str]:
+        program, *words = shlex.split(self._filled(line))
+        assert program == "agent-worker", line
+        return words
+
+    def _filled(self, text: str) -> str:
+        for word, value in self.kept.items():
+            text = text.replace(f"{{{word}}}", value)
+        return text
+
     def _sees(self, typed: str, part: str) -> bool:
-        return part in self.terminal.says(*_words(typed))
+        return part in self.terminal.says(*self._words(typed))
 
     def _check_files(self) -> None:
         root = self.terminal.daemon.project
@@ -58,12 +74,6 @@ class Line:
             assert not (root / name).exists(), name
 
 
-def _words(line: str) -> list[str]:
-    program, *words = shlex.split(line)
-    assert program == "agent-worker", line
-    return words
-
-
 def _parts(wanted: str | list[str] | None) -> list[str]:
     return wanted if isinstance(wanted, list) else [wanted] if wanted else []
 
@@ -71,5 +81,6 @@ def _parts(wanted: str | list[str] | None) -> list[str]:
 @pytest.mark.parametrize("situation", SITUATIONS, ids=[each["situation"].replace(" ", "-") for each in SITUATIONS])
 def test_each_line_does_what_the_table_says(daemon: Served, tmp_path: Path, situation: dict[str, Any]) -> None:
     terminal = project(daemon, tmp_path / "project", situation.get("files", {}))
+    kept: dict[str, str] = {}
     for wanted in situation["lines"]:
-        Line(terminal, wanted).check()
+        Line(terminal, wanted, kept).check()

@@ -183,7 +183,7 @@ class Loader:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(loaded.agents[loaded.named(member.ref)])
         definition = member.applied_to(own.definition)
-        if member.backend or member.model or checkout:
+        if member.backend or member.model or checkout or (member.script and definition.backend == "mock"):
             return await self._fitted(loaded, own.agent, definition, held, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
         return replace(own, definition=definition, limits=limits_of(definition, loaded.project, workflow, held))

@@ -31,6 +31,7 @@ _FAILURES: dict[str, type[BackendFailure]] = {
     "resource": Exhausted,
     "crash": Crashed,
 }
+_LOOKED = "I have looked at this: "
 _TOLD_TO_CALL = re.compile(r"\b(?:ask|tell|ping|call on|hand it to|pass it to)\s+@?([A-Za-z][\w-]*)", re.I)
 
 
@@ -119,8 +120,8 @@ def _sensible(turn: Turn, past: Sequence[PastStep]) -> Reply:
     if not past and "my_status_set" in tools:
         return Reply(calls=(Call("c1", "my_status_set", {"status": f"on it: {first_line[:60]}"}),))
     called = " ".join(dict.fromkeys(f"@{name}" for name in _TOLD_TO_CALL.findall(asked) if name in turn.members))
-    quoted = first_line.replace("@", "")  # an echo must not wake those it echoes
-    return Reply(text=f"{called} I have looked at this: {quoted}".strip(), usage=Usage(usd=0.0))
+    quoted = first_line.rpartition(_LOOKED)[2].replace("@", "")  # an echo must not wake those it echoes, nor grow
+    return Reply(text=f"{called} {_LOOKED}{quoted}".strip(), usage=Usage(usd=0.0))
 
 
 def _votes(turn: Turn) -> tuple[Call, ...]:

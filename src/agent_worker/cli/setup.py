@@ -14,7 +14,12 @@ import click
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
 
-TEMPLATES = ("review", "triage", "research", "debate")
+TEMPLATES = {  # with how each is run
+    "review": "agent-worker run review",
+    "triage": "agent-worker run triage",
+    "research": 'agent-worker run research -- --question "How do others do it?"',
+    "debate": 'agent-worker run debate -- --motion "We should rewrite it"',
+}
 PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
 KEYS = {  # in the order of preference: variable → model
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
@@ -26,16 +31,16 @@ KEYS = {  # in the order of preference: variable → model
 
 @click.command()
 @click.option(
-    "--template", type=click.Choice(TEMPLATES), default="review", show_default=True, help="Which team to set up."
+    "--template", type=click.Choice(list(TEMPLATES)), default="review", show_default=True, help="Which team to set up."
 )
 @click.option("-m", "--model", help="provider/model for all agents.")
 @click.option("-b", "--backend", type=click.Choice(["mock", *PROGRAMS]), help="A coding program you have, or mock.")
 @as_json_option
 def init(template: str, model: str | None, backend: str | None, as_json: bool) -> None:
-    """Set up agents and a workflow in this directory, from a template. Existing files are left as they are.
+    """Set up agents and a workflow in this directory, from a template. Files that you wrote or changed are left alone.
 
     Without --model and --backend the agents use the first key that is found in the environment, else the first coding
-    program that is installed, else they are mock agents.
+    program that is installed, else they are mock agents. Mock agents become real when you call it again with either.
     """
     from agent_worker.local.definitions import approve
 
@@ -44,7 +49,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     if not kept:
         approve(Path.cwd())
     if not written and not as_json:
-        raise Refused("everything is there already", hint=f"agent-worker run {template}")
+        raise Refused("everything is there already", hint=TEMPLATES[template])
     if as_json:
         return tell_json({"written": written, "kept": kept, "backend": backend, "model": model})
     for name in written:
@@ -52,14 +57,20 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     for name in kept:
         click.echo(f"  {paint('=', 'yellow')} {name} (kept as it was)")
     if backend == "mock":
-        click.echo("\nThe agents are mock agents: they cost nothing. See how it works:")
-        click.echo(f"  agent-worker run {template}")
-        click.echo("With a key in the environment (export ANTHROPIC_API_KEY=…) init makes real ones.")
+        click.echo("\nThe agents are mock agents: they play what their files say, and cost nothing. See how it works:")
+        click.echo(f"  {TEMPLATES[template]}")
+        click.echo("Then make them real, with the key of a provider in the environment or a coding program you have:")
+        click.echo(f"  agent-worker init{_named(template)} --model {next(iter(KEYS.values()))}")
+        click.echo(f"  agent-worker init{_named(template)} --backend {PROGRAMS[0]}")
     else:
         missing = backend in PROGRAMS and not shutil.which(backend)
         how = f"{backend}, which is not installed yet" if missing else model if backend == "sdk" else backend
         click.echo(f"\nThe agents use {how}. {'Once it is, put' if missing else 'Put'} them to work:")
-        click.echo(f"  agent-worker run {template}")
+        click.echo(f"  {TEMPLATES[template]}")
+
+
+def _named(template: str) -> str:
+    return "" if template == "review" else f" --template {template}"
 
 
 def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:

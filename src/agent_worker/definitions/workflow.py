@@ -36,10 +36,11 @@ from agent_worker.definitions.fields import (
 )
 from agent_worker.definitions.placeholders import BUILT_IN, OUTPUT, SPACES, is_powerful, is_secret, variable_of
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
+from agent_worker.definitions.script import ScriptEntry
 from agent_worker.files.paths import text_names
 
 _OF_THE_AGENT = "belongs to the agent's own file, not to a member with `ref`"
-_OVERRIDES = ("model", "backend", "max_tokens", "max_steps", "schedule", "limits", "isolate")
+_OVERRIDES = ("model", "backend", "max_tokens", "max_steps", "schedule", "limits", "isolate", "script")
 ELECTORATE = 50  # a message calls on no more
 _NO_PERSONAL_FILES = "has no place here: an inline agent has no personal files"
 
@@ -56,8 +57,7 @@ class RefMember(Block):
     """A project agent takes part, perhaps with overrides. None leaves what the agent has."""
 
     misplaced: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        {*AgentDefinition.model_fields}
-        - {"model", "backend", "prompt", "max_tokens", "max_steps", "schedule", "limits", "isolate"},
+        {*AgentDefinition.model_fields} - {*_OVERRIDES, "prompt"},
         _OF_THE_AGENT,
     )
 
@@ -70,6 +70,7 @@ class RefMember(Block):
     schedule: Schedule | None = None
     limits: AgentLimits | None = None
     isolate: Isolation | None = None
+    script: tuple[ScriptEntry, ...] | None = None  #: what a mock agent plays here, and no other heeds
 
     @property
     def append(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,9 @@ from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.trust.store import TrustStore
+
+_MOCK = "backend: mock\n"
+_SCRIPT = re.compile(r"^(  \w+):\n    ref: (\w+)\n    script:.*\n(?:      .*\n)+", re.MULTILINE)  # of a template
 
 
 def checked(path: Path) -> tuple[ProjectFiles, list[Problem]]:
@@ -54,15 +58,17 @@ def read_value(text: str, *, name: str) -> tuple[Any, str]:
 
 
 def write_new(source: Path, target: Path, settings: str) -> tuple[list[str], list[str]]:
-    """Copy a template's files into a project; the names of those written, and of those that were there already."""
+    """Copy a template's files into a project, with these settings for its agents; the names of those written, and of
+    those that were there already. Of these the mock agents that we wrote and nobody changed are made real."""
     written, kept, files = [], [], Root(target)
     for file in sorted(p for p in source.rglob("*") if p.is_file()):
-        name = str(file.relative_to(source))
-        if files.exists(name):
+        name, mock = str(file.relative_to(source)), file.read_text("utf-8")
+        wanted = mock if settings == _MOCK else _SCRIPT.sub(r"\1: { ref: \2 }\n", mock).replace(_MOCK, settings)
+        if files.exists(name) and not (wanted != mock and files.read_bytes(name) == mock.encode()):
             kept.append(name)
-            continue
-        files.replace(name, file.read_text("utf-8").replace("backend: mock\n", settings))
-        written.append(name)
+        else:
+            files.replace(name, wanted)
+            written.append(name)
     return written, kept
 
 
