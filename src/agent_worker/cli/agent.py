@@ -157,7 +157,7 @@ def delete(name: str, files: bool, yes: bool) -> None:
             hint=f"agent-worker agent delete {name} --yes{files_too}",
         )
     if not yes:
-        click.confirm(f"Delete {name}{' and all its files' if files else ''}?", abort=True)
+        click.confirm(f"Delete {name}{' and all its files' if files else ' (its files stay)'}?", abort=True)
     click.echo(call("DELETE", f"/agents/{part(name)}", files=files, project=here()))
 
 
@@ -211,7 +211,7 @@ def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], fo
     verbs = [form.split()[0] for form in forms.split(", ")]
     if words[0] in verbs:
         form = next(form for form in forms.split(", ") if form.startswith(words[0]))
-        return BadInput(f"{words[0]} takes other words", hint=f"agent-worker {command} {form}")
+        return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {form}")
     verb = f"{meant[len(words)]} " if len(words) in meant else ""
     example = shlex.join(words) if verb else forms
     return BadInput(f"say what to do: {forms}", hint=f"agent-worker {command} {verb}{example}")

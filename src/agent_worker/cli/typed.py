@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.core.address import NAME, canonical, parse_address
+from agent_worker.core.address import NAME, canonical
 from agent_worker.core.errors import BadInput
 
 _OPTION = re.compile(r"-[A-Za-z]|--[A-Za-z][\w-]*(=.*)?|--", re.DOTALL)
@@ -41,26 +41,23 @@ def addressed(words: Sequence[str], to: str | None, *, command: str) -> tuple[st
             return address, message
         case [str(address), str(message)], None:
             return address, message
-        case [str(word)], None if not looks_like_address(word):
-            return only_target(f'agent-worker {command} ADDRESS "…"'), word
         case [str(word)], None:
-            raise BadInput(f"what should I say to {word}?", hint=f'agent-worker {command} {word} "…"')
+            if (meant := nearly_an_address(word)) is None:
+                return only_target(f'agent-worker {command} ADDRESS "…"'), word
+            raise BadInput(f"what should I say to {word}?", hint=f'agent-worker {command} {meant} "…"')
         case [], _:
             raise BadInput("what should I say, and to whom?", hint=f'agent-worker {command} {to or "ADDRESS"} "…"')
     raise BadInput("the address is given twice", hint=f'agent-worker {command} {to} "…"')
 
 
-def looks_like_address(word: str) -> bool:
-    """Whether a single word is, or is nearly, whom to write to rather than what to say."""
-    if "@" in word:
-        try:
-            return bool(parse_address(word))
-        except BadInput:
-            return False
+def nearly_an_address(word: str) -> str | None:
+    """Whom a single word stands for, if it is, or nearly is, an address and not something to say."""
+    if "@" in word and not any(map(str.isspace, word)):
+        return word
     if not NAME.fullmatch(word):
-        return False
+        return None
     known = [agent["name"] for agent in call("GET", "/agents", project=here())]
-    return bool(canonical(word, known) or get_close_matches(word, known, n=1, cutoff=0.8))
+    return canonical(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=0.8)), None)
 
 
 def only_target(example: str) -> str:

@@ -157,7 +157,8 @@ async def agent_set(
 async def _set_member(service: Service, loaded: LoadedProject, member: Address, action: str) -> Agent:
     """The same for one member of an instance: its work there waits, or goes on."""
     if member.agent is None or member.workspace is None:
-        raise BadInput(f"{member} is a workflow, not an agent", hint=f"agent-worker {action} {member}")
+        meant = str(member.workspace) if action == "start" else str(member)
+        raise BadInput(f"{member} is a workflow, not an agent", hint=f"agent-worker {action} {meant}")
     database, supervisor = service.database(loaded), service.runtime.supervisor
     workspace = await database.read(workspace_rows.find_running, member.workspace)
     row = await database.read(workspace_rows.member_called, workspace["id"], member.agent)

@@ -304,6 +304,9 @@ class Service:
         if name.endswith((".yaml", ".yml")):
             path = project.workflow_path(name)
             return FoundWorkflow(project.load_workflow(path), str(path))
+        if agent := canonical(name, loaded.agents):
+            told = f'ask it: agent-worker ask {agent} "…"; after a stop: agent-worker agent start {agent}'
+            raise NotFound(f"{agent} is an agent, not a workflow", hint=told)
         raise project.no_workflow(name)
 
     def remotes(self) -> Remotes:
