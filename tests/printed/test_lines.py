@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 from tests.patience import eventually
@@ -84,3 +85,8 @@ def test_each_line_does_what_the_table_says(daemon: Served, tmp_path: Path, situ
     kept: dict[str, str] = {}
     for wanted in situation["lines"]:
         Line(terminal, wanted, kept).check()
+
+
+def test_the_last_line_of_all_stops_everything(daemon: Served) -> None:
+    assert Terminal(daemon).says("stop", "--all") == "the daemon is stopping\n"
+    assert eventually(lambda: not psutil.pid_exists(daemon.client.found.pid))
