@@ -77,7 +77,7 @@ async def opened(tmp_path: Path, *, patience: float = PATIENCE) -> AsyncIterator
         service = Service(team.runtime)
         await service.project(str(tmp_path))
         tokens = Tokens(ADMIN)
-        unlisten = team.runtime.bus.listen(tokens.hear)
+        unlisten = tokens.follow(team.runtime.bus)
         entries = RunTokens(tokens, "")
         entries.identity_of = team.runtime.supervisor.identity
         mcp = LazyApp(lambda: make(service, entries, patience=patience))
@@ -401,4 +401,4 @@ async def test_a_program_without_mcp_has_the_same_tools_by_the_command_line(tmp_
     env = {"PATH": "/usr/bin:/bin", "AGENT_WORKER_HOME": str(tmp_path / "home")}
     done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2
-    assert "AGENT_WORKER_RUN_TOKEN is not set" in done.stderr
+    assert "AGENT_WORKER_RUN_TOKEN or AGENT_WORKER_RUN_URL is not set" in done.stderr

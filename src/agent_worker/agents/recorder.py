@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,13 +57,20 @@ class RecorderContext:
 
 class RunRecorder:
     def __init__(
-        self, job: Assignment, terms: Terms, context: ToolContext, tools: Mapping[str, Tool], recording: RecorderContext
+        self,
+        job: Assignment,
+        terms: Terms,
+        context: ToolContext,
+        tools: Mapping[str, Tool],
+        recording: RecorderContext,
+        asking: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         self._job = job
         self._terms = terms
         self._context = context
         self._tools = tools
         self._recording = recording
+        self.asking = asking  #: around each request to the model
         self._database = recording.database.of(job.project)
         self.reached: Reached | None = None  #: a limit met by the last step
         self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}

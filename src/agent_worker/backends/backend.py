@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
+from agent_worker.core.errors import BadInput
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -126,6 +127,10 @@ class StepSink(Protocol):
         """Show a call that a program makes by itself, then what came of it. Nothing of it is stored."""
         ...
 
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        """Around each request to a model. Raises Overloaded when others with the same key have to be let in first."""
+        ...
+
     def spent(self, usage: Usage) -> None:
         """Charge for an answer that comes to nothing: it failed, was cut off, or nobody wants it any more."""
         ...
@@ -153,6 +158,9 @@ class LoneSink:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         if self.charge:
@@ -201,15 +209,3 @@ class Model(Protocol):
     """Answers once. Holds no conversation: it is handed all of it."""
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply: ...
-
-
-class UnavailableBackend:
-    def __init__(self, why: AgentWorkerError) -> None:
-        self._why = why
-
-    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
-        raise Permanent(self._why.message, hint=self._why.hint)
-        yield
-
-    async def close(self) -> None:
-        pass

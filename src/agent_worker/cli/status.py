@@ -156,11 +156,16 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
             str(r["steps"]),
             f"{r['tokens']:,}",
             usd(r["usd"], r["estimated"]),
-            r["reason"],
+            "; ".join(filter(None, (_tries(r), r["reason"]))),
         )
         for r in found
     ]
     tell_table(("run", "agent", "state", "started", "steps", "tokens", "cost", ""), rows, empty="no runs yet")
+
+
+def _tries(run: dict[str, Any]) -> str:
+    """How many times a run has begun, if its model has sent it away."""
+    return f"{run['tries']:,} tries" if run["tries"] > 1 else ""
 
 
 @click.command()
@@ -175,7 +180,8 @@ def explain(run: str, as_json: bool) -> None:
     if about["held"]:
         click.echo("a person took back what this run was told, said and learned; it is shown to people only")
     cost = usd(about["usd"], about["estimated"])
-    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {cost}")
+    facts = (f"{about['agent']} {about['state']}", f"{about['backend']} {about['model']}", _tries(about), cost)
+    click.echo("  ".join(filter(None, facts)))
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
     tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
@@ -267,12 +273,14 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
     for provider in chosen:
         if provider["configured"]:
             click.echo(f"testing {provider['name']} …", err=True)
-        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model))
+        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model, project=here()))
     if as_json:
         tell_json(found)
     else:
         rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
         tell_table(("provider", "test", "model", ""), rows)
+        if any(each["usd"] for each in found):
+            click.echo("this counts in what the project here spends today: agent-worker stats")
     if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
         sys.exit(1)
 
@@ -304,7 +312,7 @@ def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: 
 
 def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
     click.echo(f"testing {backend['name']} …", err=True)
-    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, timeout=1200))
+    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, project=here(), timeout=1200))
 
 
 def _shown(backend: dict[str, Any]) -> str:

@@ -33,6 +33,7 @@ class Run:
     workspace: str = ""  #: its name; '' is personal context
     text: str = ""  #: the beginning of what it said at its end
     held: bool = False  #: a person took back what it was told, said and learned
+    tries: int = 1  #: how many times it has begun: once more each time after it waited for its model
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ def _run(row: Row) -> Run:
         workspace=_place(row),
         text=row["text"][:200],
         held=bool(row["held"]),
+        tries=row["tries"],
     )
 
 

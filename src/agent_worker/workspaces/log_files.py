@@ -61,11 +61,15 @@ class LogFiles:
         self._task = asyncio.create_task(self._follow(), name="log files")
 
     def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:
-        """Keep this file up to date from now on, beginning with what it lacks: after `written`, if that is known."""
+        """Keep this file up to date from now on, beginning with what it lacks.
+
+        Whoever knows how far it is `written` says by `catch_up` whether it lacks anything.
+        """
         if written is not None and target not in self._places:  # else we know better
             self._written[target] = written
         self._places[target] = (root, path)
-        self._note(target)
+        if written is None:
+            self.catch_up(target)
 
     def forget(self, target: Target) -> None:
         self._places.pop(target, None)
@@ -97,15 +101,16 @@ class LogFiles:
     def _hear(self, event: Event) -> None:
         match event:
             case Posted(project=project, workspace=workspace):
-                self._note(Target(project, workspace, None))
+                self.catch_up(Target(project, workspace, None))
             case ResourceKept(project=project, workspace=str(workspace), id=id):
                 if workspace in self._lacking:
                     self._lacking[workspace].add(id)
-                self._note(Target(project, workspace, None))
+                self.catch_up(Target(project, workspace, None))
             case Talked(project=project, workspace=workspace, agent=agent):
-                self._note(Target(project, workspace, agent))
+                self.catch_up(Target(project, workspace, agent))
 
-    def _note(self, target: Target) -> None:
+    def catch_up(self, target: Target) -> None:
+        """Write what was committed and is not in this file yet, if it is one of those that are watched."""
         if target in self._places:
             self._behind.add(target)
             self._idle.clear()
@@ -119,7 +124,7 @@ class LogFiles:
                 target = self._behind.pop()
                 try:
                     async with self._writing:
-                        await self._catch_up(target)
+                        await self._bring_up(target)
                     self._failing.discard(target)
                 except Exception:  # boundary: the record is safe; the file follows at the next event, and others now
                     if target not in self._failing:  # a full disk would be told at each event
@@ -129,7 +134,7 @@ class LogFiles:
                     self._lacking.pop(target.workspace or "", None)
             self._idle.set()
 
-    async def _catch_up(self, target: Target) -> None:
+    async def _bring_up(self, target: Target) -> None:
         place = self._places.get(target)
         if place is None:
             return

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,9 @@ class Record:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         self.shown.append((call, result))
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def keep(self, step: int, reply: Reply) -> None:
         self.kept.append(reply)

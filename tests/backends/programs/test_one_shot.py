@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,9 @@ class Hall:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         self.shown.append((call.tool, call.arguments) if result is None else (call.tool, result.text))
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         self.lost.append(usage)

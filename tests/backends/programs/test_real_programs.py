@@ -309,6 +309,21 @@ def shell(program: str, command: str) -> Callable[[Json], Step]:
 
 
 @each_program
+def test_its_shell_has_our_tools_and_none_of_the_persons_commands(there: World, agent: str, program: str) -> None:
+    there.hire(agent, program, more="access: full\n")
+    there.do("POST", "/workflows", workflow=agent)
+    there.model.mind = shell(program, "agent-worker context send 'Hello by hand.'; agent-worker ls; env")
+    there.send(f"@{agent}", f"@{agent} say hello")
+    there.until_run(agent, lambda runs: runs[-1][0] == "done")
+    assert ("Hello by hand.",) in there.rows("select text from message where sender = ?", agent)
+    told = words(there.asked()[-1].body)
+    assert "this is the shell of an agent at work" in told
+    if program == "codex":  # claude hands the key on to its commands, and without it does not start our tools
+        assert KEY not in told
+    assert not (Path(there.environ["HOME"]) / ".agent-worker").exists()
+
+
+@each_program
 def test_a_question_to_the_person_ends_the_program_until_there_is_an_answer(
     there: World, agent: str, program: str
 ) -> None:

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -200,6 +200,9 @@ class NoSink:
     def say(self, text: str) -> None: ...
 
     def show(self, call: Call, result: Result | None = None) -> None: ...
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def keep(self, step: int, reply: Reply) -> None: ...
 

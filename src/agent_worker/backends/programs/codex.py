@@ -52,6 +52,8 @@ _QUIET = {
     "sandbox_workspace_write.exclude_slash_tmp": "true",  # it has a place of its own
     "check_for_update_on_startup": "false",
     "features.unbounded_connection_retries": "false",
+    "allow_login_shell": "false",  # which would have another PATH than ours
+    "shell_environment_policy.exclude": f'["{_KEY}"]',  # its commands need no model
 }
 
 

@@ -30,7 +30,6 @@ from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, op
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
-from agent_worker.core.events import Ended, Retrying
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.daemon.http.openapi import describe
@@ -74,8 +73,8 @@ async def make_app(identity: Identity) -> App:
         entries.identity_of = runtime.supervisor.identity
         service = Service(runtime, closing=identity.stopping)
         opening.push_async_callback(service.close)
-        opening.callback(runtime.bus.listen(tokens.hear, Ended, Retrying))
-        opening.callback(runtime.bus.listen(entries.hear, Ended, Retrying))
+        opening.callback(tokens.follow(runtime.bus))
+        opening.callback(entries.follow(runtime.bus))
         mcp = LazyApp(lambda: _mcp(service, entries))
         entries.expects = mcp.wake
         opening.callback(end_rendering)

@@ -68,7 +68,8 @@ def _bar(found: Explained, project: str | None) -> Html:
     place = h("a", f"@{about.workspace}", href=workspace) if about.workspace else None
     facts = (
         when(about.started_at, day=True),
-        seconds(took) if took is not None else "at work now",
+        seconds(took) if took is not None else "waits for its model" if about.state == "waiting" else "at work now",
+        f"{about.tries:,} tries" if about.tries > 1 else None,
         plural(about.steps, "step"),
         f"{count(about.tokens)} tokens",
         money(about.usd, about.estimated),

@@ -113,7 +113,7 @@ create table instruction (
   root text not null,
   hop integer not null,
   state text not null,                      -- queued | running | waiting | done | failed | incomplete | cancelled | dead
-  run text,                                 -- the run it is part of now, or ended in
+  run text,                                 -- the run it is part of now, ended in, or goes on in when its model lets it
   attempts integer not null default 0,
   failures integer not null default 0,
   preempted integer not null default 0,
@@ -121,6 +121,7 @@ create table instruction (
   reason text not null default '',
   queued_at bigint not null,
   not_before bigint not null default 0,
+  waits_since bigint,                       -- when it began to wait for its model; null when it does not
   ended_at bigint,
   primary key (project, id),
   foreign key (project, agent) references agent(project, id)
@@ -143,7 +144,8 @@ create table run (
   root text not null,
   backend text not null default '',
   model text not null default '',
-  state text not null,                      -- running | done | failed | incomplete | cancelled | yielded | lost
+  state text not null,                      -- running | waiting (for its model) | done | failed | incomplete | cancelled | yielded | lost
+  tries integer not null default 1,         -- how many times it has begun: once more after each wait for its model
   reason text not null default '',
   posted integer not null default 0,        -- messages it sent while running
   produced integer not null default 0,      -- stored effects it had
