@@ -36,7 +36,11 @@ class Page:
 
 
 PAGES = (
-    Page("ring", ("bench/ring.py",), "what posts, lookups, runs, idle agents and starting cost, against bare SQLite"),
+    Page(
+        "ring",
+        ("bench/ring.py",),
+        "what posts, lookups, runs, asks, idle agents and starting cost, against bare SQLite",
+    ),
     Page("growth", ("bench/growth.py",), "how costs grow with agents, messages, steps, revisions and the queue"),
     Page("recall", ("bench/recall.py",), "how much of what was said is found again, and how fast"),
     Page("model-step", ("bench/model_step.py",), "what a step costs with a model that answers at once"),

@@ -1,4 +1,4 @@
-"""What the ring costs: posts, lookups, runs, idle agents, starting. Prints a Markdown table; see README.md.
+"""What the ring costs: posts, lookups, runs, asks, idle agents, starting. Prints a Markdown table; see README.md.
 
 uv run python bench/ring.py [--write docs/figures/ring.md] [--only posts,runs] [--against COMMIT]
 """
@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from measures import earlier, idle, lookups, posts, runs, starting
+from measures import asks, earlier, idle, lookups, posts, runs, starting
 from measures.figure import Figure, table, write_page
 
 TOPICS: dict[str, Callable[[Path], Awaitable[list[Figure]]]] = {
     "posts": posts.measure,
     "lookups": lookups.measure,
     "runs": runs.measure,
+    "asks": asks.measure,
     "idle": idle.measure,
     "starting": starting.measure,
 }

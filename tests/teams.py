@@ -196,6 +196,14 @@ class Team:
         """The calls of tools."""
         return await self._stored("call", wanted)
 
+    async def program_calls(self) -> list[Row]:
+        """What programs did with tools of their own."""
+        return await self._stored("program_call", {})
+
+    async def sent_texts(self) -> list[str]:
+        """What is kept of what models were sent."""
+        return [row["text"] for row in await self._stored("sent_text", {})]
+
     async def deliveries(self, **wanted: object) -> list[Row]:
         """What was brought to whom."""
         return await self._stored("delivery", wanted)

@@ -17,6 +17,8 @@ from measures.teams import ask, noted, open_team, script, write_project
 
 MENTIONS = 150
 TO_START = 0.005  # seconds
+ROUNDS = 10
+PER_MENTION = 0.003  # seconds of CPU
 STEPS = 200
 STEP_ROUNDS = 12
 PER_STEP = 0.001
@@ -25,7 +27,7 @@ TO_QUIET = 0.5
 
 
 async def measure(folder: Path) -> list[Figure]:
-    return [await _mention(folder), await _steps(folder), await _team(folder)]
+    return [await _mention(folder), await _answered(folder), await _steps(folder), await _team(folder)]
 
 
 async def _mention(folder: Path) -> Figure:
@@ -48,6 +50,32 @@ async def _mention(folder: Path) -> Figure:
         value <= TO_START,
         value / TO_START,
         cost=value,
+    )
+
+
+async def _answered(folder: Path) -> Figure:
+    """A mention and the run it causes, to its end: accepted, begun, answered."""
+    ours, plain = Series(), Series()
+    async with open_team(folder / "answered", {"alice": ""}) as team:
+        for round in range(ROUNDS):
+            team.runtime.backends.mocks["alice"].then(*(says(f"{round}: {n} is fine") for n in range(MENTIONS)))
+            with ours.again():
+                for number in range(MENTIONS):
+                    await ask(team, f"@alice what about {number}?")
+            with plain.again():
+                for _ in range(3 * MENTIONS):
+                    await team.database.write(_touch)
+    each = ours.cpu / MENTIONS
+    return Figure(
+        "a mention and its run",
+        ms(ours.wall / MENTIONS),
+        ms(each),
+        f"three one-row writes: {ms(plain.cpu / MENTIONS)} CPU",
+        ours.cpu / plain.cpu,
+        f"≤ {PER_MENTION * 1e3:g} ms CPU",
+        each <= PER_MENTION,
+        each / PER_MENTION,
+        cost=each,
     )
 
 

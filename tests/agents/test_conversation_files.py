@@ -124,6 +124,21 @@ async def test_D7_a_log_that_was_written_in_part_is_looked_at_again(tmp_path: Pa
     assert [seq for seq, _, _ in conversation(tmp_path)] == [1, 2, 3, 4, 5, 6], "no line is lost or doubled"
 
 
+async def test_D7_a_log_that_cannot_be_written_keeps_no_other_from_it(tmp_path: Path, clock: TestClock) -> None:
+    """All three are written together."""
+    async with open_team(tmp_path, "alice", "bob", "carol", clock=clock) as team:
+        folders = {name: tmp_path / f".agents/{name}/conversations" for name in ("alice", "bob", "carol")}
+        folders["bob"].parent.mkdir(exist_ok=True)
+        folders["bob"].write_text("not a folder")
+        for name in folders:
+            await team.dm(name, "hi")
+        await team.idle()
+        await team.runtime.log_files.flush()
+        for name in ("alice", "carol"):
+            (file,) = folders[name].iterdir()
+            assert file.read_text().count("\n") == 2, "no line is lost or doubled"
+
+
 async def test_D7_a_log_that_is_watched_already_knows_better_how_far_it_goes(tmp_path: Path, clock: TestClock) -> None:
     """Files of a project are read again at any time, also while a log is being written."""
     async with open_team(tmp_path, "alice", clock=clock) as team:

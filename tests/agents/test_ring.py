@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from tests.teams import Team
+import asyncio
+import gc
+from pathlib import Path
+
+from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import calls, fails, says
+from agent_worker.core.clock import TestClock
+from agent_worker.database.presence import commits_in
+from agent_worker.database.sqlite import connect
+from agent_worker.service.messages import Answer, put_question
 
 
 async def test_a_mention_wakes_the_agent_it_names(team: Team) -> None:
@@ -27,6 +35,38 @@ async def test_a_direct_message_is_answered_in_the_thread_not_in_the_channel(tea
     await team.idle()
     assert [(t.who, t.text) for t in await team.thread("alice")] == [("user", "hi"), ("alice", "hello")]
     assert await team.texts() == []
+
+
+async def test_a_question_and_its_answer_are_three_commits(tmp_path: Path, clock: TestClock) -> None:
+    """Accepted, begun, answered: what else a run stores goes with these, and who has nothing more to do is silent."""
+    async with open_team(tmp_path, "alice", clock=clock, database=tmp_path / "state.db") as team:
+        stored = connect(str(tmp_path / "state.db"), write=False)
+        await put_question(team.runtime, team.loaded, "alice", "are you there?")
+        await team.still()
+        before = commits_in(stored)
+        await put_question(team.runtime, team.loaded, "alice", "are you still there?")
+        await team.still()
+        looking = 1  # `still` writes nothing, and commits that
+        assert commits_in(stored) - before - looking <= 3
+
+
+async def test_what_was_queued_before_a_run_began_is_done_after_it(team: Team) -> None:
+    team.backends["alice"].then(says("one"), says("two"), says("three"))
+    for number in range(3):
+        await team.dm("alice", f"number {number}")
+    await team.idle()
+    assert [t.text for t in await team.thread("alice") if t.who == "alice"] == ["one", "two", "three"]
+
+
+async def test_who_waits_for_an_answer_does_not_collect_those_of_others(tmp_path: Path, clock: TestClock) -> None:
+    slow = "script: [{ slow: 60s, say: at last }]\n"
+    async with open_team(tmp_path, "alice", "bob", clock=clock, extra={"alice": slow}) as team:
+        asking = asyncio.create_task(put_question(team.runtime, team.loaded, "alice", "how long?"))
+        await team.still()
+        for number in range(20):
+            await put_question(team.runtime, team.loaded, "bob", f"number {number}")
+        assert sum(isinstance(each, Answer) for each in gc.get_objects()) <= 2
+        assert (await team.meanwhile(asking)).text == "at last"
 
 
 async def test_a_transient_failure_is_tried_again(team: Team) -> None:

@@ -24,7 +24,7 @@ from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.definitions.project import load_project
 from curves import agents, documents, messages, queue, starts, steps
 from curves import recall as finding
-from measures import idle, lookups, posts, runs, starting
+from measures import asks, idle, lookups, posts, runs, starting
 from measures.figure import table
 from soaking.house import House, Wire
 from soaking.load import Books, Load
@@ -46,7 +46,8 @@ async def here(module: str, *told: Any) -> dict[str, float]:
 TINY: dict[ModuleType, dict[str, object]] = {
     posts: {"WRITERS": 2, "EACH": 2, "ROUNDS": 1},
     lookups: {"SMALL": 30, "LARGE": 60, "AGENTS": 2, "OPEN": 5, "CALLS": 1, "ROUNDS": 1},
-    runs: {"MENTIONS": 2, "STEPS": 3, "STEP_ROUNDS": 1, "TEAM_ROUNDS": 1},
+    asks: {"AGENTS": 2, "CLIENTS": (1, 2), "EACH_ROUND": 2, "ROUNDS": 1},
+    runs: {"MENTIONS": 2, "ROUNDS": 1, "STEPS": 3, "STEP_ROUNDS": 1, "TEAM_ROUNDS": 1},
     idle: {"AGENTS": 2, "SECONDS": 0.1, "child": here},
     starting: {"WARM": 0, "TIMES": 1, "RUNS": {what: run for what, run in starting.RUNS.items() if LONG not in what}},
     starts: {"SIZES": (1, 2), "ROUNDS": 1, "child": here},

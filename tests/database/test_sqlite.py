@@ -13,6 +13,7 @@ from agent_worker.core.errors import Locked, StorageFault
 from agent_worker.core.events import Bus, Posted, WorkspaceChanged
 from agent_worker.database import sqlite
 from agent_worker.database.database import Transaction
+from agent_worker.database.presence import commits_in
 from agent_worker.database.sqlite import SqliteDatabase, connect
 
 
@@ -25,6 +26,12 @@ async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
 
 def tell(tx: Transaction, reason: object) -> None:
     tx.tell(WorkspaceChanged(workspace="w", state="paused", reason=reason))  # type: ignore[arg-type]
+
+
+def accept(tx: Transaction, key: str) -> list[str]:
+    """All that was accepted until now, in that order."""
+    tx.run("insert into accepted(project, key, ref, at) values ('p', :key, 'r', 0)", key=key)
+    return [row["key"] for row in tx.all("select key from accepted order by rowid")]
 
 
 def test_the_writer_syncs_in_full_and_checks_references(tmp_path: Path) -> None:
@@ -87,6 +94,34 @@ async def test_a_change_that_fails_takes_nobody_elses_with_it(database: SqliteDa
     assert [isinstance(outcome, ValueError) for outcome in outcomes] == [n % 3 == 0 for n in range(300)]
     rows = await database.read(lambda tx: tx.all("select key from accepted"))
     assert {row["key"] for row in rows} == {str(n) for n in range(300) if n % 3}
+
+
+async def test_a_write_that_may_wait_is_part_of_the_next_commit_and_stands_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "SOON", 3600)
+    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
+    reader = connect(str(tmp_path / "state.db"), write=False)
+    before = commits_in(reader)
+    first = database.write_soon(accept, "soon")
+    assert await database.write(accept, "now") == ["soon", "now"]
+    assert first.result() == ["soon"]
+    assert commits_in(reader) == before + 1
+    await database.close()
+
+
+async def test_a_write_that_may_wait_is_not_lost_when_nothing_follows(database: SqliteDatabase) -> None:
+    assert await database.write_soon(accept, "soon") == ["soon"]
+
+
+async def test_a_write_that_may_wait_is_not_lost_when_the_database_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "SOON", 3600)
+    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
+    written = database.write_soon(accept, "soon")
+    await database.close()
+    assert await written == ["soon"]
 
 
 async def test_what_is_told_is_heard_after_its_commit_in_the_order_of_commits(tmp_path: Path) -> None:

@@ -1348,18 +1348,42 @@ BUGS = (
         "test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting",
         Inside("AGE", "queued_at <= :aged", "queued_at <= :aged and 0"),
     ),
+    bug(
+        "who is done does not look whether more was queued",
+        "Q1",
+        "test_what_was_queued_before_a_run_began_is_done_after_it",
+        Edit("finish", "queue.any_queued(tx, job.fence.agent)", "False"),
+    ),
+    bug(
+        "a write that may wait is made after the next one",
+        "D3",
+        "test_a_write_that_may_wait_is_part_of_the_next_commit_and_stands_before_it",
+        Edit("SqliteDatabase._hand_over", "[*self._soon, *jobs]", "[*jobs, *self._soon]"),
+    ),
+    bug(
+        "a write that may wait is forgotten when the database closes",
+        "D3",
+        "test_a_write_that_may_wait_is_not_lost_when_the_database_closes",
+        Edit("SqliteDatabase._close_later", "self._hand_over()", ""),
+    ),
+    bug(
+        "a log that cannot be written keeps others from being written with it",
+        "D7",
+        "test_D7_a_log_that_cannot_be_written_keeps_no_other_from_it",
+        Edit("LogFiles._write", "for target, place in places.items():\n    await self._write({target: place})", ""),
+    ),
     # --- files that follow the database
     bug(
         "a log is not looked at again after a failed write",
         "D7",
         "test_D7_a_log_that_was_written_in_part_is_looked_at_again",
-        Edit("LogFiles._follow", "self._written.pop(target, None)", ""),
+        Edit("LogFiles._write", "self._written.pop(target, None)", ""),
     ),
     bug(
         "resources are not looked for again after a failed write",
         "G7",
         "test_G7_resources_that_could_not_be_looked_for_are_looked_for_again",
-        Edit("LogFiles._follow", 'self._lacking.pop(target.workspace or "", None)', ""),
+        Edit("LogFiles._write", 'self._lacking.pop(target.workspace or "", None)', ""),
     ),
     bug(
         "lines of somebody else at the end of a log hide ours",

@@ -136,7 +136,7 @@ async def at_work(door: Door, name: str = "alice") -> AsyncIterator[str]:
     """The token of a run that is under way, as a coding program would have it."""
     model = door.models[name] = Waiting()
     worker = door.team.runtime.registry.worker(door.team.loaded.agents[name], door.team.workspace.id)
-    worker.backend._model = model  # type: ignore[attr-defined]
+    worker.kit.get().backend._model = model  # type: ignore[attr-defined]
     receipt = await door.team.post("user", f"@{name} work")
     (run,) = await door.team.until(bool, "select * from run where state = 'running' and agent = :a", a=worker.agent)
     identity = RunIdentity(
@@ -219,7 +219,7 @@ async def is_had_by_asking_again(door: Door) -> None:
         return "at last"
 
     worker = door.team.runtime.registry.worker(door.team.loaded.agents["alice"], door.team.workspace.id)
-    door.team.employ("alice", tools=(*worker.tools, slowly))
+    door.team.employ("alice", tools=(*worker.kit.get().tools, slowly))
     async with at_work(door) as token, door.client(token) as client:
         assert "Call it again" in text_of(await client.call_tool("slowly", {}))
         gate.set()

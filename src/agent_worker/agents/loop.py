@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
+from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
@@ -39,7 +40,6 @@ from agent_worker.core.errors import (
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.text import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
-from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
 
@@ -167,7 +167,7 @@ class Loop:
         self._wait(Pending(instruction, workspace), "person", "it has asked you something: agent-worker inbox")
 
     async def _next(self) -> Later | bool | None:
-        """Do one piece of work, if there is one; True when there was."""
+        """Do one piece of work, if there is one. True: there may be more; None: there is nothing to do."""
         worker = self._loop_context.registry.worker(self.fence.agent)
         async with AsyncExitStack() as places:
             if (found := await self._come_in(places, worker)) is not True:
@@ -311,15 +311,15 @@ class Loop:
         self._answered = False
         self.free.clear()
         try:
-            await self._do(job)
+            return await self._do(job) or None
         except Fenced:
-            pass  # cancelled, or no longer ours: begin() finds out which
+            return True  # cancelled, or no longer ours: begin() finds out which
         finally:
             self.run = self.workspace = None
             self.free.set()
-        return True
 
-    async def _do(self, job: Assignment) -> None:
+    async def _do(self, job: Assignment) -> bool:
+        """False: nothing else was queued when it ended, and whatever is queued later is told to us."""
         worker = self._loop_context.registry.worker(self.fence.agent, job.workspace)
         terms = self._terms(job.workspace)
         try:
@@ -335,10 +335,11 @@ class Loop:
                 self._loop_context.recording,
                 partial(self._one_request, worker.credential),
             )
-            turn, seen, manifest = await self._prepare(job, worker, tools)
-            keeping = self._database.write(queue.keep_manifest, job.run, manifest)
+            turn, seen, composed = await self._prepare(job, worker, tools)
+            context = self._loop_context
+            keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                await self._steps(job, worker, kit, turn, recorder, seen)
+                return await self._steps(job, worker, kit, turn, recorder, seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -352,23 +353,24 @@ class Loop:
             if _is_cancelled(error):
                 raise
             await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
+        return True
 
     async def _steps(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, turn: Turn, recorder: RunRecorder, seen: int
-    ) -> None:
+    ) -> bool:
         async with aclosing(kit.backend.work(turn, recorder)) as outcomes:
             async for outcome in outcomes:
                 match outcome:
                     case Finished(step, reply):
                         _refuse_empty(reply, recorder)
                         recorder.finish_saying()
-                        await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
+                        more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
-                        return
+                        return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
-                            return
+                            return True
         raise Crashed("the backend stopped without an answer")
 
     async def _learn(
@@ -405,7 +407,7 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
+    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, Prompt]:
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
@@ -434,7 +436,7 @@ class Loop:
             members=tuple(brief.members),
             open_votes=gathered.open_votes,
         )
-        return turn, gathered.seen, composed.manifest
+        return turn, gathered.seen, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited = self._waited(None if self._answered else job.lead.waits_since)

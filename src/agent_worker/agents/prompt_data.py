@@ -125,7 +125,7 @@ class PromptMemory:
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
-    if worker.home is None or not worker.home.is_there:
+    if worker.home is None or not worker.home.may_hold(memory.FOLDER, todos.FOLDER):
         return PromptMemory()
     try:
         shown, left_out = _memories(worker, about, now)

@@ -192,14 +192,15 @@ def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, n
             attempt=first["attempts"] + 1,
         )
     )
-    past, unreadable = _past(tx, first["work"])
+    is_fresh = first["attempts"] == 0 and first["work"] == first["id"]  # nobody has begun it: it has no steps
+    past, unreadable = ((), None) if is_fresh else _past(tx, first["work"])
     return Assignment(
         run=run,
         fence=fence,
         name=terms.name,
         taken=tuple(map(Instruction.of, rows)),
         past=past,
-        done_before=_done_before(tx, first),
+        done_before=0 if is_fresh else _done_before(tx, first),
         others_wait=queue.any_queued(tx, fence.agent),
         unreadable=unreadable,
     )

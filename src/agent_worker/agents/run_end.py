@@ -20,8 +20,8 @@ from agent_worker.work.queue import Ageing, End, Instruction
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 
 
-def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, seen: int, now: int) -> None:
-    """Store the answer, what it causes, and the end of the work, in one transaction."""
+def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, seen: int, now: int) -> bool:
+    """Store the answer, what it causes, and the end of the work, in one transaction. Has the agent more to do?"""
     hold_run(tx, job)
     record_step(tx, job, step, reply, model, now=now)
     text = spoken(reply.text)
@@ -32,6 +32,7 @@ def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str
     deliveries.close(tx, job.run, "acked")
     _end(tx, job, "done", text=text, now=now)
     failpoint("finish.before_commit")
+    return queue.any_queued(tx, job.fence.agent)
 
 
 def _answer_in_workspace(tx: Transaction, job: Assignment, text: str, *, seen: int, now: int) -> None:

@@ -155,8 +155,8 @@ class Supervisor:
             case Queued(agent=agent, instruction=instruction):
                 self._settle(agent, instruction)
                 self.wake(agent)
-            case AgentChanged(agent=agent, state="idle") if agent in self._loops:
-                self._loops[agent].wake()
+            case AgentChanged(agent=agent, state="idle") if (loop := self._loops.get(agent)) and loop.run is None:
+                loop.wake()  # one that works looks again by itself, unless there is nothing
             case WorkspaceChanged(project=project, workspace=str(workspace), state="running"):
                 self._later(self._wake_members(project, workspace))
             case Ended(agent=agent, run=run, instruction=instruction, state="cancelled"):

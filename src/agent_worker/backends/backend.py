@@ -124,7 +124,11 @@ class StepSink(Protocol):
         ...
 
     def show(self, call: Call, result: Result | None = None) -> None:
-        """Show a call that a program makes by itself, then what came of it. Nothing of it is stored."""
+        """Tell of a call that a program makes with its own tools, then of what came of it. It is kept for people."""
+        ...
+
+    def preface(self, text: str) -> None:
+        """Keep, for people, what a backend says by itself before the prompt. Said again, it is replaced."""
         ...
 
     def asking(self) -> AbstractAsyncContextManager[None]:
@@ -157,6 +161,9 @@ class LoneSink:
         pass
 
     def show(self, call: Call, result: Result | None = None) -> None:
+        pass
+
+    def preface(self, text: str) -> None:
         pass
 
     def asking(self) -> AbstractAsyncContextManager[None]:

@@ -170,10 +170,14 @@ def _tries(run: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("run")
+@click.option("--full", is_flag=True, help="Word by word what its model was sent: prompt, tools, every request.")
 @as_json_option
-def explain(run: str, as_json: bool) -> None:
-    """Show what RUN saw (the sections of its prompt) and did (its steps)."""
-    found = call("GET", f"/runs/{part(run)}")
+def explain(run: str, full: bool, as_json: bool) -> None:
+    """Show what RUN saw (the sections of its prompt) and did (its steps).
+
+    What a coding program did with its own tools is marked (its own): it told us, we had no part in it.
+    """
+    found = call("GET", f"/runs/{part(run)}", full=full)
     if as_json:
         return tell_json(found)
     about = found["run"]
@@ -185,13 +189,25 @@ def explain(run: str, as_json: bool) -> None:
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
     tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
+    if full:
+        from agent_worker.cli.sent import tell_sent
+
+        tell_sent(found["sent"])
     for step in found["steps"]:
         click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
         if step["text"]:
             click.echo(f"  {clean(step['text'])[:1000]}")
         for used in step["calls"]:
-            mark = "→" if used["ok"] else "✗"
-            click.echo(f"  {mark} {used['tool']} {clean(used['arguments'])[:200]}\n    {clean(used['result'])[:300]}")
+            _tell_call(used)
+    if not full and rows:
+        click.echo(f"\nword by word what its model was sent: agent-worker explain {clean(run)} --full")
+
+
+def _tell_call(used: dict[str, Any]) -> None:
+    mark = "…" if used["done_at"] is None else "→" if used["ok"] else "✗"
+    whose = " (its own)" if used["own"] else ""
+    click.echo(f"  {mark} {clean(used['tool'])}{whose} {clean(used['arguments'])[:200]}")
+    click.echo(f"    {clean(used['result'])[:300] if used['done_at'] else 'not finished'}")
 
 
 @click.command()

@@ -76,6 +76,12 @@ class ProjectDatabase:
         """Run in a transaction; done once it is on disk. As `Database.write`."""
         return self._database.write(lambda tx: change(tx.of(self.project), *args, **kwargs))
 
+    def write_soon(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """As `Database.write_soon`."""
+        return self._database.write_soon(lambda tx: change(tx.of(self.project), *args, **kwargs))
+
     async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query on a consistent view that cannot write."""
         return await self._database.read(lambda tx: query(tx.of(self.project), *args, **kwargs))
@@ -96,6 +102,15 @@ class Database(Protocol):
         """Run in a transaction; done once it is on disk. Raises StorageFault when the disk says no.
 
         Writes are made in the order in which they were asked for, awaited or not.
+        """
+        ...
+
+    def write_soon(
+        self, change: Callable[Concatenate[WholeTransaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """As `write`, together with whatever is written next; by itself if nothing is, after a moment.
+
+        For what must be stored before all that comes after it, and that nobody waits for yet.
         """
         ...
 

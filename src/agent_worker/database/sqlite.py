@@ -39,6 +39,7 @@ T = TypeVar("T")
 
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
+SOON = 0.02  # seconds that a write may wait for another to be committed with
 BUSY = 5000  # milliseconds that we wait for another program that writes
 READER_TIME = 1000  # milliseconds that everybody waits for a reader of ours when the log is to begin anew
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
@@ -87,7 +88,9 @@ class SqliteDatabase:
         self._bus = bus
         self._vfs = vfs
         self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self._soon: list[_Job] = []  # to be committed with the next job, or by the timer
+        self._timer: asyncio.TimerHandle | None = None
         self._fault: StorageFault | None = None
         self._events = 0  # number of the last one; only the writer thread touches it
         self._forgot = 0  # and what that was when the oldest went
@@ -127,6 +130,14 @@ class SqliteDatabase:
     ) -> asyncio.Future[T]:
         return self._enqueue(lambda transaction: change(transaction, *args, **kwargs))
 
+    def write_soon(
+        self, change: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        job = self._job(lambda transaction: change(transaction, *args, **kwargs))
+        self._soon.append(job)
+        self._timer = self._timer or self._loop.call_later(SOON, self._hand_over)
+        return job.answer
+
     async def read(self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._path == ":memory:":  # only the writer's connection can see it
             return await self._enqueue(lambda transaction: query(transaction, *args, **kwargs))
@@ -158,17 +169,30 @@ class SqliteDatabase:
 
     def _close_later(self) -> None:
         """Let the writer end after what it has been given."""
+        self._hand_over()
         self._closed = True
         for connection in tuple(self._working):
             connection.interrupt()
         self._jobs.put(None)
 
     def _enqueue(self, change: Callable[[SqliteTransaction], T]) -> asyncio.Future[T]:
+        job = self._job(change)
+        self._hand_over(job)
+        return job.answer
+
+    def _job(self, change: Callable[[SqliteTransaction], Any]) -> _Job:
         if self._closed:
             raise StorageFault("the database is closed")
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Job(change, answer))
-        return answer
+        return _Job(change, self._loop.create_future())
+
+    def _hand_over(self, *jobs: _Job) -> None:
+        """Give these to the writer, behind those that waited for them, to be committed together."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if together := [*self._soon, *jobs]:
+            self._soon.clear()
+            self._jobs.put(together)
 
     def _query(self, query: Callable[[SqliteTransaction], T]) -> T:
         try:
@@ -224,8 +248,7 @@ class SqliteDatabase:
             return self._tell(_settle, ready, error)
         self._tell(_settle, ready, None)
         transaction = SqliteTransaction(connection, self.redact)
-        while (job := self._next_job(connection)) is not None:
-            group = [job]
+        while (group := self._next_jobs(connection)) is not None:
             while len(group) < GROUP:
                 try:
                     following = self._jobs.get_nowait()
@@ -234,15 +257,15 @@ class SqliteDatabase:
                 if following is None:
                     self._jobs.put(None)
                     break
-                group.append(following)
+                group += following
             self._commit(transaction, group)
             self._tell(self._answer, group)
         connection.close()
         if self._mark:
             self._mark.close()
 
-    def _next_job(self, connection: apsw.Connection) -> _Job | None:
-        """The next; whenever none comes for a while, the log is brought into the file."""
+    def _next_jobs(self, connection: apsw.Connection) -> list[_Job] | None:
+        """The next ones; whenever none comes for a while, the log is brought into the file."""
         while True:
             try:
                 return self._jobs.get(timeout=CALM if self._behind else None)

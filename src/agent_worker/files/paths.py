@@ -13,6 +13,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import unquote
 
 from agent_worker.core.control_files import CONTROL_NAMES, OBEYED_TEXTS, SHELL_PROFILES, TEXTS
@@ -34,6 +35,7 @@ _SPECIAL = re.compile(r"""[:*?"<>|~]""")  # streams, patterns and short names of
 TEXT_HINT = "a name such as plans/release.md: no part begins with a dot or a dash, and it ends in " + " ".join(TEXTS)
 
 
+@lru_cache(maxsize=1024)  # the same few names, asked for at every step on the way to a file
 def names_in(relative: str) -> tuple[str, ...]:
     """The names on the way from a root to a file. The empty text is the root itself."""
     if not relative:

@@ -20,7 +20,7 @@ from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.text import plural
 from agent_worker.files.folder import Folder, alone_with, new_temporary, sync, taken_back, walked, write_all
-from agent_worker.files.paths import LEVELS, acceptable, names_in, shown
+from agent_worker.files.paths import LEVELS, acceptable, names_in, same_document, shown
 from agent_worker.files.swap import Conflict, content_hash, swap, sweep
 
 READ_LIMIT = 16 * 1024 * 1024
@@ -75,6 +75,16 @@ class Root:
     def is_there(self) -> bool:
         """Whether the directory itself exists: a hint that saves a look, nothing is opened by it."""
         return self.location().is_dir()
+
+    def may_hold(self, *names: str) -> bool:
+        """Whether one of these names may be here, in any spelling: a hint that saves a look, nothing is opened."""
+        try:
+            there = os.listdir(self.location())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # whoever looks is told why
+            return True
+        return not set(map(same_document, there)).isdisjoint(names)
 
     def open(self, relative: str, flags: int) -> int:
         """Open a regular file; its descriptor. O_CREAT makes missing directories too."""

@@ -10,8 +10,9 @@ from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.files.root import Root
 from agent_worker.memory.edits import rewrite, text_of
 
-PATH = "todo/index.md"
-QUARANTINE = "todo/quarantine.md"
+FOLDER = "todo"
+PATH = f"{FOLDER}/index.md"
+QUARANTINE = f"{FOLDER}/quarantine.md"
 LONGEST = 500
 _ITEM = re.compile(r"^(?P<lead>\s*[-*] \[)(?P<mark>[ xX])(?P<rest>\] (?P<text>.*))$")
 

@@ -169,14 +169,17 @@ async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text
     if parse_address(agent).workflow is not None:
         raise BadInput(f"{agent} is not a direct address: only an agent by itself can be asked", hint="such as alice")
     answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    ended: dict[str, Answer] = {}
+    ended: dict[str, Answer] = {}  # while we do not know yet which is ours: many may end while we wait
     asked: list[str] = []
 
     def hear(event: Ended) -> None:
-        if event.state in ENDS:
-            ended[event.instruction] = Answer(event.text, event.state, event.reason)
-            if asked and asked[0] in ended and not answer.done():
-                answer.set_result(ended[asked[0]])
+        if event.state not in ENDS or (asked and event.instruction != asked[0]):
+            return
+        told = Answer(event.text, event.state, event.reason)
+        if not asked:
+            ended[event.instruction] = told
+        elif not answer.done():
+            answer.set_result(told)
 
     def close() -> None:
         if not answer.done():

@@ -51,6 +51,16 @@ class _Known:
     watched: tuple[Path, ...] = ()  #: beyond the folders of definitions
 
 
+@dataclass(frozen=True, slots=True)
+class _ProjectLook:
+    """What was seen of a project's files."""
+
+    root: str  #: as it was asked for
+    askers: int  #: who had asked when it began
+    path: Path
+    stamp: _Stamp | None
+
+
 class _Finishing:
     """An instance that somebody waits for: it ends by itself, or by being stopped."""
 
@@ -85,6 +95,8 @@ class Service:
         self._instances: dict[str, Instance] = {}
         self._finishing: dict[str, _Finishing] = {}
         self._admitting = asyncio.Lock()
+        self._askers = 0  # for a project, ever
+        self._looked = _ProjectLook("", 0, Path(), None)  # the last time
         self._opening = False  # nobody is woken yet
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -129,12 +141,11 @@ class Service:
             if len(self._projects) != 1:
                 raise BadInput("say which project: its directory", hint="project=/path/to/it")
             root = str(next(iter(self._projects)))
+        self._askers = asker = self._askers + 1
         async with self._admitting:
-            path = await asyncio.to_thread(_project_at, root)
+            path, stamp = await self._look(root, asker)
             known = self._projects.get(path)
             is_new = known is None
-            # Before it is read: what changes meanwhile is seen the next time.
-            stamp = await asyncio.to_thread(_stamp, path, known.watched if known else ())
             if known is not None and stamp is None:
                 return known.loaded  # it cannot be looked at just now: what was known holds
             if known is None or known.stamp != stamp:
@@ -146,6 +157,22 @@ class Service:
                 [workspace for workspace in await self._workspaces_left() if workspace["project"] == known.loaded.id]
             )
         return known.loaded
+
+    async def _look(self, root: str, asker: int) -> tuple[Path, _Stamp | None]:
+        """Where the project is, and how its files are now: no older than the question, or a change would be missed.
+
+        Whoever asks while one looks is told by the next look, together with all the others who did.
+        """
+        if self._looked.root != root or self._looked.askers < asker:
+            askers = self._askers
+            self._looked = _ProjectLook(root, askers, *await asyncio.to_thread(self._look_at, root))
+        return self._looked.path, self._looked.stamp
+
+    def _look_at(self, root: str) -> tuple[Path, _Stamp | None]:
+        path = _project_at(root)
+        known = self._projects.get(path)
+        # Before it is read: what changes meanwhile is seen the next time.
+        return path, _stamp(path, known.watched if known else ())
 
     async def _read(self, path: Path, known: _Known | None, stamp: _Stamp | None) -> _Known:
         previous, quick = (known.loaded.project, known.loaded.quick) if known else (None, {})
@@ -399,9 +426,11 @@ def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp | None:
 def _stamps(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int, int]]:
     for entry in entries:
         if entry.name.endswith((".yaml", ".yml", ".md", ".txt")):
-            with suppress(OSError):
+            try:
                 status = entry.stat()
-                yield entry.path, status.st_ctime_ns, status.st_size
+            except OSError:
+                continue
+            yield entry.path, status.st_ctime_ns, status.st_size
 
 
 def _roots_with_work(tx: WholeTransaction) -> list[str]:

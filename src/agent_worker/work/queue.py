@@ -439,8 +439,20 @@ def produced_by(tx: Transaction, instruction: str) -> Row:
     return row
 
 
-def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:
-    tx.run("update run set manifest = :manifest where project = :project and id = :run", run=run, manifest=manifest)
+def keep_manifest(tx: Transaction, run: str, manifest: str, *, sent: str = "") -> None:
+    """Keep what the prompt of a run is made of, and by which ids its texts are found."""
+    tx.run(
+        "update run set manifest = :manifest, sent = :sent where project = :project and id = :run",
+        run=run,
+        manifest=manifest,
+        sent=sent,
+    )
+
+
+def manifest_of(tx: Transaction, run: str) -> Row:
+    row = tx.one("select manifest, sent from run where project = :project and id = :run", run=run)
+    assert row is not None
+    return row
 
 
 def lost_runs(tx: Transaction, instruction: str) -> int:
@@ -492,7 +504,9 @@ def forget(tx: Transaction, agent: str) -> None:
     """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
     tx.run("delete from instruction where project = :project and agent = :agent", agent=agent)
     tx.run(
-        "update run set text = '', reason = '', manifest = '' where project = :project and agent = :agent", agent=agent
+        """update run set text = '', reason = '', manifest = '', sent = ''
+            where project = :project and agent = :agent""",
+        agent=agent,
     )
 
 

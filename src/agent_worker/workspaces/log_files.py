@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from agent_worker.core.clock import from_micros, micros
 from agent_worker.core.errors import NotFound
 from agent_worker.core.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.core.failpoints import failpoint
-from agent_worker.database.database import Database, ProjectDatabase, Transaction
+from agent_worker.database.database import Database, ProjectDatabase, Transaction, WholeTransaction
 from agent_worker.files.jsonl import append_records, last_record, read_last
 from agent_worker.files.root import DirectoryEntry, Root
 from agent_worker.work import threads
@@ -32,6 +32,8 @@ RESOURCES = "resources"
 FARTHEST = 2**48  # nobody has said so much: whoever wrote such a number wants to stop us
 LONGEST = 2**31  # bytes of a log out of which something is taken
 STRANGERS = 100  # lines of somebody else that may stand at the end of a log
+TOGETHER = 32  # logs that are written together
+LINES = 500  # of one log that are written at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,16 @@ class Target:
     agent: str | None  #: None is the channel
 
 
+Place = tuple[Root, str]  # the file, or the folder of dated files
+Lines = list[channel.Message] | list[threads.ThreadEntry]
+
+
 class LogFiles:
     def __init__(self, database: Database, bus: Bus) -> None:
         self._database = database
-        self._places: dict[Target, tuple[Root, str]] = {}  # where, and the file (or the folder of dated files)
+        self._places: dict[Target, Place] = {}
         self._written: dict[Target, int] = {}
-        self._behind: set[Target] = set()
+        self._behind: dict[Target, None] = {}  # who fell behind first stands first
         self._failing: set[Target] = set()  # those of which it was said already
         self._lacking: dict[
             str, set[str]
@@ -112,7 +118,7 @@ class LogFiles:
     def catch_up(self, target: Target) -> None:
         """Write what was committed and is not in this file yet, if it is one of those that are watched."""
         if target in self._places:
-            self._behind.add(target)
+            self._behind[target] = None
             self._idle.clear()
             self._wake.set()
 
@@ -121,33 +127,51 @@ class LogFiles:
             await self._wake.wait()
             self._wake.clear()
             while self._behind:
-                target = self._behind.pop()
-                try:
-                    async with self._writing:
-                        await self._bring_up(target)
-                    self._failing.discard(target)
-                except Exception:  # boundary: the record is safe; the file follows at the next event, and others now
-                    if target not in self._failing:  # a full disk would be told at each event
-                        log.exception("could not write the log of %s", target)
-                    self._failing.add(target)
-                    self._written.pop(target, None)  # some of it may have arrived: look again
-                    self._lacking.pop(target.workspace or "", None)
+                targets = list(self._behind)[:TOGETHER]
+                for target in targets:
+                    del self._behind[target]
+                async with self._writing:
+                    if places := {target: self._places[target] for target in targets if target in self._places}:
+                        await self._write(places)
             self._idle.set()
 
-    async def _bring_up(self, target: Target) -> None:
-        place = self._places.get(target)
-        if place is None:
-            return
-        root, path = place
-        if target not in self._written:
-            self._written[target] = await asyncio.to_thread(last_seq, root, path, dated=_is_dated(target))
-        database = self._database.of(target.project)
-        while rows := await database.read(_FETCH[_kind(target)], target, self._written[target]):
-            failpoint("outbox.before_append")
-            await asyncio.to_thread(_append, root, path, rows, _is_dated(target))
-            self._written[target] = rows[-1].seq
-        if target.agent is None and target.workspace:
-            await self._keep_resources(database, root, target.workspace)
+    async def _write(self, places: Mapping[Target, Place]) -> None:
+        """Bring these files up to date. If one of them fails they are tried one by one: it keeps no other from it."""
+        try:
+            await self._bring_up(places)
+        except Exception as error:  # boundary: the record is safe; the file follows at the next event
+            for target in places:  # some of it may have arrived: look again
+                self._written.pop(target, None)
+                self._lacking.pop(target.workspace or "", None)
+            if len(places) == 1:
+                return self._say_failed(target, error)
+            for target, place in places.items():
+                await self._write({target: place})
+        else:
+            self._failing -= places.keys()
+
+    def _say_failed(self, target: Target, error: Exception) -> None:
+        if target not in self._failing:  # a full disk would be told at each event
+            log.error("could not write the log of %s", target, exc_info=error)
+        self._failing.add(target)
+
+    async def _bring_up(self, places: Mapping[Target, Place]) -> None:
+        """All at once: one look at the database, one way to the files. Meanwhile the next ones gather."""
+        ends = {target: self._written[target] for target in places if target in self._written}
+        if unknown := {target: place for target, place in places.items() if target not in ends}:
+            ends |= await asyncio.to_thread(_ends_on_disk, unknown)
+        lacking = await self._database.read(_lines_after, ends)
+        failpoint("outbox.before_append")
+        if lacking:
+            await asyncio.to_thread(_append, places, lacking)
+        for target in places.keys() & self._places.keys():  # others were forgotten meanwhile
+            lines = lacking.get(target)
+            self._written[target] = lines[-1].seq if lines else ends[target]
+            if lines and len(lines) == LINES:
+                self._behind[target] = None
+        for target, (root, _) in places.items():
+            if target.agent is None and target.workspace and target in self._places:
+                await self._keep_resources(self._database.of(target.project), root, target.workspace)
 
     async def _keep_resources(self, database: ProjectDatabase, root: Root, workspace: str) -> None:
         lacking = self._lacking.get(workspace)
@@ -224,11 +248,18 @@ def _struck(line: bytes, seqs: Collection[int]) -> bytes:
     return json.dumps(record | {"text": "", "mentions": [], "resource": None, "held": True}).encode()
 
 
-def _append(root: Root, path: str, rows: list[channel.Message] | list[threads.ThreadEntry], dated: bool) -> None:
-    if not dated:
-        return append_records(root, path, map(_as_record, rows))
-    for day in dict.fromkeys(_day(row.at) for row in rows):
-        append_records(root, f"{path}/{day}.jsonl", (_as_record(row) for row in rows if _day(row.at) == day))
+def _ends_on_disk(places: Mapping[Target, Place]) -> dict[Target, int]:
+    return {target: last_seq(root, path, dated=_is_dated(target)) for target, (root, path) in places.items()}
+
+
+def _append(places: Mapping[Target, Place], lacking: Mapping[Target, Lines]) -> None:
+    for target, lines in lacking.items():
+        root, path = places[target]
+        if not _is_dated(target):
+            append_records(root, path, map(_as_record, lines))
+            continue
+        for day in dict.fromkeys(_day(line.at) for line in lines):
+            append_records(root, f"{path}/{day}.jsonl", (_as_record(line) for line in lines if _day(line.at) == day))
 
 
 def _as_record(row: channel.Message | threads.ThreadEntry) -> dict[str, object]:
@@ -279,11 +310,13 @@ def _is_dated(target: Target) -> bool:
     return target.workspace is None
 
 
-def _kind(target: Target) -> str:
-    return "channel" if target.agent is None else "talk"
+def _lines_after(tx: WholeTransaction, ends: Mapping[Target, int]) -> dict[Target, Lines]:
+    """What each log lacks; nothing of those that lack nothing."""
+    found = {target: _lines(tx.of(target.project), target, seq) for target, seq in ends.items()}
+    return {target: lines for target, lines in found.items() if lines}
 
 
-_FETCH: dict[str, Callable[[Transaction, Target, int], list]] = {  # type: ignore[type-arg]
-    "channel": lambda tx, target, seq: channel.read(tx, target.workspace or "", since=seq, limit=500),
-    "talk": lambda tx, target, seq: threads.since(tx, target.agent or "", target.workspace or threads.PERSONAL, seq),
-}
+def _lines(tx: Transaction, target: Target, seq: int) -> Lines:
+    if target.agent is None:
+        return channel.read(tx, target.workspace or "", since=seq, limit=LINES)
+    return threads.since(tx, target.agent, target.workspace or threads.PERSONAL, seq, limit=LINES)

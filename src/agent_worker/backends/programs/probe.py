@@ -73,6 +73,9 @@ class ProbeSink:
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
 
+    def preface(self, text: str) -> None:
+        pass
+
     def asking(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 

@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
+from agent_worker.agents.prompt_texts import kept_for
 from agent_worker.agents.retries import longest_wait
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
@@ -68,6 +69,7 @@ async def make_app(identity: Identity) -> App:
             space=space,
             reached_by=reached_by,
             longest_wait=longest_wait(os.environ),
+            prompts_kept=kept_for(os.environ),
         )
         runtime = await opening.enter_async_context(open_runtime(settings, tool_access=entries, redact=identity.redact))
         entries.identity_of = runtime.supervisor.identity

@@ -150,7 +150,8 @@ create table run (
   posted integer not null default 0,        -- messages it sent while running
   produced integer not null default 0,      -- stored effects it had
   text text not null default '',
-  manifest text not null default '',
+  manifest text not null default '',        -- JSON: the sections of its prompt
+  sent text not null default '',            -- JSON: ids of the texts of these and of its tools, and its mark
   held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
   started_at bigint not null,
   ended_at bigint,
@@ -188,6 +189,40 @@ create table call (
   done_at bigint,
   primary key (project, work, step, id)
 );
+
+create table program_call (                 -- what a coding program did with its own tools: it told, we had no part in it
+  project text not null,
+  work text not null,
+  run text not null,
+  n integer not null,                       -- counts the calls of the run
+  step integer not null,                    -- at which the run was
+  tool text not null,
+  arguments text not null,                  -- their beginning
+  ok integer not null default 1,
+  result text not null default '',          -- its beginning
+  at bigint not null,
+  done_at bigint,                           -- null: the program never told how it ended
+  primary key (project, work, run, n)
+);
+
+create table sent_text (                    -- what models were sent: sections of prompts, definitions of tools
+  project text not null,
+  id text not null,                         -- SHA-256 of the text as it stands here, its first half
+  size bigint not null,                     -- characters
+  text text not null,
+  primary key (project, id)
+);
+
+create table sent_use (                     -- whom a text was sent to: it goes with the last of them
+  project text not null,
+  workspace text not null,                  -- '' is personal
+  agent text not null,
+  text text not null,                       -- a sent_text
+  at bigint not null,                       -- when it was last sent, to the day
+  primary key (project, workspace, agent, text)
+);
+create index sent_use_text on sent_use(project, text);
+create index sent_use_at on sent_use(project, at);
 
 create table tally (
   project text not null,
