@@ -22,6 +22,7 @@ from agent_worker.agents.registry import Registry
 from agent_worker.agents.retries import LONGEST_WAIT
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.agents.waiting import Waits
+from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue
 from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
@@ -118,6 +119,7 @@ async def _wired(
     database = await SqliteDatabase.open(settings.database, bus, redact=redact)
     closing.push_async_callback(database.close)
     gate = Gate(settings.trust, clock)
+    keys = KeyRing(os.environ, redact, settings.trust, gate)
     program_host = ProgramHost(tool_access, settings.programs, os.environ, settings.approval)
     factory = BackendFactory(
         clock,
@@ -125,6 +127,7 @@ async def _wired(
         McpPool(clock),
         gate,
         program_host,
+        keys,
         redact,
     )
     closing.push_async_callback(factory.catalogue.close)

@@ -8,7 +8,7 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -102,8 +102,8 @@ class Bench:
 class OpenAIAnywhere(Catalogue):
     """Speaks the Responses API also to a server that is not OpenAI's."""
 
-    def route(self, spec: str, endpoint: Endpoint) -> Any:
-        where = super().route(spec, endpoint)
+    def route(self, spec: str, endpoint: Endpoint, env: Mapping[str, str]) -> Any:
+        where = super().route(spec, endpoint, env)
         return replace(where, speaks="responses") if spec == MODELS["responses"] else where
 
 

@@ -270,7 +270,7 @@ def test_S3_silent_and_dripping_listeners_block_nobody(tmp_path: Path) -> None:
         stale, dripped, stuck = pool.map(look, claims)
     assert stale is None
     assert dripped is None
-    assert stuck == f"the daemon (process {os.getpid()}) does not answer"
+    assert stuck == f"the daemon at 127.0.0.1:{one.port} (process {os.getpid()}) does not answer"
 
 
 def test_S5_twenty_first_commands_share_one_daemon(home: Path) -> None:

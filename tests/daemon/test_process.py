@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -96,11 +97,32 @@ def test_S2_a_port_that_is_taken_is_explained_in_three_ways(home: Path, tmp_path
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         code, theirs = refused(home, port=stranger.getsockname()[1])
         assert code == 2
-        assert "held by another program" in theirs
+        assert re.search(rf"is held by \S+ \(process {os.getpid()}\)", theirs), theirs
     code, nobodys = refused(home, port=port_in_time_wait())
     assert code == 2
     assert "TIME_WAIT" in nobodys
     assert read_daemon(home) is None or not find(home)  # and no other port was taken instead
+
+
+def test_a_port_that_nobody_named_is_the_next_free_one_which_is_said_once_and_kept(home: Path) -> None:
+    make_home(home)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        taken = stranger.getsockname()[1]
+        (home / "port").write_text(f"{taken}\n")
+        first = Launched(home, port=None)
+        note = first.word()["note"]
+        found = read_daemon(home)
+        assert found is not None
+        assert found.port > taken
+        assert f"port {taken} is held by " in note
+        assert note.endswith(f"; this daemon listens on {found.port}, now and later")
+        first.kill()
+        again = Launched(home, port=None)
+        assert again.word()["note"] == "", "it is said once"
+        kept = read_daemon(home)
+        assert kept is not None
+        assert kept.port == found.port
+        again.kill()
 
 
 def port_in_time_wait() -> int:

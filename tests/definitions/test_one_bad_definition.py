@@ -213,6 +213,12 @@ for title, text in SDK.items():
     )
 
 
+@pytest.fixture(autouse=True)
+def short_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the backends searches all of PATH, and there are hundreds of looks."""
+    monkeypatch.setenv("PATH", os.defpath)
+
+
 def fresh(root: Path) -> None:
     """The project as it should be."""
     for path in root.iterdir() if root.exists() else ():
@@ -395,6 +401,8 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
         class Outfitter:
             held_back = runtime.backends.held_back
             keep_secret = runtime.backends.keep_secret
+            keys = runtime.backends.keys
+            lacks_key = runtime.backends.lacks_key
 
             def make_kit(self, definition: AgentDefinition, *place: Path, **how: Any) -> AgentKit:
                 if definition.name == "alice":

@@ -146,10 +146,15 @@ def test_pull_request__the_review_is_a_document_for_a_comment(example: Terminal)
 
 
 def test_review__with_a_model_its_script_is_not_played(example: Terminal) -> None:
-    done = example.run("run", "--trust", "--model", "anthropic/claude-sonnet-5-5")
-    assert done.returncode == 1
-    assert "ANTHROPIC_API_KEY" in done.stdout + done.stderr, "it is the model's key that is missing"
-    assert "I approve" not in done.stdout
+    seen = []
+    with example.start("run", "--trust", "--model", "anthropic/claude-sonnet-5-5") as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            seen.append(line)
+            if "agent-worker key set anthropic" in line:
+                running.terminate()
+    assert "ANTHROPIC_API_KEY is not set" in seen[-1], "it waits for the model's key"
+    assert "I approve" not in "".join(seen)
     assert example.run("run", "--trust", "--model", "not a model").returncode == 2
 
 

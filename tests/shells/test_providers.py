@@ -42,7 +42,7 @@ async def test_a_good_key_is_proved_with_one_tiny_request_that_says_what_it_cost
     assert len(first.body["messages"]) == 1
     assert everything.returncode == 0, "those without a key were not tried, so none of them failed"
     assert "it answers; 120 tokens" in everything.stdout
-    assert "there is no key (export MISTRAL_API_KEY=… where the daemon is started)" in everything.stdout
+    assert "there is no key (agent-worker key set mistral)" in everything.stdout
     assert KEY not in done.stdout + everything.stdout
 
 
@@ -65,10 +65,10 @@ async def test_what_is_wrong_is_said_in_words_and_by_the_exit_code(tmp_path: Pat
     assert [each.returncode for each in (refused, unknown, away, unnamed, without)] == [1, 1, 1, 1, 1]
     assert "401 invalid key (check the key in ANTHROPIC_API_KEY)" in refused.stdout
     assert "openai/gpt-nobody: 404 model: no such model (check the model's name)" in unknown.stdout
-    assert "127.0.0.1 cannot be reached" in away.stdout
+    assert "127.0.0.1:9 cannot be reached" in away.stdout
     assert "not tried" in unnamed.stdout
     assert "-m MODEL" in unnamed.stdout
-    assert "there is no key (export GROQ_API_KEY=…" in without.stdout
+    assert "there is no key (agent-worker key set groq)" in without.stdout
     assert (nobody.returncode, whose.returncode) == (2, 2)
     assert "there is no provider nobody" in nobody.stderr
     assert "agent-worker providers NAME --test -m some-model" in whose.stderr

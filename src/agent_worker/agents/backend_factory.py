@@ -10,23 +10,23 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent_worker.agents.registry import AgentKit, MoreTools
+from agent_worker.agents.registry import AgentKit, LacksKey, MoreTools
 from agent_worker.backends.backend import Backend, Model, Outcome, StepSink, Turn
 from agent_worker.backends.mock import CHARACTERS, MockModel
+from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
-from agent_worker.backends.models.providers import Approval, Endpoint
-from agent_worker.backends.programs.known import SPEAKERS
+from agent_worker.backends.models.providers import Approval, Endpoint, lacks_named
+from agent_worker.backends.programs.known import NEEDED, SPEAKERS
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost, owner_of
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
 from agent_worker.core.late_imports import soon
-from agent_worker.core.outbound import host_of
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
@@ -52,13 +52,14 @@ class BackendFactory:
     servers: McpPool
     gate: Gate
     program_host: ProgramHost
+    keys: KeyRing
     redact: Redactor = field(default_factory=Redactor)
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
     def keep_secret(self, project: ProjectFiles) -> None:
         """Know what the agents of a project are given by name, before anybody can say it."""
         keys = {agent.provider.key_variable or "" for agent in project.agents.values() if agent.provider}
-        self.redact.register(secrets_in(os.environ, named=project.secret_variables | keys))
+        self.redact.register(secrets_in(self.keys.of(project.root), named=project.secret_variables | keys))
 
     def make_kit(
         self,
@@ -79,9 +80,10 @@ class BackendFactory:
         sources = {power.name: power.content for power in powers if power.kind == "python"}
         approved = Approved(sources, partial(again, "skills"))
         tools = tools_of(definition, root, has_home=has_home, approved=approved)
-        learner = self._learner(definition) if has_home else None
+        learner = self._learner(definition, root) if has_home else None
         backend = self._guarded(definition, root, cwd, who or definition.name, partial(again, "program", "settings"))
-        return AgentKit(backend, tools, learner, self._more_tools(definition, root, partial(again, "mcp")))
+        more_tools = self._more_tools(definition, root, partial(again, "mcp"))
+        return AgentKit(backend, tools, learner, more_tools)
 
     def held_back(self, project: ProjectFiles, workflow: WorkflowDefinition | None) -> Held:
         """Limits that files raised and the user has not approved, with the numbers that hold instead."""
@@ -115,7 +117,7 @@ class BackendFactory:
                 self.mocks[definition.name] = model
                 return ToolLoop(model)
             case "sdk":
-                return ToolLoop(ModelApi(self.catalogue, self._endpoint(definition)))
+                return ToolLoop(self._model(definition, root))
             case name if name in SPEAKERS:
                 return OneShot(SPEAKERS[name](), self._program(definition, root, cwd, who))
             case other:
@@ -127,7 +129,7 @@ class BackendFactory:
             owner=owner_of(definition.name, root, who),
             root=root,
             cwd=cwd,
-            program_host=self.program_host,
+            program_host=replace(self.program_host, environ=self.keys.of(root)),
             model=definition.model or "",
             command=definition.command or (),
             access=definition.access,
@@ -135,7 +137,7 @@ class BackendFactory:
             # Our default is for models that we drive step by step; programs pace themselves.
             max_turns=definition.max_steps if "max_steps" in definition.model_fields_set else None,
             variables=definition.env,
-            endpoint=self._endpoint(definition),
+            endpoint=self._endpoint(definition, root),
         )
 
     def to_try(self, backend: str, model: str, place: Path) -> Backend:
@@ -151,20 +153,31 @@ class BackendFactory:
             soon("agent_worker.tools.mcp_client")
         return partial(self.servers.tools, servers) if servers else None
 
-    def _learner(self, definition: AgentDefinition) -> Model | None:
+    def _learner(self, definition: AgentDefinition, root: Path) -> Model | None:
         wanted = definition.auto_memory
-        return ModelApi(self.catalogue, self._endpoint(definition)) if wanted and wanted.model else None
+        return self._model(definition, root) if wanted and wanted.model else None
 
-    def _endpoint(self, definition: AgentDefinition) -> Endpoint:
+    def _model(self, definition: AgentDefinition, root: Path) -> ModelApi:
+        return ModelApi(self.catalogue, self._endpoint(definition, root), self.keys.of(root))
+
+    def lacks_key(self, definition: AgentDefinition, root: Path) -> LacksKey | None:
+        """How to find out that work has to wait for a key; None where it never does."""
+        if not self.keys.can_wait or definition.backend == "mock":
+            return None
+        if definition.backend == "sdk":
+            return partial(self._model(definition, root).lacks_key, definition.model or "")
+        provider, env = definition.provider, self.keys.of(root)
+        needed = provider.key_variable if provider else NEEDED.get(definition.backend)
+        return partial(lacks_named, needed, env) if needed else None
+
+    def _endpoint(self, definition: AgentDefinition, root: Path) -> Endpoint:
         provider = definition.provider
         if provider is None:
             return Endpoint()
         url = provider.base_url or ""
-        self.redact.register(secrets_in(os.environ, named=[(provider.api_key or "").strip("${}")]))
+        self.redact.register(secrets_in(self.keys.of(root), named=[(provider.api_key or "").strip("${}")]))
         # The gate has let it pass, so the user has seen this address, and which key goes there.
-        allowed = (
-            Approval(local=True, hosts=frozenset({host_of(url)} if url else ())) if not self.gate.is_open else None
-        )
+        allowed = None if self.gate.is_open else Approval.of(url)
         return Endpoint(provider.name, url, provider.api_key or "", allowed)
 
 

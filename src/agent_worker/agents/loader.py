@@ -99,6 +99,7 @@ class Loader:
         await asyncio.to_thread(self._locks.take, project.root)
         loaded = await self._database.write(_enrol_all, project, quick or {}, now=self._clock.micros())
         self._registry.keep_project(loaded.id, project)
+        await asyncio.to_thread(self._backends.keys.look_at, project)
         self._backends.keep_secret(project)
         held = await asyncio.to_thread(self._backends.held_back, project, None)
         for name, definition in loaded.quick.items():
@@ -288,6 +289,7 @@ class Loader:
             cwd=cwd,
             own_copy=checkout is not None,
             credential=credential_of(definition),
+            lacks_key=self._backends.lacks_key(definition, project.root),
         )
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None

@@ -33,6 +33,7 @@ from agent_worker.core.errors import (
     Crashed,
     EmptyAnswer,
     Fenced,
+    NoKey,
     Overloaded,
     Permanent,
     StorageFault,
@@ -58,7 +59,15 @@ class NoSpace:
     reason: str
 
 
-Later = NotYet | NoSpace  # work that cannot be done now
+@dataclass(frozen=True, slots=True)
+class Keyless:
+    """There is work, and no key to do it with."""
+
+    work: Pending
+    missing: NoKey
+
+
+Later = NotYet | NoSpace | Keyless  # work that cannot be done now
 
 
 class Slots:
@@ -154,6 +163,9 @@ class Loop:
                 case NoSpace(work, reason):
                     self._wait(work, "disk", reason)
                     await self._sleep(SPACE_WAIT)
+                case Keyless(work, missing):
+                    await self._ask_for_key(work, missing)
+                    await self._arrived.wait()
                 case None:
                     self._rest()
                     await self._arrived.wait()
@@ -169,6 +181,8 @@ class Loop:
     async def _next(self) -> Later | bool | None:
         """Do one piece of work, if there is one. True: there may be more; None: there is nothing to do."""
         worker = self._loop_context.registry.worker(self.fence.agent)
+        if (found := await self._has_key()) is not True:
+            return found
         async with AsyncExitStack() as places:
             if (found := await self._come_in(places, worker)) is not True:
                 return found
@@ -183,7 +197,27 @@ class Loop:
         assert not isinstance(done, Suspect)
         return done
 
-    # --- waiting for a turn ---------------------------------------------------------------------------
+    # --- waiting for a key, or a turn -----------------------------------------------------------------
+
+    async def _has_key(self) -> Later | bool | None:
+        """Whether the next piece of work has the key it needs. True: it has, as far as we can see."""
+        registry = self._loop_context.registry
+        if not registry.lacks_key(self.fence.agent):
+            return True
+        found = await self._look()
+        if not isinstance(found, Pending):
+            return found
+        worker = registry.worker(self.fence.agent, found.workspace)
+        missing = worker.lacks_key() if worker.lacks_key else None
+        return Keyless(found, missing) if missing else True
+
+    async def _ask_for_key(self, work: Pending, missing: NoKey) -> None:
+        """Put it before the person, once for each wait: it is closed when the key is there (service/providers.py)."""
+        wait = self._waits.of(self.fence.agent)
+        reason = f"{missing.message}: {missing.hint}"
+        self._wait(work, "key", reason)
+        if wait is None or wait.what != "key":
+            await self._write(run_end.ask_for_key, self.fence, work.workspace, missing.subject, reason)
 
     async def _come_in(self, places: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
         """Pass the gate of the agent's key, for one request or until `places` end. True: we are in."""
@@ -347,6 +381,8 @@ class Loop:
         except Suspended:
             self._asking[job.lead.id] = job.workspace  # first: the answer may be faster than we
             await self._write(run_end.suspend, job)
+        except NoKey as failure:
+            await self._without_key(job, worker, failure)
         except BackendFailure as failure:
             await self._failed(job, worker, failure)
         except (Exception, asyncio.CancelledError) as error:  # boundary: whatever else it raises is its crash, not ours
@@ -453,6 +489,14 @@ class Loop:
                 if isinstance(failure, Overloaded):
                     failure = Overloaded(self._too_long(failure.message), hint=failure.hint)
                 await self._write(run_end.give_up, job, failure, state)
+
+    async def _without_key(self, job: Assignment, worker: AgentRuntime, failure: NoKey) -> None:
+        """Its key was taken away meanwhile: the work goes back and waits for it, unless it would be tried at once."""
+        if worker.lacks_key and worker.lacks_key():
+            await self._write(run_end.put_back, job, why=failure.message, ageing=self._loop_context.ageing)
+        else:  # in a program that embeds us there is nobody to store one
+            hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
+            await self._failed(job, worker, Permanent(failure.message, hint=hint))
 
     def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
         identity = RunIdentity(

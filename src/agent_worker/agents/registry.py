@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_worker.backends.backend import Backend, Model
-from agent_worker.core.errors import NotFound
+from agent_worker.core.errors import NoKey, NotFound
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces, own_places
 from agent_worker.definitions.project import ProjectFiles
@@ -22,6 +22,8 @@ from agent_worker.work.limits import WorkLimits
 
 #: Tools that others provide, asked for anew at each run. Raises BackendFailure when they cannot say.
 MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
+#: The key without which an agent cannot work now; None when it lacks none.
+LacksKey = Callable[[], NoKey | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class AgentRuntime:
     note: str = ""  #: what the workflow adds to its prompt
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
+    lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     is_fit: bool = True  #: can it work?
 
@@ -133,6 +136,10 @@ class Registry:
         if everywhere is None:
             raise NotFound(f"agent {agent} has no definition here")
         return everywhere.get(workspace) or everywhere.get(None) or next(iter(everywhere.values()))
+
+    def lacks_key(self, agent: str) -> bool:
+        """Whether this agent lacks a key, in any of the places where it works."""
+        return any(each.lacks_key and each.lacks_key() for each in self._workers.get(agent, {}).values())
 
     def workers(self) -> list[AgentRuntime]:
         return [worker for everywhere in self._workers.values() for worker in everywhere.values()]

@@ -182,6 +182,14 @@ def give_up_waiting(tx: Transaction, fence: Fence, instruction: str, reason: str
     tell_ended(tx, work, me["name"], "failed", reason)
 
 
+def ask_for_key(tx: Transaction, fence: Fence, workspace: str | None, subject: str, reason: str, *, now: int) -> None:
+    """Work waits for a key. Whoever else waits for the same one is not told of again."""
+    agent_rows.hold(tx, fence)
+    name = agent_rows.identity(tx, fence.agent)["name"]
+    text = f"{name} waits for a key: {reason}"
+    inbox.ask(tx, "key", workspace=workspace, agent=fence.agent, ref=subject, text=text, now=now)
+
+
 def stop_at_limit(tx: Transaction, job: Assignment, stop: Reached, *, now: int) -> None:
     """A limit was met between two steps: incomplete, with all that was done kept."""
     hold_run(tx, job)

@@ -16,8 +16,8 @@ from agent_worker.core.redaction import Redactor
 from agent_worker.database.database import Row
 
 #: `model`: its provider asked all who use this key to come back later. `slot`: one of the runs that go on at once.
-#: `retry`: the moment of the next try, after a failure.
-WaitsFor = Literal["model", "slot", "person", "disk", "retry"]
+#: `key`: the key of its model, which is not set. `retry`: the moment of the next try, after a failure.
+WaitsFor = Literal["model", "key", "slot", "person", "disk", "retry"]
 _SAME = 1_000_000  # microseconds by which two ends of one wait may differ and still be told once
 
 

@@ -1,22 +1,28 @@
-"""Asking the person about what they have not approved, and naming a workflow so that the daemon finds it."""
+"""Asking the person about what they have not approved, and naming a workflow so that the daemon finds it.
+
+A command that declares `trust_option` need not do more: whatever the daemon refuses it for want of an approval is asked
+about on a terminal, or approved with --trust, and tried once more (call.py).
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from agent_worker.cli.call import call, here, workflows
+from agent_worker.cli.call import ALLOW, call, here, workflows
 from agent_worker.cli.output import as_json_option, clean, tell_json
-from agent_worker.core.errors import AgentWorkerError, Untrusted
+from agent_worker.core.errors import AgentWorkerError, BadInput, Untrusted
 from agent_worker.core.remote import is_remote
 from agent_worker.core.text import plural
 
 T = TypeVar("T")
 SHOWN = 200  #: lines of one thing
+_OFFERED = ("limits", "keys")  # kinds that forbid nothing while they wait
 
 
 def named(workflow: str) -> str:
@@ -29,6 +35,39 @@ def named(workflow: str) -> str:
     return os.path.abspath(workflow) if is_file and is_here else workflow
 
 
+def subject(name: str) -> dict[str, Any]:
+    """A workflow, or an agent by itself, as the daemon is asked about it."""
+    agent = name.partition("@")[0]
+    if agent != name and agent == "":
+        return {"workflow": name[1:].partition(":")[0]}
+    known = {found["name"].lower() for found in call("GET", "/agents", project=here())}
+    workflows = {found["name"] for found in call("GET", "/workflows", project=here())}
+    return {"agent": agent} if name not in workflows and agent.lower() in known else {"workflow": named(name)}
+
+
+def trust_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command that has work done by an agent the option --trust."""
+    told = "Allow what this agent can execute, without asking."
+    return click.option("--trust", is_flag=True, expose_value=False, callback=_remember, help=told)(command)
+
+
+def _remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    context.meta[ALLOW] = partial(_allow, given=given)
+
+
+def _allow(name: str, *, given: bool) -> bool:
+    """Whether the person allows what this agent was refused: asked on a terminal, or `given` by --trust."""
+    if not given and not can_ask():
+        return False
+    whose = subject(name)
+    pending_approvals = call("GET", "/trust", **whose, project=here())
+    if not given:
+        click.echo("This agent wants to do things that you have not approved:", err=True)
+        confirm(pending_approvals)
+    _approve(whose, pending_approvals)
+    return True
+
+
 def with_approval(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:
     """On a terminal the person is asked about what they have not approved, and it is tried once more."""
     try:
@@ -36,46 +75,59 @@ def with_approval(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]
     except Untrusted:
         if not can_ask():
             raise
-        pending_approvals = call("GET", "/trust", workflow=named(workflow), project=here())
+        whose = subject(workflow)
+        pending_approvals = call("GET", "/trust", **whose, project=here())
         click.echo("This project wants to do things that you have not approved:", err=True)
         confirm(pending_approvals)
-        _approve(named(workflow), pending_approvals)
+        _approve(whose, pending_approvals)
         yield from work()
 
 
 def offer_limits(workflow: str) -> None:
-    """Limits that wait forbid nothing: they are offered where nothing else has to be asked, and told otherwise."""
+    """What waits and forbids nothing is offered where nothing else has to be asked, and told otherwise."""
     try:
-        pending_approvals = call("GET", "/trust", workflow=named(workflow), project=here())
+        whose = subject(workflow)
+        pending_approvals = call("GET", "/trust", **whose, project=here())
     except AgentWorkerError:
         return  # whoever runs it is told
-    if not pending_approvals or any(pending["kind"] != "limits" for pending in pending_approvals):
+    if not pending_approvals or any(pending["kind"] not in _OFFERED for pending in pending_approvals):
         return
-    click.echo("These limits are written in files and wait for your approval; lower ones hold until then:", err=True)
+    click.echo("This is written in files and waits for your approval; until then it is done without:", err=True)
     for pending in pending_approvals:
         click.echo(f"  {clean(pending['what'])}", err=True)
     if not can_ask():
-        click.echo(f"  to approve them: agent-worker trust {workflow}", err=True)
+        click.echo(f"  to approve it: agent-worker trust {workflow}", err=True)
     elif click.confirm("\nAllow it?", err=True):
-        _approve(named(workflow), pending_approvals)
+        _approve(whose, pending_approvals)
 
 
 @click.command()
-@click.argument("workflow", required=False, shell_complete=workflows)
+@click.argument("name", required=False, shell_complete=workflows)
 @click.option("--yes", is_flag=True, help="Approve it without asking.")
+@click.option("--list", "listed", is_flag=True, help="Show what you have approved.")
+@click.option("--revoke", is_flag=True, help="Take your approval back: it is asked about again.")
 @as_json_option
-def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
-    """Show what this project, or WORKFLOW, wants to do that you have not approved, and approve it if you say yes."""
-    which = named(workflow) if workflow else None
-    pending_approvals = call("GET", "/trust", project=here(), workflow=which)
+def trust(name: str | None, yes: bool, listed: bool, revoke: bool, as_json: bool) -> None:
+    """Show what this project wants to do that you have not approved, and approve it if you say yes.
+
+    NAME is a workflow or an agent: then it is about that alone.
+    """
+    if yes + listed + revoke > 1:
+        raise BadInput("--yes, --list and --revoke are three different things", hint="agent-worker trust --help")
+    whose = subject(name) if name else {}
+    if revoke:
+        return _revoke(whose, as_json)
+    if listed:
+        return _list(call("GET", "/trust/approved", **whose, project=here()), as_json)
+    pending_approvals = call("GET", "/trust", **whose, project=here())
     if pending_approvals and not yes and not as_json:
         if not can_ask():
             show_pending(pending_approvals)
-            command = " ".join(["agent-worker trust", *([workflow] if workflow else []), "--yes"])
+            command = " ".join(["agent-worker trust", *([name] if name else []), "--yes"])
             raise Untrusted("this waits for your approval, and nobody can be asked here", hint=command)
         confirm(pending_approvals)
     if pending_approvals and (yes or not as_json):
-        _approve(which, pending_approvals)
+        _approve(whose, pending_approvals)
     if as_json:
         return tell_json(pending_approvals)
     click.echo(
@@ -85,14 +137,24 @@ def trust(workflow: str | None, yes: bool, as_json: bool) -> None:
     )
 
 
-def _approve(workflow: str | None, pending_approvals: Sequence[dict[str, Any]]) -> None:
-    call(
-        "POST",
-        "/trust",
-        workflow=workflow,
-        project=here(),
-        digests=[pending["digest"] for pending in pending_approvals],
-    )
+def _list(approved: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        return tell_json(approved)
+    for each in approved:
+        click.echo(clean(each["what"]))
+    if not approved:
+        click.echo("nothing that is here needed your approval, or has it")
+
+
+def _revoke(whose: dict[str, Any], as_json: bool) -> None:
+    count = call("DELETE", "/trust", **whose, project=here())
+    if as_json:
+        return tell_json(count)
+    click.echo(f"taken back: {plural(count, 'approval')}" if count else "there was no approval to take back")
+
+
+def _approve(whose: dict[str, Any], pending_approvals: Sequence[dict[str, Any]]) -> None:
+    call("POST", "/trust", **whose, project=here(), digests=[pending["digest"] for pending in pending_approvals])
 
 
 def can_ask() -> bool:

@@ -5,28 +5,63 @@ For a completion no daemon is started, and failing is silent.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import click
 
 from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import KEYS_HEADER
 from agent_worker.client.plain_http import ServerEvent
-from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError, Untrusted
+from agent_worker.core.provider_variables import brought_by
+
+ALLOW = "agent_worker.allow"  #: in the meta of a command: asks about what an agent may not do yet; takes its name
 
 
 def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:
     """Arguments that are None are left out. The daemon finds the project from the directory we are in."""
-    client = connect()
+    client = _connected()
     target, body = _request(method, path, arguments)
-    return client.request(method, target, body, timeout=timeout)[1]
+    try:
+        return client.request(method, target, body, timeout=timeout, headers=_keys())[1]
+    except Untrusted:
+        if not _is_allowed(arguments):
+            raise
+    return client.request(method, target, body, timeout=timeout, headers=_keys())[1]
 
 
 def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: Any) -> Iterator[ServerEvent]:
     target, body = _request(method, path, arguments)
-    yield from connect().stream(method, target, body, last_event_id=last_event_id)
+    try:
+        return (yield from _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys()))
+    except Untrusted:  # raised before anything has come
+        if not _is_allowed(arguments):
+            raise
+    yield from _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
+
+
+def _connected() -> Client:
+    client = connect()
+    if client.note:  # of a daemon that has just been started for us
+        click.echo(f"note: {client.note}", err=True)
+    return client
+
+
+def _is_allowed(arguments: Mapping[str, Any]) -> bool:
+    """Whether the person allows, here and now, what the daemon refused. Commands that ask declare `trust_option`."""
+    context, name = click.get_current_context(silent=True), arguments.get("agent") or arguments.get("to")
+    ask: Callable[[str], bool] | None = context.meta.get(ALLOW) if context else None
+    return bool(ask and name and ask(name))
+
+
+def _keys() -> dict[str, str]:
+    """The keys that the user has exported here: the daemon takes what it lacks. They travel only to a proven daemon."""
+    brought = brought_by(os.environ)
+    return {KEYS_HEADER: json.dumps(brought)} if brought else {}
 
 
 def here() -> str:

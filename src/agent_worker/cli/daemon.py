@@ -16,11 +16,16 @@ def daemon() -> None:
 
 
 @daemon.command()
-def run() -> None:
-    """Run the daemon here, in the foreground."""
+@click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port and no other; 0 is any free one.")
+def run(port: int | None) -> None:
+    """Run the daemon here, in the foreground.
+
+    Without --port and AGENT_WORKER_PORT it takes port 5099 or, if that is held by another program, the next free one,
+    which it keeps for later starts.
+    """
     from agent_worker.local.run import run_daemon
 
-    sys.exit(run_daemon())
+    sys.exit(run_daemon(port))
 
 
 @daemon.command()

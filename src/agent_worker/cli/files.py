@@ -22,7 +22,7 @@ from agent_worker.core.text import plural
 @click.argument("path", default=".")
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as JSON.")
 def validate(path: str, as_json: bool) -> None:
-    """Check the files of the project at PATH, or one workflow file, without running anything.
+    """Check the files of the project at PATH, or one agent, workflow or project file, without running anything.
 
     PATH may also be a workflow elsewhere, such as github:owner/repo@v1/review.yaml.
     """
@@ -33,7 +33,9 @@ def validate(path: str, as_json: bool) -> None:
     else:
         for problem in problems:
             click.echo(clean(str(problem)), err=True)
-        if not problems:
+        if not problems and not counted:
+            click.echo("there is nothing to check here yet: agent-worker init")
+        elif not problems:
             click.echo(f"{paint('ok', 'green')}: {counted}")
         for note in () if is_remote(path) else _limits_that_wait(Path(path)):
             click.echo(clean(note))
@@ -47,16 +49,14 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
 
     if not path.exists():
         return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], "", []
-    project, problems = checked(path)
-    agents, workflows = len(project.agents), len(project.workflows)
-    counted = f"{plural(agents, 'agent')} and {plural(workflows, 'workflow')} in {project.root}"
+    found = checked(path)
     unused = [
         f"{name}: {sentence}"
-        for name, workflow in project.workflows.items()
+        for name, workflow in found.project.workflows.items()
         if workflow.workspace
         for sentence in workflow.workspace.unused
     ]
-    return problems, counted, [*_too_short(project.secret_variables), *unused]
+    return found.problems, found.what, [*_too_short(found.project.secret_variables), *unused]
 
 
 def _limits_that_wait(path: Path) -> list[str]:

@@ -62,6 +62,9 @@ class LiveView:
             case {"event": "waiting", "name": name, "what": "" | "retry"}:  # the latter was told with its failure
                 if self._busy.get(name, "").startswith("waiting"):
                     self._busy.pop(name)
+            case {"event": "waiting", "name": name, "what": "key", "reason": reason}:
+                self._busy[name] = "waiting for a key"
+                self._line(name, f"waits: {clean(reason)}", "yellow")
             case {"event": "waiting", "name": name, "reason": reason}:
                 self._busy[name] = f"waiting: {clean(reason)}"
             case {"event": "document", "name": document, "author": author}:

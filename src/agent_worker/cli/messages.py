@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import addresses, call, here, part, stream
 from agent_worker.cli.live import LiveView
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
@@ -21,6 +22,7 @@ from agent_worker.core.ids import new_id
 @click.argument("words", nargs=-1, metavar="[ADDRESS] MESSAGE", shell_complete=addresses)
 @click.option("--to", metavar="ADDRESS", help="The address, if it does not stand before the message.")
 @click.option("--key", help="A key of your choice: sending again with the same one changes nothing.")
+@trust_option
 @as_json_option
 def send(words: tuple[str, ...], to: str | None, key: str | None, as_json: bool) -> None:
     """Deliver MESSAGE to ADDRESS and return. `-` reads the message from standard input.
@@ -47,6 +49,7 @@ def send(words: tuple[str, ...], to: str | None, key: str | None, as_json: bool)
 @click.command(cls=TextCommand)
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
+@trust_option
 @as_json_option
 def ask(address: str, message: str, as_json: bool) -> None:
     """Ask the agent at ADDRESS and wait for the answer, which is shown as it is written."""
@@ -59,6 +62,8 @@ def ask(address: str, message: str, as_json: bool) -> None:
         if event.event == "chunk" and not as_json and sys.stdout.isatty():
             click.echo(clean(data["text"]), nl=False)
             shown += data["text"]
+        elif event.event == "waiting" and data["what"] == "key":
+            click.echo(clean(f"{data['name']} waits: {data['reason']}"), err=True)
         elif event.event in ("done", "error"):
             final = data
     if as_json:

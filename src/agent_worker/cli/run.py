@@ -200,7 +200,8 @@ def _either(wanted: dict[str, Any], ask: Callable[[dict[str, Any]], Iterator[T]]
     try:
         yield from ask(wanted)
     except NotFound as error:
-        agent = {"agent": wanted["workflow"], "message": wanted["message"], "project": wanted["project"]}
+        same = ("message", "project", "trust")
+        agent = {"agent": wanted["workflow"]} | {name: wanted[name] for name in same if name in wanted}
         if not wanted["message"] or wanted["params"]:
             raise
         try:

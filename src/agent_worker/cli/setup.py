@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from importlib import resources
@@ -39,8 +38,8 @@ KEYS = {  # in the order of preference: variable → model
 def init(template: str, model: str | None, backend: str | None, as_json: bool) -> None:
     """Set up agents and a workflow in this directory, from a template. Files that you wrote or changed are left alone.
 
-    Without --model and --backend the agents use the first key that is found in the environment, else the first coding
-    program that is installed, else they are mock agents. Mock agents become real when you call it again with either.
+    Without --model and --backend the agents use the first key that is stored or exported, else the first coding program
+    that is installed, else they are mock agents. Mock agents become real when you call it again with either.
     """
     from agent_worker.local.definitions import approve
 
@@ -59,7 +58,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     if backend == "mock":
         click.echo("\nThe agents are mock agents: they play what their files say, and cost nothing. See how it works:")
         click.echo(f"  {TEMPLATES[template]}")
-        click.echo("Then make them real, with the key of a provider in the environment or a coding program you have:")
+        click.echo("Then make them real, with a key (agent-worker key set) or a coding program you have:")
         click.echo(f"  agent-worker init{_named(template)} --model {next(iter(KEYS.values()))}")
         click.echo(f"  agent-worker init{_named(template)} --backend {PROGRAMS[0]}")
     else:
@@ -74,9 +73,12 @@ def _named(template: str) -> str:
 
 
 def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
+    from agent_worker.local.checks import keys_of_a_start
+
     if backend or model:
         return backend or "sdk", model
-    if key := next((name for name in KEYS if os.environ.get(name)), None):
+    there = {each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"}
+    if key := next((name for name in KEYS if name in there), None):
         return "sdk", KEYS[key]
     return next((name for name in PROGRAMS if shutil.which(name)), "mock"), None
 
@@ -173,10 +175,17 @@ def _daemon_process() -> str:
 
 
 def _keys() -> Check:
-    found = [key for key in KEYS if os.environ.get(key)]
-    if found:
-        return "keys", True, ", ".join(found), ""
-    return "keys", True, "none; mock agents need none", ""
+    """The keys that agents here can use, as the daemon sees it. It is not started: then, as it would begin now."""
+    from agent_worker.cli.call import call, here
+    from agent_worker.cli.key import told
+    from agent_worker.client.connection import find
+    from agent_worker.local.checks import keys_of_a_start
+
+    try:
+        found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()
+    except AgentWorkerError as error:
+        return "keys", False, error.message, error.hint
+    return "keys", True, "; ".join(map(told, found)) or "none; mock agents need none (agent-worker key set)", ""
 
 
 def _programs() -> list[Check]:

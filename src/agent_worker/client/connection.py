@@ -27,6 +27,7 @@ from agent_worker.client.discovery import (
     RUN_TOKEN,
     AlreadyRunning,
     DaemonFile,
+    authority,
     check_home,
     home_directory,
     is_running,
@@ -67,8 +68,11 @@ def alone(home: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def spawn(home: Path, command: Sequence[str], until: float) -> bool:
-    """Whether the daemon serves in time. It lives on: own session, none of our descriptors, no terminal."""
+def spawn(home: Path, command: Sequence[str], until: float) -> str | None:
+    """What the daemon says once it serves, mostly nothing; None when it does not in time.
+
+    It lives on: own session, none of our descriptors, no terminal.
+    """
     import subprocess
 
     log = open_private(home / LOG_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -96,7 +100,7 @@ def spawn(home: Path, command: Sequence[str], until: float) -> bool:
     match word:
         case None | {"ready": _}:
             process.returncode = 0  # said to the library: we will not wait for it, it is meant to outlive us
-            return word is not None
+            return None if word is None else str(word.get("note", ""))
         case {"error": _}:
             process.wait()
             raise error_of(503, word)
@@ -141,8 +145,9 @@ _PATH = re.compile(r"/[!-~]*")
 class Client:
     """A daemon that has proved itself. One connection per request; made by `connect` and `find`."""
 
-    def __init__(self, found: DaemonFile) -> None:
+    def __init__(self, found: DaemonFile, note: str = "") -> None:
         self.found = found
+        self.note = note  #: what the daemon that we started has to say
 
     def request(
         self,
@@ -219,7 +224,9 @@ def _found(found: DaemonFile) -> Client | None:
             return Client(found)
     except TimeoutError:
         if is_running(found):
-            raise AgentWorkerError(f"the daemon (process {found.pid}) does not answer", hint=LOGS) from None
+            raise AgentWorkerError(
+                f"the daemon at {where(found)} (process {found.pid}) does not answer", hint=LOGS
+            ) from None
     except (OSError, _Stranger):
         pass
     return None
@@ -272,6 +279,11 @@ def request_with(token: str, host: str, port: int, path: str, body: object, *, t
     if status >= 300:
         raise error_of(status, json_object(content))
     return json_of(content, status)
+
+
+def where(found: DaemonFile) -> str:
+    """Its address, for people."""
+    return authority(found.host, found.port)
 
 
 def looks_like_ours(host: str, port: int) -> bool:
@@ -344,24 +356,24 @@ def _explained(found: DaemonFile, within: float) -> Iterator[None]:
     try:
         yield
     except _Stranger:
-        told = f"what listens on {found.host}:{found.port} is not our daemon; nothing was sent to it"
+        told = f"what listens on {where(found)} is not our daemon; nothing was sent to it"
         raise AgentWorkerError(told, hint="agent-worker daemon status") from None
     except Garbled:
-        raise AgentWorkerError("the daemon's answer cannot be read", hint=LOGS) from None
+        raise AgentWorkerError(f"the answer of the daemon at {where(found)} cannot be read", hint=LOGS) from None
     except ConnectionRefusedError:
         again = "run the command again: it starts the daemon"
-        raise AgentWorkerError("the daemon is not running any more", hint=again) from None
+        raise AgentWorkerError(f"the daemon at {where(found)} is not running any more", hint=again) from None
     except TimeoutError:
         hint = "agent-worker daemon status"
-        raise AgentWorkerError(f"the daemon did not answer within {within:g} s", hint=hint) from None
+        raise AgentWorkerError(f"the daemon at {where(found)} did not answer within {within:g} s", hint=hint) from None
     except OSError:
-        raise AgentWorkerError("the daemon ended before it had answered", hint=LOGS) from None
+        raise AgentWorkerError(f"the daemon at {where(found)} ended before it had answered", hint=LOGS) from None
 
 
 def _started(home: Path, command: Sequence[str], until: float) -> Client | None:
     """Start a daemon and wait for its word; None when it is not ready yet, or another was faster and has ended."""
     try:
-        ready = spawn(home, command, until)
+        said = spawn(home, command, until)
     except AlreadyRunning as refusal:
         # Started by hand just now, or about to stop: neither tells us, so we look.
         while time.monotonic() < until:
@@ -372,8 +384,8 @@ def _started(home: Path, command: Sequence[str], until: float) -> Client | None:
                 return None
             time.sleep(0.02)
         raise refusal
-    if not ready:
+    if said is None:
         return None
     if client := find(home):
-        return client
+        return Client(client.found, said)
     raise AgentWorkerError("the daemon started, and ended at once", hint=LOGS)

@@ -25,6 +25,7 @@ HOME_VARIABLE = "AGENT_WORKER_HOME"
 RUN_TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: set where a program works as an agent
 READY_VARIABLE = "AGENT_WORKER_READY_FD"  #: where a daemon tells whoever started it how that went
 NONCE_HEADER = "X-Agent-Worker-Nonce"
+KEYS_HEADER = "X-Agent-Worker-Keys"  #: variables of model providers that a command brings from its environment
 NONCE = re.compile(r"[0-9a-f]{64}")
 FORMAT = 1
 DAEMON_FILE, LOCK_FILE, LOG_FILE, DATABASE = "daemon.json", "daemon.lock", "daemon.log", "state.db"

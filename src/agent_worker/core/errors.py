@@ -19,6 +19,7 @@ AgentWorkerError                  a sentence, and a hint: what to type next
     │   ├── Overloaded            the backend asked us to come back later
     │   └── EmptyAnswer           it said nothing, and had done nothing
     ├── Permanent                 will fail the same way again
+    │   └── NoKey                 … until the person sets a key: where there is one to ask, the work waits for it
     ├── Exhausted                 ran into a limit; what was done so far is kept
     └── Crashed                   the worker died
 """
@@ -163,6 +164,16 @@ class EmptyAnswer(Transient):
 class Permanent(BackendFailure):
     code = "permanent"
     kind = "permanent"
+
+
+class NoKey(Permanent):
+    """`subject` is what `agent-worker key set` takes: a provider, or a variable."""
+
+    code = "no_key"
+
+    def __init__(self, message: str, *, subject: str) -> None:
+        super().__init__(message, hint=f"agent-worker key set {subject}")
+        self.subject = subject
 
 
 class Exhausted(BackendFailure):

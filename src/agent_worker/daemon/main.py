@@ -10,7 +10,7 @@ from agent_worker.client.discovery import home_directory
 from agent_worker.daemon.http.asgi import App
 from agent_worker.daemon.process.front import Identity
 from agent_worker.daemon.process.process import MakeApp, serve
-from agent_worker.daemon.process.settings import PORT, DaemonSettings
+from agent_worker.daemon.process.settings import DaemonSettings
 
 PORT_VARIABLE = "AGENT_WORKER_PORT"
 
@@ -18,8 +18,9 @@ PORT_VARIABLE = "AGENT_WORKER_PORT"
 def main(*, host: str = "127.0.0.1", port: int | None = None, exposed: bool = False) -> int:
     """Run the daemon until it is told to stop; the exit code."""
     given = os.environ.get(PORT_VARIABLE, "")
-    chosen = port if port is not None else int(given) if given.isdecimal() else PORT
-    return serve(_make_app, DaemonSettings(home=home_directory(), host=host, port=chosen, exposed=exposed))
+    if port is None and given:
+        port = int(given) if given.isascii() and given.isdecimal() else -1  # which is refused, with a sentence
+    return serve(_make_app, DaemonSettings(home=home_directory(), host=host, port=port, exposed=exposed))
 
 
 async def _make_app(identity: Identity) -> App:

@@ -9,18 +9,24 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_worker.backends.models.keys import KeyRing
 from agent_worker.client.discovery import DATABASE, home_directory
+from agent_worker.core.clock import SystemClock
 from agent_worker.core.disk_space import Space, amount
 from agent_worker.core.errors import AgentWorkerError, UnknownSchema
+from agent_worker.core.redaction import Redactor
 from agent_worker.core.text import plural
 from agent_worker.database.recovery import look_at
 from agent_worker.database.runtime_lock import holder_of, refusal
 from agent_worker.definitions.project import find_project, load_project
+from agent_worker.files.root import Root
 from agent_worker.local.stored import recovered
 from agent_worker.processes.git import version as version_of_git
+from agent_worker.trust.gate import Gate
 
 SAFE_GIT = (2, 43, 7)
 
@@ -78,6 +84,15 @@ def project(found_at_work: Callable[[Path], list[str]]) -> Check:
         return Check("files", False, f"no agents in {found.root}", "agent-worker init")
     counted = f"{plural(len(found.agents), 'agent')}, {plural(len(found.workflows), 'workflow')}"
     return Check("files", True, f"{counted} in {found.root}")
+
+
+def keys_of_a_start() -> list[dict[str, str]]:
+    """The keys that agents of the project we are in could use if the daemon started here and now."""
+    home, files = home_directory(), load_project(find_project(Path.cwd()))
+    kept = Root.private(home) if home.is_dir() else None
+    ring = KeyRing(os.environ, Redactor(), kept, Gate(kept, SystemClock()))
+    ring.look_at(files)
+    return [asdict(each) for each in ring.listing(files.root)]
 
 
 def _first_of(problems: list[str]) -> str:

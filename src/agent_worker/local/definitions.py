@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker.client.discovery import home_directory, make_home
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import DefinitionError, Problem
-from agent_worker.definitions.project import ProjectFiles, find_project, load_project
+from agent_worker.core.text import plural
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.loading import load_agent, shown
+from agent_worker.definitions.problems import validate
+from agent_worker.definitions.project import (
+    AGENTS,
+    PROJECT_FILES,
+    WORKFLOWS,
+    ProjectDefinition,
+    ProjectFiles,
+    find_project,
+    load_project,
+)
 from agent_worker.definitions.schema import json_schema
-from agent_worker.definitions.source import parse_source
+from agent_worker.definitions.source import parse_source, read_source
 from agent_worker.files.root import Root
+from agent_worker.local.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
 from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
@@ -22,16 +37,70 @@ _MOCK = "backend: mock\n"
 _SCRIPT = re.compile(r"^(  \w+):\n    ref: (\w+)\n    script:.*\n(?:      .*\n)+", re.MULTILINE)  # of a template
 
 
-def checked(path: Path) -> tuple[ProjectFiles, list[Problem]]:
-    """The project that this directory or workflow file belongs to, and what is wrong in its files."""
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was looked at, and what is wrong in it."""
+
+    project: ProjectFiles
+    problems: list[Problem]
+    what: str  #: in a few words; '' when there was nothing to look at
+
+
+def checked(path: Path) -> Checked:
+    """All files of the project at this directory, or one agent, workflow or project file."""
     project = load_project(find_project(path))
-    problems = list(project.problems)
-    if path.is_file() and path.resolve() not in map(Path.resolve, project.workflow_files.values()):
-        try:
-            project.load_workflow(path)
-        except DefinitionError as error:
-            problems += error.problems
-    return project, problems
+    if path.is_file():
+        return _checked_file(path.resolve(), project)
+    counted = f"{plural(len(project.agents), 'agent')} and {plural(len(project.workflows), 'workflow')}"
+    problems = [*project.problems, *wrong_in_project(project)]
+    is_empty = not (problems or project.agents or project.workflows or _project_files(project.root))
+    return Checked(project, problems, "" if is_empty else f"{counted} in {project.root}")
+
+
+def _checked_file(file: Path, project: ProjectFiles) -> Checked:
+    name = shown(file, project.root)
+    kind = _kind_of(file, project)
+    if kind == "project" and file in _project_files(project.root):
+        in_it = [one for one in (*project.problems, *wrong_in_project(project)) if one.file == name]
+        return Checked(project, in_it, f"project {project.definition.name} in {name}")
+    try:
+        if kind == "project":
+            validate(ProjectDefinition, read_source(file, shown_as=name), defaults={"name": file.parent.name})
+            return Checked(project, [], f"a project file: {name}")
+        if kind == "agent":
+            agent = load_agent(file, root=project.root)
+            return Checked(project, wrong_in_agent(agent, file, project.root), f"agent {agent.name} in {name}")
+        workflow = project.load_workflow(file)
+        members = plural(len(workflow.agents), "agent")
+        told = f"workflow {workflow.name} with {members} in {name}"
+        return Checked(project, wrong_in_workflow(workflow, file, project), told)
+    except DefinitionError as error:
+        return Checked(project, error.problems, name)
+
+
+def _kind_of(file: Path, project: ProjectFiles) -> Literal["agent", "workflow", "project"]:
+    """By what the project takes it for, by where it is, else by what is in it."""
+    if file.name in PROJECT_FILES:
+        return "project"
+    if file in map(Path.resolve, (*project.agent_files.values(), *project.broken.values())):
+        return "agent"
+    if file in map(Path.resolve, project.workflow_files.values()) or file.parent.name == WORKFLOWS:
+        return "workflow"
+    if file.parent.name == AGENTS:
+        return "agent"
+    with suppress(DefinitionError):
+        match read_source(file).data:
+            case {"agents": list()} | {"workflows": _}:
+                return "project"
+            case {"agents": _} | {"kickoff": _}:
+                return "workflow"
+            case dict(written) if written.keys() & AgentDefinition.model_fields.keys() - {"name"}:
+                return "agent"
+    return "workflow"
+
+
+def _project_files(root: Path) -> list[Path]:
+    return [path for name in PROJECT_FILES if (path := root / name).is_file()]
 
 
 def limits_that_wait(path: Path) -> list[str]:

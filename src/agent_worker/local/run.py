@@ -42,11 +42,11 @@ def play(root: Path, workflow: str, show: Callable[[dict[str, Any]], None]) -> d
     return asdict(summary) | {"exit_code": summary.exit_code}
 
 
-def run_daemon() -> int:
+def run_daemon(port: int | None) -> int:
     """Be the daemon, until it is told to stop; the exit code."""
     from agent_worker.daemon.main import main
 
-    return main()
+    return main(port=port)
 
 
 def record_page(title: str, **parts: Any) -> str:

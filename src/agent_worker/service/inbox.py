@@ -37,6 +37,7 @@ CAN: dict[str, list[str]] = {
     "failure": ["retry", "dismiss"],
     "dead": ["retry", "dismiss"],
     "limit": ["retry", "dismiss"],
+    "key": ["dismiss"],
     "mention": ["answer", "dismiss"],
     "conflict": ["dismiss"],
     "space": ["dismiss"],

@@ -16,6 +16,7 @@ from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service, address_in
+from agent_worker.service.trust import require_approved
 from agent_worker.work import agent_rows, threads
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
@@ -83,7 +84,9 @@ class Hop:
 @operation("POST", "/send", tool="agent_send")
 async def send(service: Service, to: str, message: str, project: str | None = None, key: str | None = None) -> Receipt:
     """Deliver a message to `alice`, `@workflow` or `alice@workflow`. The same key is accepted once."""
-    return await deliver(service.runtime, await service.project(project), to, message, key=key)
+    loaded = await service.project(project)
+    await require_approved(service, loaded, to)
+    return await deliver(service.runtime, loaded, to, message, key=key)
 
 
 @operation("POST", "/channels/{workspace}", tool="channel_send")

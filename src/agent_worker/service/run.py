@@ -30,6 +30,7 @@ from agent_worker.service.events import EventRecord, Filter, Follower, newest
 from agent_worker.service.messages import ENDS, hand_over
 from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service
+from agent_worker.service.trust import require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import agent_rows
 from agent_worker.workflows.instance import Instance
@@ -81,7 +82,7 @@ class RunRequest:
     tag: str = MAIN
     params: dict[str, str] = field(default_factory=dict)
     project: str | None = None
-    trust: bool = False  #: approve what the workflow could execute, as it is now
+    trust: bool = False  #: approve what the workflow or agent could execute, as it is now
     model: ModelName | None = None  #: of all members of the workflow that use one
 
 
@@ -109,7 +110,9 @@ async def serve(service: Service, request: Flat[RunRequest]) -> Served:
 async def _play(service: Service, request: RunRequest) -> _Followed:
     match request:
         case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
-            return await _ask(service, await service.project(request.project), agent, message)
+            loaded = await service.project(request.project)
+            await require_approved(service, loaded, agent, trust=request.trust)
+            return await _ask(service, loaded, agent, message)
         case RunRequest(workflow=str(workflow), agent=None, agents=None):
             wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
@@ -220,7 +223,18 @@ class _AgentRun(_Followed):
         self._work = work
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
+    async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
+        wait = self._service.runtime.supervisor.waits.of(self._work["agent"])
+        if wait is not None and wait.what == "key":  # it began before we listened
+            name = self._service.runtime.registry.worker(self._work["agent"]).name
+            told = {"event": "waiting", "agent": self._work["agent"], "name": name}
+            yield [StreamItem("waiting", json.dumps(told | asdict(wait)))]
+        async for items in super().__aiter__():
+            yield items
+
     async def _is_part(self, told: EventRecord) -> bool:
+        if told.kind == "waiting":
+            return bool(told.record()["agent"] == self._work["agent"])
         if told.kind == "inbox":
             return await self._database.read(_is_about, told.record()["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:

@@ -25,6 +25,7 @@ from agent_worker.database.database import ProjectDatabase, Row, Transaction, Wh
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
+from agent_worker.trust.project_keys import FILE as ENV_FILE
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
@@ -409,7 +410,7 @@ def _stamp(root: Path, watched: Iterable[Path] = ()) -> _Stamp | None:
     with suppress(OSError):
         status = os.stat(root)
         found.append(("", status.st_dev, status.st_ino))  # another directory may stand there now
-    for path in (*(root / name for name in PROJECT_FILES), *watched):
+    for path in (*(root / name for name in (*PROJECT_FILES, ENV_FILE)), *watched):
         with suppress(OSError, ValueError):
             status = os.stat(path)
             found.append((str(path), status.st_ctime_ns, status.st_size))  # by which a change of rights is seen too

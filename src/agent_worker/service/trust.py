@@ -1,14 +1,20 @@
-"""What a project would do that the user has not approved, and their approval."""
+"""What a project would do that the user has not approved, their approval, and taking it back."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import canonical
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound
 from agent_worker.service.operation import operation
+from agent_worker.service.providers import keys_changed
 from agent_worker.service.service import FoundWorkflow, Service
-from agent_worker.trust.powers import Power, powers_of
+from agent_worker.trust.powers import Power, powers_of, powers_of_agent
+from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys
+from agent_worker.trust.store import Unapproved
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,55 +31,135 @@ class PendingApproval:
 
 @operation("GET", "/trust")
 async def trust_list(
-    service: Service, project: str | None = None, workflow: str | None = None
+    service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> list[PendingApproval]:
-    """What a project, or one of its workflows, would do that was not approved."""
+    """What a project, or one of its workflows or agents, would do that was not approved."""
     loaded = await service.project(project)
-    found = await service.workflow(loaded, workflow) if workflow else None
-    return await pending_approvals(service, loaded, found)
+    powers = await _powers_of(service, loaded, workflow, agent)
+    return [
+        _pending(one) for one in await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
+    ]
 
 
 @operation("POST", "/trust")
 async def trust_give(
-    service: Service, project: str | None = None, workflow: str | None = None, digests: list[str] | None = None
+    service: Service,
+    project: str | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+    digests: list[str] | None = None,
 ) -> int:
     """Approve what has these digests, or everything that waits. How much was approved."""
     loaded = await service.project(project)
-    return await approve(service, loaded, workflow, digests)
+    return await _approve(service, loaded, await _powers_of(service, loaded, workflow, agent), digests)
+
+
+@operation("GET", "/trust/approved")
+async def trust_approved(
+    service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
+) -> list[PendingApproval]:
+    """What a project, or one of its workflows or agents, does because it was approved."""
+    loaded = await service.project(project)
+    powers = await _powers_of(service, loaded, workflow, agent)
+    return [_pending(Unapproved(power, None)) for power in await asyncio.to_thread(_approved, service, loaded, powers)]
+
+
+@operation("DELETE", "/trust")
+async def trust_revoke(
+    service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
+) -> int:
+    """Take approvals back: it is asked about again before it happens. How much was taken back."""
+    loaded = await service.project(project)
+    powers = await _powers_of(service, loaded, workflow, agent)
+    approved = await asyncio.to_thread(_approved, service, loaded, powers)
+    if approved:
+        await asyncio.to_thread(service.runtime.gate.withdraw, loaded.project.root, approved)
+        await service.remake_kit(loaded)
+    return len(approved)
+
+
+def _approved(service: Service, loaded: LoadedProject, powers: Sequence[Power]) -> list[Power]:
+    waiting = {one.power.digest for one in service.runtime.gate.unapproved(loaded.project.root, powers)}
+    return [power for power in powers if power.digest not in waiting]
 
 
 async def approve(
-    service: Service, loaded: LoadedProject, workflow: str | None = None, digests: list[str] | None = None
+    service: Service, loaded: LoadedProject, workflow: str | None = None, agent: str | None = None
 ) -> int:
-    found = await service.workflow(loaded, workflow) if workflow else None
-    return await approve_all(service, loaded, found, digests)
+    return await _approve(service, loaded, await _powers_of(service, loaded, workflow, agent), None)
+
+
+async def require_approved(service: Service, loaded: LoadedProject, to: str, *, trust: bool = False) -> None:
+    """Before an agent is written to: refuse at once what its run would be refused. `trust` approves it instead."""
+    address = await service.address(loaded, to)
+    if address.agent is None or address.workspace is not None or loaded.named(address.agent) not in loaded.agents:
+        return  # members were asked about when their workflow began
+    powers = await _powers_of(service, loaded, None, address.agent)
+    if trust:
+        await _approve(service, loaded, powers, None)
+    worker = service.runtime.registry.own(loaded.agents[loaded.named(address.agent)])
+    if worker is not None and worker.kit.made is not None:
+        # What else was changed since it was made ready is refused where it is used: a skill when it is read.
+        powers = tuple(power for power in powers if power.kind in ("program", "settings"))
+    await asyncio.to_thread(service.runtime.gate.require, loaded.project.root, powers)
 
 
 async def pending_approvals(
     service: Service, loaded: LoadedProject, found: FoundWorkflow | None
 ) -> list[PendingApproval]:
     powers = await asyncio.to_thread(_powers, loaded, found)
-    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
     return [
-        PendingApproval(one.power.what, one.shown(), one.power.digest, one.before is not None, one.why, one.power.kind)
-        for one in waiting
+        _pending(one) for one in await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
     ]
+
+
+def _pending(one: Unapproved) -> PendingApproval:
+    power = one.power
+    return PendingApproval(power.what, one.shown(), power.digest, one.before is not None, one.why, power.kind)
 
 
 async def approve_all(
     service: Service, loaded: LoadedProject, found: FoundWorkflow | None, digests: list[str] | None
 ) -> int:
-    powers = await asyncio.to_thread(_powers, loaded, found)
+    return await _approve(service, loaded, await asyncio.to_thread(_powers, loaded, found), digests)
+
+
+async def _approve(service: Service, loaded: LoadedProject, powers: Sequence[Power], digests: list[str] | None) -> int:
     wanted = [power for power in powers if digests is None or power.digest in digests]
     root = loaded.project.root
     waiting = await asyncio.to_thread(service.runtime.gate.unapproved, root, wanted)
     if waiting:
         await asyncio.to_thread(service.runtime.gate.approve, root, [one.power for one in waiting])
         await service.remake_kit(loaded)
+        await keys_changed(service)
     return len(waiting)
+
+
+async def _powers_of(
+    service: Service, loaded: LoadedProject, workflow: str | None, agent: str | None
+) -> tuple[Power, ...]:
+    """Of a workflow, of an agent by itself, or of the whole project."""
+    if agent is not None and workflow is not None:
+        raise BadInput("name a workflow or an agent, not both")
+    if agent is not None:
+        return await asyncio.to_thread(_powers_of_one, loaded, loaded.named(agent))
+    found = await service.workflow(loaded, workflow) if workflow else None
+    return await asyncio.to_thread(_powers, loaded, found)
+
+
+def _powers_of_one(loaded: LoadedProject, agent: str) -> tuple[Power, ...]:
+    if agent not in loaded.agents and (broken := canonical(agent, loaded.project.broken)) is not None:
+        raise DefinitionError(loaded.project.wrong_with(broken))
+    if agent not in loaded.agents:
+        raise NotFound(f"there is no agent {agent} in this project", hint="agent-worker ls")
+    return powers_of_agent(loaded.definition(agent), loaded.project.root) + _powers_of_keys(loaded)
+
+
+def _powers_of_keys(loaded: LoadedProject) -> tuple[Power, ...]:
+    return power_of_keys(loaded.project, keys_in_env_file(loaded.project))
 
 
 def _powers(loaded: LoadedProject, found: FoundWorkflow | None) -> tuple[Power, ...]:
     if found is None:
-        return powers_of(loaded.project)
-    return powers_of(loaded.project, found.definition, found.fetched)
+        return powers_of(loaded.project) + _powers_of_keys(loaded)
+    return powers_of(loaded.project, found.definition, found.fetched) + _powers_of_keys(loaded)

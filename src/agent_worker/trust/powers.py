@@ -30,6 +30,7 @@ from agent_worker.trust.reach import Reach, reach_of_program, reach_of_shell
 Kind = Literal[
     "source",
     "limits",
+    "keys",
     "setup",
     "variables",
     "environment",
@@ -80,6 +81,11 @@ class Power:
     files: tuple[tuple[str, str], ...] = field(default=(), repr=False)  #: path and digest of each that is covered
     any_file: bool = False  #: it can run files of the project that are not covered
     allowance: Allowance | None = None  #: a limit above its default, which forbids nothing while it waits
+
+    @property
+    def forbids(self) -> bool:
+        """Whether something is refused until it is approved. A limit stays lower, and a key is not used, until then."""
+        return self.kind not in ("limits", "keys")
 
     @property
     def key(self) -> tuple[str, str, str]:

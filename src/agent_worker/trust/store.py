@@ -142,6 +142,8 @@ class _Approvals:
             self.worked.pop(power.digest, None)
 
     def withdraw(self, power: Power) -> None:
+        if power.allowance is not None:
+            self.limits.pop(_limit(power.allowance), None)
         for by_digest in (self.when, self.open, self.worked):
             by_digest.pop(power.digest, None)
         for by_key in (self.texts, self.files):
@@ -170,8 +172,8 @@ class TrustStore:
         return tuple(waiting for power in powers if (waiting := approvals.look(power)))
 
     def require(self, powers: Iterable[Power]) -> None:
-        """Raises NotApproved unless every one is approved that does something. A limit that waits stays lower."""
-        if waiting := self.unapproved(power for power in powers if power.allowance is None):
+        """Raises NotApproved unless every one is approved that forbids something while it waits."""
+        if waiting := self.unapproved(power for power in powers if power.forbids):
             raise NotApproved(waiting)
 
     def approve(self, powers: Iterable[Power]) -> None:

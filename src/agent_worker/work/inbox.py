@@ -19,6 +19,7 @@ Kind = Literal[
     "failure",
     "dead",
     "limit",
+    "key",
     "conflict",
     "space",
     "control",
@@ -128,6 +129,11 @@ def asked_by_agents(tx: Transaction) -> dict[str, Row]:
     """The oldest unanswered question or approval of each agent, by the agent's id."""
     asked = [row for row in open_items(tx) if row["kind"] in ("question", "approval") and row["agent"]]
     return {row["agent"]: row for row in reversed(asked)}
+
+
+def asked_for_keys(tx: Transaction) -> list[str]:
+    """The keys that the person is asked for: providers and variables."""
+    return [row["ref"] for row in open_items(tx) if row["kind"] == "key"]
 
 
 def drop_work(tx: Transaction, work: str) -> None:

@@ -14,8 +14,9 @@ from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import MAIN, check_no_secret, check_tag
 from agent_worker.core.clock import from_micros
-from agent_worker.core.errors import Refused, StorageFault, trouble_of
+from agent_worker.core.errors import BadInput, Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.mentions import find_mentions
 from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
@@ -69,6 +70,7 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
     for setup in (power for power in powers if power.kind == "setup"):
         check = partial(runtime.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
+    _refuse_nobody(wanted, values)
     async with _undone_on_failure(
         runtime, loaded, workspace_rows.close_workspace, now=runtime.clock.micros()
     ) as opening:
@@ -193,13 +195,34 @@ def _set_alarm(
     return asyncio.create_task(ring(), name=f"alarm of {id}")
 
 
+def _refuse_nobody(wanted: Start, values: Mapping[str, str]) -> None:
+    """What ends when everybody is done would end at once if nobody is called on, and look as if all were well."""
+    said, members = _first_words(wanted.workflow, values, wanted.message), list(wanted.workflow.agents)
+    called = [find_mentions(text, members, sender="user", quoted=inserted) for text, inserted in said]
+    if wanted.ends != "quiet" or not said or any(each.names for each in called):
+        return
+    unknown = [name for each in called for name in each.unknown]
+    which = f" (nobody there is called {', '.join(unknown)})" if unknown else ""
+    what = "message" if wanted.message else "kickoff"
+    raise BadInput(
+        f"the {what} of {wanted.workflow.name} calls on nobody, so nobody would work{which}",
+        hint=f"name a member in it: {' or '.join(f'@{name}' for name in members[:3])}",
+    )
+
+
+def _first_words(
+    workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
+) -> list[tuple[str, Sequence[tuple[int, int]]]]:
+    """The kickoff and the message, each with the parts of it that were filled in."""
+    filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
+    said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
+    return [*said, (message, ())] if message else said
+
+
 async def _kick_off(
     instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
 ) -> None:
-    filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
-    said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
-    if message:
-        said.append((message, ()))
+    said = _first_words(workflow, values, message)
     settings = workflow.workspace or WorkspaceSettings()
     elects = settings.document_owner == ELECT and len(instance.members) > 1
     # Once, also when the host dies right now and the instance is gone on with.

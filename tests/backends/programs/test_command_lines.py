@@ -108,7 +108,7 @@ def test_the_users_own_address_of_a_provider_is_respected(tmp_path: Path) -> Non
 
 
 def test_cursor_without_a_key_would_wait_for_a_browser(tmp_path: Path) -> None:
-    with pytest.raises(Permanent, match="cursor needs a key"):
+    with pytest.raises(Permanent, match="CURSOR_API_KEY is not set"):
         launched(tmp_path, "cursor", CURSOR_API_KEY="")
 
 

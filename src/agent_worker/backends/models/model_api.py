@@ -25,7 +25,7 @@ from agent_worker.backends.models.protocol import Fragments, Heard, Listener, Mo
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
 from agent_worker.backends.models.reply import check_ended, reply_of, usage_of
 from agent_worker.backends.models.responses import Responses
-from agent_worker.core.errors import Permanent, Transient
+from agent_worker.core.errors import NoKey, Permanent, Transient
 from agent_worker.core.outbound import NOT_TOO_LONG, Patience
 from agent_worker.core.text import plural
 
@@ -49,7 +49,7 @@ class Catalogue:
         patience: Patience = NOT_TOO_LONG,
         prices: PriceList | None = None,
     ) -> None:
-        self._env = env  # looked into at every call: a key may be set or changed later
+        self.env = env  #: looked into at every call: a key may be set or changed later
         self._approval = approval
         self._added: dict[str, Model] = {}
         self._kept: dict[str, Fragments] = {}
@@ -64,11 +64,11 @@ class Catalogue:
     def added(self, spec: str) -> Model | None:
         return self._added.get(spec)
 
-    def route(self, spec: str, endpoint: Endpoint) -> Route:
-        """Where requests for a model go. Raises Permanent, with what to change."""
+    def route(self, spec: str, endpoint: Endpoint, env: Mapping[str, str]) -> Route:
+        """Where requests for a model go, with a key from `env`. Raises Permanent, with what to change."""
         if not spec:
             raise Permanent("the agent names no model", hint="write model: provider/model")
-        return route(spec, endpoint, env=self._env, approval=endpoint.approval or self._approval)
+        return route(spec, endpoint, env=env, approval=endpoint.approval or self._approval)
 
     def expect_price(self, where: Route) -> None:
         if not where.free:
@@ -93,14 +93,18 @@ class Catalogue:
 class ModelApi:
     """Answers for one agent, from the endpoint its definition names."""
 
-    def __init__(self, catalogue: Catalogue, endpoint: Endpoint = AS_NAMED) -> None:
+    def __init__(
+        self, catalogue: Catalogue, endpoint: Endpoint = AS_NAMED, env: Mapping[str, str] | None = None
+    ) -> None:
+        """`env` holds the keys of its project; without it, those of the catalogue's environment are used."""
         self._catalogue = catalogue
         self._endpoint = endpoint
+        self._env = catalogue.env if env is None else env
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
         if added := self._catalogue.added(turn.model):
             return await added.reply(turn, steps, sink)
-        where = self._catalogue.route(turn.model, self._endpoint)
+        where = self._route(turn.model)
         self._catalogue.expect_price(where)
         listener = PROTOCOLS[where.speaks].listen(where)
         heard = listener.heard
@@ -121,7 +125,7 @@ class ModelApi:
         It is enough that it answers, whatever it says: one that thinks first may come to no word at all. The sink is
         told what an answer has used that came to nothing.
         """
-        where = self._catalogue.route(model, self._endpoint)
+        where = self._route(model)
         turn = Turn(run="", system="", prompt="Hello.", model=model, max_tokens=where.quirks.fewest_tokens)
         self._catalogue.expect_price(where)
         listener = PROTOCOLS[where.speaks].listen(where)
@@ -140,8 +144,22 @@ class ModelApi:
         """Names the key without telling it: whoever shares it shares its rate limit."""
         if self._catalogue.added(model):
             return model
-        where = self._catalogue.route(model, self._endpoint)
+        where = self._route(model)
         return f"{where.host}:{hashlib.sha256(where.key.encode()).hexdigest()[:12]}"
+
+    def lacks_key(self, model: str) -> NoKey | None:
+        """The key without which this model cannot be asked now. What else is wrong is told when it is asked."""
+        try:
+            if not self._catalogue.added(model):
+                self._route(model)
+        except NoKey as error:
+            return error
+        except Permanent:
+            pass
+        return None
+
+    def _route(self, model: str) -> Route:
+        return self._catalogue.route(model, self._endpoint, self._env)
 
     async def _in_time(self, listening: Awaitable[None], *, at_most: float = math.inf) -> None:
         patience = min(self._catalogue.patience.total, at_most)

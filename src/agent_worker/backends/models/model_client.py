@@ -68,7 +68,7 @@ class ModelClient:
                 yield ModelAnswer(response, self._patience, cancellation)
         except PyreqwestError as error:
             cancellation.obey()
-            raise Transient(_told(error, host_of(target.base_url))) from None
+            raise Transient(_told(error, urlsplit(target.base_url).netloc)) from None
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -194,13 +194,13 @@ def _refuse_detours(response: Response) -> None:
         raise Permanent("the provider sent a compressed answer though it was asked not to")
 
 
-def _told(error: Exception, host: str) -> str:
-    """What happened, and its innermost cause: `localhost cannot be reached: Connection refused`."""
+def _told(error: Exception, address: str) -> str:
+    """What happened, and its innermost cause: `localhost:11434 cannot be reached: Connection refused`."""
     from pyreqwest.exceptions import ConnectError, ConnectTimeoutError
 
     details = getattr(error, "details", None) or {}
     causes = [str(cause.get("message", "")) for cause in details.get("causes") or ()]
     said = str(error.args[0]) if error.args else type(error).__name__
     if isinstance(error, ConnectError | ConnectTimeoutError):
-        said = f"{host} cannot be reached"
+        said = f"{address} cannot be reached"
     return f"{said}: {causes[-1]}" if causes else said

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-from agent_worker.core.errors import BadInput, Permanent
+from agent_worker.core.errors import BadInput, NoKey, Permanent
 from agent_worker.core.outbound import check_url, host_of, is_local
+from agent_worker.core.provider_variables import ADDRESSES, HEADERS, KEYLESS, KEYS, owner_of
 
 Protocol = Literal["anthropic", "responses", "chat"]
 
@@ -50,7 +51,7 @@ class Provider:
 
 _OPENAI = Quirks(limit="max_completion_tokens", fewest_tokens=16, images=True)
 _SEES = Quirks(images=True)
-_OPENAI_HEADERS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+_OPENAI_HEADERS = dict(zip(("openai-organization", "openai-project"), HEADERS["openai"], strict=True))
 _HANDS_BACK = Quirks(thinking="reasoning_content")
 PROVIDERS = {
     provider.name: provider
@@ -58,18 +59,18 @@ PROVIDERS = {
         Provider(
             "anthropic",
             "https://api.anthropic.com",
-            ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+            KEYS["anthropic"],
             "anthropic",
-            "ANTHROPIC_BASE_URL",
+            ADDRESSES["anthropic"],
             quirks=_SEES,
             cheap="claude-haiku-5-5",
         ),
         Provider(
             "openai",
             "https://api.openai.com/v1",
-            ("OPENAI_API_KEY",),
+            KEYS["openai"],
             "responses",
-            "OPENAI_BASE_URL",
+            ADDRESSES["openai"],
             quirks=_OPENAI,
             headers=_OPENAI_HEADERS,
             cheap="gpt-5.4-nano",
@@ -77,9 +78,9 @@ PROVIDERS = {
         Provider(
             "openai-chat",
             "https://api.openai.com/v1",
-            ("OPENAI_API_KEY",),
+            KEYS["openai"],
             "chat",
-            "OPENAI_BASE_URL",
+            ADDRESSES["openai"],
             quirks=_OPENAI,
             headers=_OPENAI_HEADERS,
             cheap="gpt-5.4-nano",
@@ -87,55 +88,55 @@ PROVIDERS = {
         Provider(
             "openrouter",
             "https://openrouter.ai/api/v1",
-            ("OPENROUTER_API_KEY",),
+            KEYS["openrouter"],
             quirks=Quirks(thinking="reasoning_details", tells_cost=True, images=True),
             cheap="anthropic/claude-haiku-5.5",
         ),
         Provider(
             "google",
             "https://generativelanguage.googleapis.com/v1beta/openai",
-            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            KEYS["google"],
             quirks=_SEES,
             cheap="gemini-3.5-flash-lite",
         ),
         Provider(
             "deepseek",
             "https://api.deepseek.com",
-            ("DEEPSEEK_API_KEY",),
+            KEYS["deepseek"],
             quirks=_HANDS_BACK,
             cheap="deepseek-flash",
         ),
         Provider(
             "mistral",
             "https://api.mistral.ai/v1",
-            ("MISTRAL_API_KEY",),
+            KEYS["mistral"],
             quirks=Quirks(asks_for_usage=False, images=True),
             cheap="mistral-small-latest",
         ),
-        Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), cheap="openai/gpt-oss-20b"),
-        Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",), quirks=_SEES, cheap="grok-4-1-fast-non-reasoning"),
+        Provider("groq", "https://api.groq.com/openai/v1", KEYS["groq"], cheap="openai/gpt-oss-20b"),
+        Provider("xai", "https://api.x.ai/v1", KEYS["xai"], quirks=_SEES, cheap="grok-4-1-fast-non-reasoning"),
         Provider(
             "moonshotai",
             "https://api.moonshot.ai/v1",
-            ("MOONSHOTAI_API_KEY",),
+            KEYS["moonshotai"],
             quirks=Quirks(thinking="reasoning_content", images=True),
             cheap="kimi-k2.6",
         ),
-        Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",), cheap="openai/gpt-oss-120b"),
+        Provider("together", "https://api.together.xyz/v1", KEYS["together"], cheap="openai/gpt-oss-120b"),
         Provider(
             "fireworks",
             "https://api.fireworks.ai/inference/v1",
-            ("FIREWORKS_API_KEY",),
+            KEYS["fireworks"],
             cheap="accounts/fireworks/models/gpt-oss-20b",
         ),
         *(
             Provider(
                 name,
                 f"http://127.0.0.1:{port}/v1",
-                (f"{name.upper()}_API_KEY",),
+                KEYS[name],
                 "chat",
-                f"{name.upper()}_BASE_URL",
-                keyless=True,
+                ADDRESSES[name],
+                keyless=name in KEYLESS,
                 own=True,
             )
             for name, port in (("ollama", 11434), ("lmstudio", 1234), ("vllm", 8000), ("llamacpp", 8080))
@@ -150,6 +151,11 @@ class Approval:
 
     local: bool = False  #: endpoints in the local network, without encryption
     hosts: frozenset[str] = frozenset()  #: may be sent a provider's own key
+
+    @classmethod
+    def of(cls, url: str) -> Approval:
+        """Of somebody who was shown this address, and which key goes there."""
+        return cls(local=True, hosts=frozenset({host_of(url)} if url else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +214,13 @@ def parse_model(spec: str, provider: str = "") -> tuple[str, str]:
     return first[1], first[2]
 
 
+def check_model(spec: str, endpoint: Endpoint) -> None:
+    """Raises BadInput when nobody could be asked for this model, whatever keys there are."""
+    name, _ = parse_model(spec, endpoint.name)
+    if name not in PROVIDERS:
+        _custom(name, endpoint)
+
+
 def configured_providers(env: Mapping[str, str]) -> list[ProviderStatus]:
     """Every provider we know, those that can be used first."""
     found = [status_of(provider, env) for provider in PROVIDERS.values() if provider.name != "openai-chat"]
@@ -263,7 +276,7 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
 def _own_headers(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
     """What the user's environment adds to requests to this provider, as its own library would."""
     own = {header: env[variable] for header, variable in provider.headers.items() if env.get(variable)}
-    more = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if provider.speaks == "anthropic" else ""
+    more = env.get(HEADERS["anthropic"][0], "") if provider.speaks == "anthropic" else ""
     lines = (line.partition(":") for line in more.splitlines())
     return own | {name.strip().lower(): value.strip() for name, colon, value in lines if colon and name.strip()}
 
@@ -286,9 +299,17 @@ def _named_key(reference: str, env: Mapping[str, str]) -> tuple[str, str]:
         raise BadInput("api_key must name an environment variable", hint="write api_key: $MY_KEY")
     variable = match[1]
     key = env.get(variable, "")
-    if not key:
-        raise BadInput(f"the environment variable {variable} is not set", hint=f"export {variable}=…")
+    if missing := lacks_named(variable, env):
+        raise missing
     return key, variable
+
+
+def lacks_named(variable: str, env: Mapping[str, str]) -> NoKey | None:
+    """The error of whoever needs this very key, when it is not set."""
+    if env.get(variable):
+        return None
+    owner = owner_of(variable)
+    return NoKey(f"the key {variable} is not set", subject=owner if owner and KEYS[owner][0] == variable else variable)
 
 
 def _no_key(provider: Provider, host: str) -> tuple[str, str]:
@@ -306,7 +327,7 @@ def _own_key(provider: Provider, env: Mapping[str, str]) -> tuple[str, str]:
     if provider.keyless:
         return "", ""
     wanted = provider.variables[0]
-    raise BadInput(f"there is no key for {provider.name}: {wanted} is not set", hint=f"export {wanted}=…")
+    raise NoKey(f"there is no key for {provider.name}: {wanted} is not set", subject=owner_of(wanted))
 
 
 def _refuse_theft(variable: str, provider: Provider, host: str, approval: Approval, *, foreign: bool) -> None:

@@ -11,24 +11,26 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from agent_worker.backends.models.providers import lacks_named
 from agent_worker.backends.programs.json_fields import block, blocks, text
 from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.program import SERVER, TOKEN
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import Calling, Over, ProgramReturned, ProgramStarted, Said, Signal
-from agent_worker.core.errors import BackendFailure, Crashed, Permanent
+from agent_worker.core.errors import BackendFailure, Crashed
+from agent_worker.core.provider_variables import KEYS
 
-INSTALL = "see cursor.com/cli, then set CURSOR_API_KEY"
-_KEY = "CURSOR_API_KEY"
+INSTALL = "see cursor.com/cli, then: agent-worker key set cursor"
+(KEY,) = KEYS["cursor"]
 _ACCESS = {"read": ("--mode", "ask"), "edit": ("--force", "--sandbox", "enabled"), "full": ("--force",)}
 
 
 class Cursor(PrintingProgram):
     def launch(self, job: ProgramJob) -> Launch:
         program = job.program
-        key = program.program_host.environ.get(_KEY, "")
-        if not key:  # it would wait for a browser
-            raise Permanent("cursor needs a key", hint=f"export {_KEY}=…")
+        if missing := lacks_named(KEY, program.program_host.environ):
+            raise missing  # it would wait for a browser
+        key = program.program_host.environ[KEY]
         argv = [
             program.binary("cursor-agent", "agent", install=INSTALL),
             *("-p", "--output-format", "stream-json", "--trust", "--approve-mcps"),
@@ -41,7 +43,7 @@ class Cursor(PrintingProgram):
         home = program.home()
         (home / ".cursor").mkdir(mode=0o700, exist_ok=True)
         (home / ".cursor" / "mcp.json").write_text(_servers(job))
-        env = job.environment() | {"HOME": str(home), _KEY: key}
+        env = job.environment() | {"HOME": str(home), KEY: key}
         prompt = f"{job.system}\n\n{job.prompt}" if job.system else job.prompt
         return Launch(tuple(argv), program.cwd, env, prompt, (job.entry.token, key))
 

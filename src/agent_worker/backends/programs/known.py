@@ -36,6 +36,9 @@ SPEAKERS: Mapping[str, Callable[[], Cli]] = {
     "cursor": cursor.Cursor,
 }
 
+#: Programs that do not begin without a key, each with its variable.
+NEEDED: Mapping[str, str] = {"cursor": cursor.KEY}
+
 KNOWN: Mapping[str, KnownProgram] = {
     "claude": KnownProgram(("claude",), claude.INSTALL),
     "codex": KnownProgram(("codex",), codex.INSTALL),

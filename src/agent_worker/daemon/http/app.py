@@ -45,6 +45,7 @@ from agent_worker.files.root import Root
 from agent_worker.processes.descendants import adopt_orphans, kill_orphans
 from agent_worker.service.backups import DiskWatch, look_at_database
 from agent_worker.service.catalogue import OPERATIONS
+from agent_worker.service.providers import keys_changed
 from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.service import Service
 
@@ -82,6 +83,7 @@ async def make_app(identity: Identity) -> App:
         opening.callback(end_rendering)
         opening.push_async_callback(mcp.close)
         await service.open_again()
+        await keys_changed(service)  # what is asked for may have come with this start
         Timekeeper(service)
         DiskWatch(service)
         service.background(look_at_database(service))

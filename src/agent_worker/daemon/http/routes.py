@@ -21,10 +21,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from agent_worker.client.discovery import KEYS_HEADER
 from agent_worker.core.errors import AgentWorkerError, BadInput, TooBusy
 from agent_worker.core.ids import new_id
 from agent_worker.files.folder import disk_explained
 from agent_worker.service.operation import Operation, Stream, StreamItem
+from agent_worker.service.providers import bring
 from agent_worker.service.service import Service
 
 STREAMS = 64  #: that are followed at once
@@ -80,9 +82,11 @@ class Routes:
 
     def _endpoint(self, operation: Operation) -> Endpoint:
         async def answer(request: Request) -> Response:
+            await self._take_keys(request)
             return JSONResponse(await operation.call(self._service, await arguments(request)))
 
         async def stream(request: Request) -> Response:
+            await self._take_keys(request)
             given = await arguments(request)
             if (seen := request.headers.get("last-event-id")) and operation.signature.takes("after"):
                 given.setdefault("after", seen)
@@ -97,6 +101,17 @@ class Routes:
                 raise
 
         return stream if operation.result is None else answer
+
+    async def _take_keys(self, request: Request) -> None:
+        """Keys that the person's own command brings with it. Whoever gets here has the token of the daemon."""
+        if brought := request.headers.get(KEYS_HEADER):
+            try:
+                keys = json.loads(brought)
+            except (ValueError, RecursionError):
+                keys = None
+            if not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()):
+                raise BadRequest(f"{KEYS_HEADER} cannot be read")
+            await bring(self._service, keys)
 
     def _stream_ended(self) -> None:
         self._open -= 1

@@ -38,7 +38,7 @@ from agent_worker.daemon.http.server import DaemonServer, configured, raise_limi
 from agent_worker.daemon.process.front import Front, Identity, refusing, shown
 from agent_worker.daemon.process.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
 from agent_worker.daemon.process.logs import logging_to
-from agent_worker.daemon.process.port import address_of, listening, reached_at
+from agent_worker.daemon.process.port import address_of, found_port, reached_at
 from agent_worker.daemon.process.settings import ALREADY_RUNNING, FAILED, REFUSED, DaemonSettings
 from agent_worker.daemon.process.watchdog import Watchdog
 
@@ -48,6 +48,7 @@ class Starter:
 
     def __init__(self, pipe: int | None) -> None:
         self._pipe = pipe
+        self._note = ""
 
     @classmethod
     def from_environment(cls) -> Starter:
@@ -58,8 +59,15 @@ class Starter:
                 return cls(int(given))
         return cls(None)
 
+    def note(self, text: str) -> None:
+        """Something to know about this start; it is told with the word that we are ready."""
+        self._note = text
+        log.warning("%s", text)
+        if self._pipe is None:
+            print(f"note: {text}", file=sys.stderr, flush=True)
+
     def ready(self, instance: str) -> None:
-        self._tell({"ready": instance})
+        self._tell({"ready": instance, "note": self._note})
 
     def refuse(self, error: AgentWorkerError, code: int) -> int:
         if self._pipe is None:
@@ -118,7 +126,7 @@ def _serve(make_app: MakeApp, settings: DaemonSettings, starter: Starter) -> Non
             told = f"the daemon cannot use {error.filename or home}: {error.strerror}"
             raise Refused(told, hint=f"set {discovery.HOME_VARIABLE} to another directory") from None
         watchdog = held.enter_context(Watchdog(file, patience=settings.stuck_after))
-        listener = held.enter_context(listening(home, address, settings.port))
+        listener = held.enter_context(found_port(home, address, settings.port, say=starter.note))
         capacity = Capacity.within(raise_limit())
         daemon = _Daemon(
             home, settings, instance, token, redact=redact, listener=listener, watchdog=watchdog, capacity=capacity

@@ -13,7 +13,7 @@ FAILED, REFUSED, ALREADY_RUNNING, STUCK = 1, 2, 3, 70  #: exit codes
 class DaemonSettings:
     home: Path
     host: str = "127.0.0.1"
-    port: int = PORT
+    port: int | None = None  #: that the person named; None: the one this home had before, else PORT, else the next free
     exposed: bool = False  #: the user asked, by a flag, to listen beyond this machine
     token: str | None = field(default=None, repr=False)  #: None: a new one with every start
     grace: float = 10.0  #: seconds from being asked to stop to being gone

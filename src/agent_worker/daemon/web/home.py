@@ -275,7 +275,7 @@ def _consent(pending_approvals: Sequence[PendingApproval]) -> Html | None:
     if not pending_approvals:
         return None
     shown = join([h("h3", pending.what), h("pre", pending.shown)] for pending in pending_approvals)
-    needed = any(pending.kind != "limits" for pending in pending_approvals)
+    needed = any(pending.kind not in ("limits", "keys") for pending in pending_approvals)
     return h(
         "fieldset",
         h("legend", "It wants to do this, and you have not approved it yet"),

@@ -18,6 +18,7 @@ _TITLES = {
     "failure": "failed",
     "dead": "gave up",
     "limit": "reached a limit",
+    "key": "needs a key",
     "mention": "calls on you",
     "feedback": "tells what got in its way",
     "conflict": "conflict between two versions",

@@ -1,0 +1,88 @@
+"""`key`: the keys of model providers, stored in the daemon's home. None is ever printed, or taken as an argument."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from agent_worker.cli.call import call, here, part
+from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.core.errors import BadInput
+from agent_worker.core.provider_variables import KEYS, key_variable
+from agent_worker.core.text import plural
+
+SOURCES = {
+    "stored": "the store (agent-worker key set)",
+    "project": "the .env of this project",
+    "daemon": "the environment of the daemon",
+    "client": "the environment of a command, until the daemon ends",
+    "unapproved": "the .env of this project, once you approve it (agent-worker trust)",
+}
+
+
+def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in KEYS if name.startswith(incomplete)]
+
+
+@click.group()
+def key() -> None:
+    """Store the keys of model providers, list and remove them.
+
+    A stored key counts before one in a project's .env, and that before one in the environment.
+    """
+
+
+@key.command(name="set")
+@click.argument("name", shell_complete=providers)
+@click.argument("value", required=False)
+@as_json_option
+def set_key(name: str, value: str | None, as_json: bool) -> None:
+    """Store the key of NAME: a provider (openai), or a variable that an agent names (MY_KEY).
+
+    It is asked for on a terminal, and else read from standard input: agent-worker key set openai < key.txt
+    """
+    variable = key_variable(name)
+    if value is not None:
+        told = "a key does not belong in a command line, where others see it and the shell keeps it"
+        raise BadInput(told, hint=f"agent-worker key set {name}, then type or paste it")
+    given = _asked(variable) if sys.stdin.isatty() else sys.stdin.readline()
+    stored = call("POST", "/keys", name=name, value=given.strip())
+    if as_json:
+        return tell_json(stored)
+    goes_on = f"; what waited for it goes on ({plural(stored['working'], 'agent')})" if stored["working"] else ""
+    click.echo(f"{stored['variable']} is stored{goes_on}")
+
+
+def _asked(variable: str) -> str:
+    typed: str = click.prompt(f"{variable} (it is not shown)", hide_input=True, err=True)
+    return typed
+
+
+@key.command(name="list")
+@as_json_option
+def list_keys(as_json: bool) -> None:
+    """List the keys that agents here can use, and where each comes from. No key is shown."""
+    found = call("GET", "/keys", project=here())
+    if as_json:
+        return tell_json(found)
+    for each in found:
+        whose = f" ({each['provider']})" if each["provider"] else ""
+        click.echo(f"{paint(clean(each['variable']), 'cyan')}{whose}: from {SOURCES[each['source']]}")
+    if not found:
+        click.echo("there are no keys yet: agent-worker key set anthropic")
+
+
+@key.command()
+@click.argument("name", shell_complete=providers)
+@as_json_option
+def remove(name: str, as_json: bool) -> None:
+    """Forget the stored key of NAME. One of the same name in the environment counts again."""
+    gone = call("DELETE", f"/keys/{part(name)}")
+    tell_json(gone) if as_json else click.echo(f"{gone['variable']} is not stored any more")
+
+
+def told(found: dict[str, Any]) -> str:
+    """A key in a few words."""
+    return f"{clean(found['variable'])}, from {SOURCES[found['source']]}"
