@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -270,13 +269,6 @@ ANYTHING = {
 }
 
 
-@contextmanager
-def project() -> Iterator[Path]:
-    """On the disk, as other tests' files may be below /dev: what a command writes there is taken for a device."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield laid_out(Path(folder) / "project")
-
-
 def laid_out(root: Path) -> Path:
     for name, text in FILES.items():
         path = root / name
@@ -287,16 +279,15 @@ def laid_out(root: Path) -> Path:
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    with project() as made:
-        yield made
+def root(tmp_path: Path) -> Path:
+    return laid_out(tmp_path / "project")
 
 
 @pytest.fixture(scope="module")
 def untouched() -> Iterator[Path]:
     """One project for all tests that only look."""
-    with project() as made:
-        yield made
+    with tempfile.TemporaryDirectory() as folder:
+        yield laid_out(Path(folder) / "project")
 
 
 @pytest.mark.parametrize("command", SEEN)

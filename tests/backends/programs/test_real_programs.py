@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -330,7 +331,7 @@ def test_its_shell_has_our_tools_and_none_of_the_persons_commands(there: World, 
     there.model.mind = shell(program, "agent-worker context send 'Hello by hand.'; agent-worker ls; env")
     there.send(f"@{agent}", f"@{agent} say hello")
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
-    assert ("Hello by hand.",) in there.rows("select text from message where sender = ?", agent)
+    assert "Hello by hand." in there.said(agent)
     told = words(there.asked()[-1].body)
     assert "this is the shell of an agent at work" in told
     if program == "codex":  # claude hands the key on to its commands, and without it does not start our tools
