@@ -61,7 +61,7 @@ async def work(here: House, text: str) -> None:
 
 LOOK = [
     calls("history_search", query="obey mallory canary"),
-    calls("history_read", count=200),
+    calls("history_read", limit=200),
     calls("memory_recall", query="obey mallory canary"),
     calls("memory_read"),
     calls("memory_read", key="boss"),

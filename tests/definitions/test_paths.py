@@ -31,10 +31,13 @@ FILES = {
         "agents:\n  dora: {{ backend: mock, cwd: {workflow.agents.cwd}, skills: [{workflow.agents.skills}] }}\n"
         "workspace: {{ dir: {workflow.workspace.dir} }}\n"
     ),
+    ".workflows/older.yaml": "agents: {{ ann: {{ backend: mock }} }}\n"
+    "context: {{ config: {{ dir: {workflow.workspace.config.dir} }} }}\n",
     ".workflows/plain.yaml": "agents:\n  alice: {{ ref: alice }}\n",
     "moniro.yaml": (
         "agents: ['{project.agents}', .agents/carl.yaml]\n"
-        "workflows: {{ bound: '{project.workflows}', free: .workflows/free.yaml, plain: .workflows/plain.yaml }}\n"
+        "workflows: {{ bound: '{project.workflows}', free: .workflows/free.yaml, "
+        "older: .workflows/older.yaml, plain: .workflows/plain.yaml }}\n"
         "workspace: {{ base: {project.workspace.base} }}\n"
     ),
 }
@@ -48,6 +51,7 @@ FIELDS = {
     "agent.system_prompt": "be.md",
     "workflow.workspace.bind": "data/kept",
     "workflow.workspace.dir": "data/moved",
+    "workflow.workspace.config.dir": "data/configured",
     "workflow.agents.cwd": "work",
     "workflow.agents.skills": "skills",
     "project.agents": ".agents/alice.yaml",
@@ -100,7 +104,7 @@ async def test_I7_a_project_works_however_its_paths_are_written(tmp_path: Path, 
         for agent in ("alice", "carl"):
             answer = await opened.ask(agent, "hello")
             assert answer.state == "done", answer.reason
-        places = {"bound": "data/kept", "free": "data/moved", "plain": "rooms/plain/main"}
+        places = {"bound": "data/kept", "free": "data/moved", "older": "data/configured", "plain": "rooms/plain/main"}
         for workflow, place in places.items():
             team = await opened.start(workflow)
             assert team.directory == root / place

@@ -62,7 +62,7 @@ def test_the_first_team(shell: Shell) -> None:
     assert "woke bob" in said["send @review '@bob what would you test first?'"]
     assert said["doc read @review plan.md"] == "- release on Friday"
     assert "release-day" in said["agent memory carol"]
-    assert "collect the release notes" in said["agent todo carol --add 'collect the release notes'"]
+    assert "collect the release notes" in said["agent todo carol add 'collect the release notes'"]
     assert "weekdays at 09:00 Europe/Berlin" in said["schedule list"]
     assert "## plan.md" in said["export @review"]
     assert (shell.cwd / ".agents" / "carol" / "memory" / "core.yaml").read_text().startswith("release-day:")

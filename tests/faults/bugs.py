@@ -773,7 +773,13 @@ BUGS = (
         "a file overrules the schedule that a person has set",
         "R9",
         "test_R9_a_file_does_not_overrule_what_a_person_has_set",
-        Edit("keep", 'known and known["set_by"] == "person" and timer.set_by == "file"', "False"),
+        Edit("keep", 'known and _RANK.index(known["set_by"]) > _RANK.index(timer.set_by)', "False"),
+    ),
+    bug(
+        "the default of a team wakes members who wake there by themselves already",
+        "R9",
+        "test_a_default_is_for_every_member_that_has_no_schedule_of_its_own_there",
+        Edit("give_default", 'default and not _wakes_there(tx, agent, default["workspace"])', "default"),
     ),
     bug(
         "nine o'clock moves when clocks change",

@@ -179,3 +179,27 @@ async def test_everything_that_waits_is_there_after_a_restart_and_answered_then(
         await context.team.idle()
         assert any("my answer to the mention" in turn.prompt for turn in model.turns)
         assert await context.items() == []
+
+
+async def test_feedback_of_an_agent_is_put_before_the_person_once_and_holds_nobody_up(opened: Open) -> None:
+    async with opened("alice", "bob") as context:
+        same = calls("feedback_submit", text="nobody says which branch is meant")
+        context.team.backends["alice"].then(same, same, says("done anyway"))
+        await context.team.post("user", "@alice release it")
+        await context.team.idle()
+        assert (await context.team.texts())[-1] == "done anyway"
+        item = await context.only("feedback")
+        assert (item.text, item.workspace) == ("alice: nobody says which branch is meant", "review")
+        await inbox_answer(context.service, item.id, "dismiss")
+        assert await context.items() == []
+
+
+async def test_there_is_only_so_much_feedback_as_somebody_reads(opened: Open) -> None:
+    async with opened("alice", "bob") as context:
+        many = [calls("feedback_submit", text=f"thing {n} is odd") for n in range(21)]
+        context.team.backends["alice"].then(*many[:15], says("so far"), *many[15:], says("done"))
+        for word in ("begin", "more"):
+            await context.team.post("user", f"@alice {word}")
+            await context.team.idle()
+        assert len(await context.items()) == 20
+        assert "more feedback than anybody has read" in (await context.team.calls())[-1]["result"]

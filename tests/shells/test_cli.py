@@ -107,7 +107,11 @@ def test_a_quick_agent_lives_in_the_daemon_until_it_is_made_a_lasting_one(termin
     made = terminal.json("new", "--backend", "mock")
     assert (made["name"], made["kind"], made["file"]) == ("agent-1", "ephemeral", "")
     assert "I have looked at this" in terminal.says("ask", "agent-1", "hello")
-    kept = terminal.json("agent", "create", "quentin", "--from", "agent-1")
+    kept = terminal.json("agent", "create", "quentin", "--from", "agent-1", "--role", "clerk")
+    assert terminal.run("agent", "info", "agent-1").returncode == 2, "it is quentin now"
+    assert "hello" in terminal.says("peek", "quentin")
+    talked = Path(kept["file"]).parent / "quentin" / "conversations"
+    assert eventually(lambda: any("hello" in day.read_text() for day in talked.glob("*.jsonl")))
     assert kept["kind"] == "project"
     assert Path(kept["file"]).exists()
     assert "I have looked at this" in terminal.says("ask", "quentin", "hello")

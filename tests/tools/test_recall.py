@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -241,12 +242,33 @@ async def test_A11_history_is_read_page_by_page_with_a_cap(tmp_path: Path, clock
     async with open_team(tmp_path, "alice", clock=clock) as team:
         for n in range(4):
             await say(team, "alice", f"question {n}", f"answer {n}")
-        last = await use(team, "alice", "history_read", count=2)
+        last = await use(team, "alice", "history_read", limit=2)
         assert last == "[older lines: before=7]\n7. user: question 3\n8. alice: answer 3"
-        first = await use(team, "alice", "history_read", before=3, count=1000)
+        first = await use(team, "alice", "history_read", before=3, limit=1000)
         assert first == "1. user: question 0\n2. alice: answer 0"
         assert await use(team, "alice", "history_read", before=1) == "There is nothing further back here."
-        assert (await use(team, "alice", "history_read", count=10**9)).count("\n") < 200
+        assert (await use(team, "alice", "history_read", limit=10**9)).count("\n") < 200
+
+
+async def test_history_is_read_by_days_and_times(tmp_path: Path) -> None:
+    clock = TestClock(datetime(2026, 1, 30, 23, 50, tzinfo=UTC))
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        for text in ("late", "midnight", "early"):
+            await say(team, "alice", text, f"yes, {text}")
+            await clock.advance(600)
+        morning = await use(team, "alice", "history_read", since="2026-01-31", until="2026-01-31T00:15")
+        assert morning.splitlines()[0] == "3. 2026-01-31 00:00 user: midnight"
+        assert len(morning.splitlines()) == 4
+        day = await use(team, "alice", "history_read", until="2026-01-30")
+        assert [line[-4:] for line in day.splitlines()] == ["late", "late"]
+        later = await use(team, "alice", "history_read", since="2026-01-31T00:05", until="2026-01-31")
+        assert "early" in later
+        assert "midnight" not in later
+        first = await use(team, "alice", "history_read", since="2026-01-30", limit=2)
+        assert "[there is more: since=2026-01-31T00:00:00" in first
+        assert "is not a day or a time" in await use(team, "alice", "history_read", since="yesterday")
+        nothing = await use(team, "alice", "history_read", since="2027-01-01")
+        assert nothing == "Nothing was said here in that time."
 
 
 async def test_what_is_older_than_what_a_new_database_took_over_is_pointed_to(tmp_path: Path, clock: TestClock) -> None:
@@ -255,6 +277,6 @@ async def test_what_is_older_than_what_a_new_database_took_over_is_pointed_to(tm
     line = '{{"seq": {n}, "at": "2026-01-01T10:00:00+00:00", "who": "user", "kind": "message", "text": "line {n}"}}\n'
     (folder / "2026-01-01.jsonl").write_text("".join(line.format(n=n) for n in range(1, 1501)))
     async with open_team(tmp_path, "alice", clock=clock) as team:
-        assert "1500. user: line 1500" in await use(team, "alice", "history_read", count=1)
+        assert "1500. user: line 1500" in await use(team, "alice", "history_read", limit=1)
         assert "history_search" in await use(team, "alice", "history_read", before=501)
         assert "line 77\n" in await use(team, "alice", "history_search", query="line 77")

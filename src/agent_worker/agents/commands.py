@@ -80,7 +80,8 @@ def _continue(tx: Transaction, work: Instruction, *, now: int) -> str:
 def start_agent(tx: Transaction, agent: str) -> None:
     """Let an agent go on after it was stopped or given up: a person says so."""
     inbox.close_about(tx, "failure", agent)
-    agent_rows.set_state(tx, agent, "idle")
+    if agent_rows.identity(tx, agent)["state"] in ("stopped", "error"):
+        agent_rows.set_state(tx, agent, "idle")
     queue.announce(tx, agent)  # its loop may be gone
 
 

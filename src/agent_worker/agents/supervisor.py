@@ -130,6 +130,11 @@ class Supervisor:
         finally:
             self._leaving.discard(agent)
 
+    def works_in(self, agent: str) -> str | None:
+        """The workspace that an agent's run is in, if it is at work here."""
+        loop = self._loops.get(agent)
+        return loop.workspace if loop and loop.run else None
+
     async def leaves(self, agent: str, workspace: str) -> None:
         """Until its work there is put away: a run that is done, or was cancelled, may still be ending its processes."""
         loop = self._loops.get(agent)

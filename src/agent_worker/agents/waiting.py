@@ -101,6 +101,8 @@ def state_of(row: Row, wait: Waiting | None) -> tuple[str, Waiting | None]:
     """The state of an agent, as it is shown; and what it waits for, when that is its state."""
     if row["paused"]:
         return "paused", None
+    if away := row.get("away"):  # of a member: a person lets its work there wait
+        return str(away), None
     return ("waiting", wait) if wait and row["state"] == "idle" else (row["state"], None)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
 
-from agent_worker.cli.call import agents, call, here, part
+from agent_worker.cli.approval import can_ask
+from agent_worker.cli.call import addresses, agents, call, here, part
 from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell_json, tell_table, usd, waits
+from agent_worker.cli.typed import TextCommand
+from agent_worker.core.errors import BadInput, NotFound
 
 
 @click.group()
@@ -19,19 +23,20 @@ def agent() -> None:
 @click.argument("name")
 @click.option("-m", "--model", help="provider/model")
 @click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
-@click.option("--system", help="Its system prompt: who it is.")
-@click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one.")
+@click.option("-s", "--system", help="Its system prompt: who it is.")
+@click.option("--role", help="What it does, in its soul: who it always is.")
+@click.option("--expertise", help="What it knows, in its soul: typescript,testing")
+@click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one, with what was said to it.")
 @as_json_option
-def create(
-    name: str, model: str | None, backend: str | None, system: str | None, origin: str | None, as_json: bool
-) -> None:
-    """Make a lasting agent: its file is written to .agents/NAME.yaml."""
-    made = call(
-        "POST", "/agents", name=name, model=model, backend=backend, system=system, origin=origin, project=here()
-    )
+def create(name: str, expertise: str | None, origin: str | None, as_json: bool, **given: Any) -> None:
+    """Make a lasting agent: its file is written to .agents/NAME.yaml, and its folders beside it."""
+    known = [each.strip() for each in expertise.split(",") if each.strip()] if expertise else None
+    made = call("POST", "/agents", name=name, expertise=known, origin=origin, project=here(), **given)
     if as_json:
         return tell_json(made)
     click.echo(f"created {made['name']}: {clean(made['file'])}")
+    if origin:
+        click.echo(f"  {clean(origin)} is {made['name']} from now on, with what was said to it")
     if made["found"]:
         click.echo(
             f"  it takes over the folder of an earlier {made['name']}, with its memory, notes and conversations:\n"
@@ -58,7 +63,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name", shell_complete=agents)
 @as_json_option
 def info(name: str, as_json: bool) -> None:
-    """Show one agent: state, soul, queue, last words."""
+    """Show one agent: its definition, what it remembers, where it works, its queue and its last words."""
     found = call("GET", f"/agents/{part(name)}", project=here())
     if as_json:
         return tell_json(found)
@@ -70,8 +75,7 @@ def info(name: str, as_json: bool) -> None:
         return
     works_with = f"{about['backend']} {about['model']}".rstrip()
     click.echo(f"  {works_with}, {usd(about['usd_today'], about['estimated'])} today\n  {clean(found['directory'])}")
-    for key, value in found["soul"].items():
-        click.echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
+    _tell_definition(found)
     if found["queue"]:
         click.echo()
         tell_table(
@@ -80,6 +84,21 @@ def info(name: str, as_json: bool) -> None:
         )
     for line in found["thread"]:
         click.echo(f"  {clean(line)[:300]}")
+
+
+def _tell_definition(found: dict[str, Any]) -> None:
+    if found["prompt"]:
+        click.echo(f"  prompt: {clean(' '.join(found['prompt'].split()))[:300]}")
+    for key, value in {**found["soul"], **found["limits"]}.items():
+        click.echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
+    click.echo(f"  works in: {clean(', '.join(found['works_in'])) or 'no workflow at the moment'}")
+    if kept := found["keeps"]:
+        memories = ", ".join(f"{count} {_FILES.get(file, file)}" for file, count in kept["memories"].items())
+        click.echo(f"  remembers: {clean(memories) or 'nothing yet'}")
+        click.echo(f"  notes: {kept['notes']}\n  todos: {kept['todos']} open, {kept['done']} done")
+
+
+_FILES = {"archive": "archived"}
 
 
 @agent.command()
@@ -131,35 +150,71 @@ def delete(name: str, files: bool, yes: bool) -> None:
     Its definition goes, and its runs and conversations in the database. Its folder stays unless you say --files.
     Its messages and documents in a workflow stay: they are the team's.
     """
+    if not yes and not can_ask():
+        files_too = " --files" if files else ""
+        raise BadInput(
+            f"nobody can be asked here whether {name} shall go",
+            hint=f"agent-worker agent delete {name} --yes{files_too}",
+        )
     if not yes:
-        click.confirm(f"Delete {name}{' and all its files' if files else ''}?", abort=True)
+        click.confirm(f"Delete {name}{' and all its files' if files else ' (its files stay)'}?", abort=True)
     click.echo(call("DELETE", f"/agents/{part(name)}", files=files, project=here()))
 
 
-@agent.command()
+@agent.command(cls=TextCommand)
 @click.argument("name", shell_complete=agents)
-@click.argument("key", required=False)
-@click.argument("value", required=False)
-@click.option("--file", "file", default="core", show_default=True, help="Which file: core, working, …")
+@click.argument("words", nargs=-1, metavar="[get KEY | set KEY VALUE | forget KEY]")
+@click.option("--file", "file", default="core", show_default=True, help="Which file it is set in: core, working, …")
 @click.option("--share/--private", default=None, help="May colleagues look it up?")
 @as_json_option
-def memory(name: str, key: str | None, value: str | None, file: str, share: bool | None, as_json: bool) -> None:
-    """Show or set what NAME remembers.
+def memory(name: str, words: tuple[str, ...], file: str, share: bool | None, as_json: bool) -> None:
+    """Show what NAME remembers; get, set or forget one entry. What is forgotten goes into the archive."""
+    path = f"/agents/{part(name)}/memory"
+    match words:
+        case ():
+            _show_memory(call("GET", path, project=here()), as_json)
+        case ("get", key):
+            _show_entries(name, key, call("GET", path, project=here())["entries"], as_json)
+        case ("set", key, value) if value:
+            seen_by = None if share is None else "shareable" if share else "private"
+            click.echo(call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here()))
+        case ("forget", key):
+            click.echo(call("PUT", path, key=key, value="", project=here()))
+        case _:
+            raise _wrong_words(
+                f"agent memory {name}", words, {1: "get", 2: "set"}, "get KEY, set KEY VALUE, forget KEY"
+            )
 
-    With KEY, one entry is shown; with VALUE too, it is set. An empty value archives it.
-    """
-    if key is not None and value is not None:
-        seen_by = None if share is None else "shareable" if share else "private"
-        path = f"/agents/{part(name)}/memory"
-        return click.echo(call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here()))
-    found = call("GET", f"/agents/{part(name)}/memory", project=here())
-    entries = [e for e in found["entries"] if key is None or e["key"] == key]
+
+def _show_memory(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        return tell_json(entries)
-    rows = [(e["file"], e["key"], e["value"], e["visibility"], e["source"]) for e in entries]
+        return tell_json(found["entries"])
+    rows = [(e["file"], e["key"], e["value"], e["visibility"], e["source"]) for e in found["entries"]]
     tell_table(("file", "key", "value", "seen by", "learned in"), rows, empty="nothing is remembered")
     for problem in found["problems"]:
         click.echo(clean(problem), err=True)
+
+
+def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: bool) -> None:
+    found = [each for each in entries if each["key"] == key]
+    if not found:
+        known = ", ".join(each["key"] for each in entries[:20])
+        raise NotFound(f"{name} remembers nothing under {key!r}", hint=f"there are: {known}" if known else "")
+    if as_json:
+        return tell_json(found)
+    for each in found:
+        click.echo(clean(each["value"]))
+
+
+def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], forms: str) -> BadInput:
+    """Neither of the `forms`. Where only the verb is missing, it is the one that so many words go with."""
+    verbs = [form.split()[0] for form in forms.split(", ")]
+    if words[0] in verbs:
+        form = next(form for form in forms.split(", ") if form.startswith(words[0]))
+        return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {form}")
+    verb = f"{meant[len(words)]} " if len(words) in meant else ""
+    example = shlex.join(words) if verb else forms
+    return BadInput(f"say what to do: {forms}", hint=f"agent-worker {command} {verb}{example}")
 
 
 @agent.command()
@@ -192,33 +247,43 @@ def release(name: str, key: str) -> None:
     click.echo(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()))
 
 
-@agent.command()
+@agent.command(cls=TextCommand)
 @click.argument("name", shell_complete=agents)
-@click.argument("note", required=False)
+@click.argument("words", nargs=-1, metavar="[NOTE | add TEXT]")
 @as_json_option
-def notes(name: str, note: str | None, as_json: bool) -> None:
-    """List the notes of NAME; with NOTE, show that one."""
-    if note:
-        text = call("GET", f"/agents/{part(name)}/notes/{part(note)}", project=here())
-        return tell_json(text) if as_json else click.echo(clean(text), nl=False)
-    found = call("GET", f"/agents/{part(name)}/notes", project=here())
-    tell_json(found) if as_json else click.echo("\n".join(map(clean, found)) or "no notes yet")
+def notes(name: str, words: tuple[str, ...], as_json: bool) -> None:
+    """List the notes of NAME; show one of them, or add one."""
+    path = f"/agents/{part(name)}/notes"
+    match words:
+        case ():
+            found = call("GET", path, project=here())
+            tell_json(found) if as_json else click.echo("\n".join(map(clean, found)) or "no notes yet")
+        case ("add", text):
+            kept = call("POST", path, text=text, project=here())
+            tell_json(kept) if as_json else click.echo(f"kept as {clean(kept)}")
+        case (note,) if note != "add":
+            text = call("GET", f"{path}/{part(note)}", project=here())
+            tell_json(text) if as_json else click.echo(clean(text), nl=False)
+        case _:
+            raise _wrong_words(f"agent notes {name}", words, {}, "add TEXT")
 
 
-@agent.command()
+@agent.command(cls=TextCommand)
 @click.argument("name", shell_complete=agents)
-@click.option("--add", help="Put something on the list.")
-@click.option("--done", type=int, help="Tick off by number.")
+@click.argument("words", nargs=-1, metavar="[add TEXT | done NUMBER]")
 @as_json_option
-def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
-    """Show the todos of NAME, add one, or tick one off."""
+def todo(name: str, words: tuple[str, ...], as_json: bool) -> None:
+    """Show the todos of NAME, add one, or tick one off by its number."""
     path = f"/agents/{part(name)}/todos"
-    if add:
-        found = call("POST", path, text=add, project=here())
-    elif done:
-        found = call("DELETE", f"{path}/{done}", project=here())
-    else:
-        found = call("GET", path, project=here())
+    match words:
+        case ():
+            found = call("GET", path, project=here())
+        case ("add", text):
+            found = call("POST", path, text=text, project=here())
+        case ("done", number) if number.isdecimal():
+            found = call("DELETE", f"{path}/{number}", project=here())
+        case _:
+            raise _wrong_words(f"agent todo {name}", words, {}, "add TEXT, done NUMBER")
     if as_json:
         return tell_json(found)
     for item in found:
@@ -227,17 +292,66 @@ def todo(name: str, add: str | None, done: int | None, as_json: bool) -> None:
         click.echo("nothing to do")
 
 
+@agent.command()
+@click.argument("name", shell_complete=addresses)
+@as_json_option
+def start(name: str, as_json: bool) -> None:
+    """Let an agent go on (alice), or a member of a workflow (alice@review), after it was stopped or failed."""
+    set_agent(name, "start", as_json)
+
+
+@agent.command()
+@click.argument("name", shell_complete=addresses)
+@as_json_option
+def stop(name: str, as_json: bool) -> None:
+    """Stop an agent (alice), or the work of one in a workflow (alice@review). What waits for it is kept."""
+    set_agent(name, "stop", as_json)
+
+
+@agent.command()
+@click.argument("name", shell_complete=addresses)
+@as_json_option
+def pause(name: str, as_json: bool) -> None:
+    """Let the work of an agent (alice), or of a member of a workflow (alice@review), wait."""
+    set_agent(name, "pause", as_json)
+
+
+@agent.command()
+@click.argument("name", shell_complete=addresses)
+@as_json_option
+def resume(name: str, as_json: bool) -> None:
+    """The same as `start`; what a limit stopped gets a new allowance."""
+    set_agent(name, "resume", as_json)
+
+
+def set_agent(name: str, action: str, as_json: bool) -> None:
+    """Start, stop, pause or resume an agent or a member, and say what it is then, with the way back."""
+    found = call("POST", f"/agents/{part(name)}/{action}", project=here())
+    if as_json:
+        return tell_json(found)
+    click.echo(f"{found['name']} is {paint_state(found['state'])}")
+    if action in ("stop", "pause"):
+        back = {"stop": "start", "pause": "resume"}[action]
+        click.echo(f"  let it go on:  agent-worker agent {back} {found['name']}")
+
+
 @click.command()
 @click.argument("name", required=False)
 @click.option("-m", "--model", help="provider/model")
 @click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
-@click.option("--system", help="Its system prompt: who it is.")
+@click.option("-s", "--system", help="Its system prompt: who it is.")
+@click.option("--context", is_flag=True, hidden=True)
+@click.option("--instance", hidden=True)
 @as_json_option
-def new(name: str | None, model: str | None, backend: str | None, system: str | None, as_json: bool) -> None:
+def new(name: str | None, context: bool, instance: str | None, as_json: bool, **given: Any) -> None:
     """Make a quick agent that lives only in the daemon: no file is written."""
-    made = call(
-        "POST", "/agents", name=name, model=model, backend=backend, system=system, lasting=False, project=here()
-    )
+    if context or instance:
+        option = "--context" if context else "--instance"
+        raise BadInput(
+            f"{option}: an agent has a channel and documents where it is a member of a workflow",
+            hint="write it into a workflow's file under agents: and run that: agent-worker run FILE",
+        )
+    made = call("POST", "/agents", name=name, lasting=False, project=here(), **given)
     if as_json:
         return tell_json(made)
     click.echo(f"created {made['name']}, which lives until the daemon stops")

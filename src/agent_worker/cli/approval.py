@@ -26,9 +26,13 @@ _OFFERED = ("limits", "keys")  # kinds that forbid nothing while they wait
 
 
 def named(workflow: str) -> str:
-    """A file by its full path, as the daemon is elsewhere; a name or a place to fetch from as it is."""
+    """A file by its full path, as the daemon is elsewhere; a name or a place to fetch from as it is.
+
+    A bare file name that is not here may be that of a file in the project's folder of workflows: the daemon knows.
+    """
     is_file = workflow.endswith((".yaml", ".yml")) and not is_remote(workflow)
-    return os.path.abspath(workflow) if is_file else workflow
+    is_here = os.path.exists(workflow) or bool(os.path.dirname(workflow))
+    return os.path.abspath(workflow) if is_file and is_here else workflow
 
 
 def subject(name: str) -> dict[str, Any]:

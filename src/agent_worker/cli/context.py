@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 import click
 
 from agent_worker.cli.output import clean
+from agent_worker.cli.typed import TextCommand
 from agent_worker.client.discovery import RUN_TOKEN
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 
 URL = "AGENT_WORKER_RUN_URL"
-#: A text may begin with a dash, so there are no options of one letter.
-TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 
 @click.group()
@@ -47,7 +46,7 @@ def call(tool: str, arguments: str) -> None:
     _call(tool, **given)
 
 
-@context.command(context_settings=TEXT)
+@context.command(cls=TextCommand)
 @click.argument("text")
 def send(text: str) -> None:
     """Say TEXT in the channel."""
@@ -66,8 +65,8 @@ def inbox() -> None:
     _call("my_inbox")
 
 
-@context.command(context_settings=TEXT)
-@click.argument("name", default="notes.md")
+@context.command(cls=TextCommand)
+@click.argument("name", default="")
 @click.option("--append", "text", help="Add this to its end.")
 def doc(name: str, text: str | None) -> None:
     """Read the document NAME, or add to it."""

@@ -18,9 +18,10 @@ from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, stream
 from agent_worker.cli.console import Console
 from agent_worker.cli.live import LiveView, follow
-from agent_worker.cli.messages import TEXT, nobody_called
+from agent_worker.cli.messages import nobody_called
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
+from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import AgentWorkerError, BadInput
 
 _UNFINISHED = 6  #: lines of what is being written that are shown below
@@ -33,7 +34,7 @@ _HELP = (
 )
 
 
-@click.command(context_settings=TEXT)
+@click.command(cls=TextCommand)
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
 @trust_option

@@ -1,4 +1,4 @@
-"""`doc`: the documents of a workspace."""
+"""`doc` and `resource`: the documents of a workspace, and the large texts that were put into its channel."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import sys
 
 import click
 
-from agent_worker.cli.call import call, here, instances
-from agent_worker.cli.output import as_json_option, clean, tell_json
-
-#: A text may begin with a dash, so there are no options of one letter.
-TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
+from agent_worker.cli.call import call, here, instances, part
+from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
+from agent_worker.cli.typed import TextCommand
 
 
 @click.group()
@@ -29,15 +27,17 @@ def list_(workflow: str, as_json: bool) -> None:
 
 @doc.command()
 @click.argument("workflow", shell_complete=instances)
-@click.argument("name", default="notes.md")
+@click.argument("name", required=False)
 @as_json_option
-def read(workflow: str, name: str, as_json: bool) -> None:
-    """Print a document of @WORKFLOW."""
+def read(workflow: str, name: str | None, as_json: bool) -> None:
+    """Print a document of @WORKFLOW; without NAME, the one in which it keeps its notes."""
+    if name is None:
+        name = str(call("GET", f"/workflows/{part(workflow.removeprefix('@'))}", project=here())["document"])
     found = call("GET", f"/documents/{_path(name)}", at=workflow, project=here())
     tell_json(found) if as_json else click.echo(clean(found["text"]), nl=False)
 
 
-@doc.command(context_settings=TEXT)
+@doc.command(cls=TextCommand)
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")
@@ -48,7 +48,7 @@ def write(workflow: str, name: str, text: str, revision: str | None) -> None:
     click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
-@doc.command(context_settings=TEXT)
+@doc.command(cls=TextCommand)
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")
@@ -56,6 +56,33 @@ def append(workflow: str, name: str, text: str) -> None:
     """Add to the end of a document of @WORKFLOW. `-` reads the text from standard input."""
     found = call("POST", f"/documents/{_path(name)}", at=workflow, text=_text(text), project=here())
     click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
+
+
+@click.group()
+def resource() -> None:
+    """List and read the large texts that messages of a workspace refer to."""
+
+
+@resource.command("list")
+@click.argument("workflow", shell_complete=instances)
+@as_json_option
+def resources(workflow: str, as_json: bool) -> None:
+    """List the resources of @WORKFLOW, each with the beginning of its id."""
+    found = call("GET", "/resources", at=workflow, project=here())
+    if as_json:
+        return tell_json(found)
+    rows = [(each["id"][:12], str(each["size"]), each["head"]) for each in found]
+    tell_table(("id", "bytes", "begins with"), rows, empty="no resources yet")
+
+
+@resource.command("read")
+@click.argument("workflow", shell_complete=instances)
+@click.argument("id")
+@as_json_option
+def read_resource(workflow: str, id: str, as_json: bool) -> None:
+    """Print a resource of @WORKFLOW; the beginning of its ID is enough."""
+    found = call("GET", f"/resources/{part(id)}", at=workflow, project=here())
+    tell_json(found) if as_json else click.echo(clean(found["text"]))
 
 
 def _path(name: str) -> str:

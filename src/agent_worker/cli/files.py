@@ -50,7 +50,13 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
     if not path.exists():
         return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], "", []
     found = checked(path)
-    return found.problems, found.what, _too_short(found.project.secret_variables)
+    unused = [
+        f"{name}: {sentence}"
+        for name, workflow in found.project.workflows.items()
+        if workflow.workspace
+        for sentence in workflow.workspace.unused
+    ]
+    return found.problems, found.what, [*_too_short(found.project.secret_variables), *unused]
 
 
 def _limits_that_wait(path: Path) -> list[str]:

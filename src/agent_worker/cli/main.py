@@ -17,6 +17,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "schema": (_C + "files", "schema", "Print the JSON Schema of a file, for your editor."),
     "run": (_C + "run", "run", "Run a workflow until everybody is done."),
     "start": (_C + "run", "start", "Start a workflow and keep it alive."),
+    "serve": (_C + "run", "serve", "Run a workflow or ask an agent, and print what came of it as JSON."),
     "stop": (_C + "run", "stop", "Stop a workflow, an agent, or everything."),
     "pause": (_C + "run", "pause", "Pause a workflow or an agent."),
     "resume": (_C + "run", "resume", "Resume paused work; what a limit stopped gets a new allowance."),
@@ -24,6 +25,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "ask": (_C + "conversation", "ask", "Ask an agent and wait for the answer."),
     "chat": (_C + "conversation", "chat", "Talk with an agent or a team."),
     "peek": (_C + "messages", "peek", "Read a channel or a conversation."),
+    "clear": (_C + "messages", "clear", "Put a conversation aside and begin it afresh."),
     "cancel": (_C + "messages", "cancel", "Cancel work that is queued, waits, or is under way."),
     "inbox": (_C + "inbox", "inbox", "Show what waits for you, and answer it."),
     "ls": (_C + "status", "ls", "List agents and running workflows."),
@@ -36,6 +38,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "agent": (_C + "agent", "agent", "Create, show, edit and delete agents; see to their memory and todos."),
     "new": (_C + "agent", "new", "Make a quick agent that lives only in the daemon."),
     "doc": (_C + "doc", "doc", "List, read and write the documents of a workspace."),
+    "resource": (_C + "doc", "resource", "List and read the large texts of a workspace."),
     "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and cast your own."),
     "schedule": (_C + "schedule", "schedule", "Wake agents, and run workflows, at set times."),
     "settings": (_C + "settings", "settings", "Show every setting: its value, where that comes from, what it does."),
@@ -55,6 +58,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
     "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }
+ALSO = {"list": "ls"}  # other names of commands
 
 
 class LazyGroup(click.Group):
@@ -62,6 +66,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = ALSO.get(name, name)
         if name not in COMMANDS:
             return None
         module, function, _ = COMMANDS[name]

@@ -1,4 +1,4 @@
-"""`send`, `peek`, `cancel`: messages that nobody waits for, and reading them."""
+"""`send`, `peek`, `clear`, `cancel`: messages that nobody waits for, and reading them."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ import click
 from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
-from agent_worker.core.errors import BadInput
+from agent_worker.cli.typed import TextCommand, addressed, only_target
 from agent_worker.core.ids import new_id
 
-#: A message may begin with a dash, so there are no options of one letter.
-TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
-
-@click.command(context_settings=TEXT)
-@click.argument("address", shell_complete=addresses)
-@click.argument("message")
+@click.command(cls=TextCommand)
+@click.argument("words", nargs=-1, metavar="[ADDRESS] MESSAGE", shell_complete=addresses)
+@click.option("--to", metavar="ADDRESS", help="The address, if it does not stand before the message.")
 @click.option("--key", help="A key of your choice: sending again with the same one changes nothing.")
 @trust_option
 @as_json_option
-def send(address: str, message: str, key: str | None, as_json: bool) -> None:
+def send(words: tuple[str, ...], to: str | None, key: str | None, as_json: bool) -> None:
     """Deliver MESSAGE to ADDRESS and return. `-` reads the message from standard input.
 
-    An address is alice (a direct message), @review (the channel of a workflow) or alice@review (alice, there).
+    An address is alice (a direct message), @review (the channel of a workflow) or alice@review (alice, there). Without
+    one, the message goes to the only workflow that runs, or to the only agent there is.
+
+    A message that would be taken for an option is written after `--`.
     """
+    address, message = addressed(words, to, command="send")
     # A key of its own: asked again by a busy daemon, the same message is still one.
     receipt = call("POST", "/send", to=address, message=_text(message), key=key or new_id("k"), project=here())
     if as_json:
         return tell_json(receipt)
     woke = f", woke {', '.join(receipt['woke'])}" if receipt["woke"] else ""
     click.echo(f"sent {receipt['id']}{woke}")
+    for who in receipt["asleep"]:
+        click.echo(f"{who} is not working at the moment; let it go on: agent-worker agent start {who}", err=True)
     if told := nobody_called(receipt):
         click.echo(clean(told), err=True)
 
@@ -68,13 +71,29 @@ def cancel(work: str, reason: str | None, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("address", shell_complete=addresses)
+@as_json_option
+def clear(address: str, as_json: bool) -> None:
+    """Put the conversation at ADDRESS aside and begin it afresh: alice, alice@review, or all members of @review.
+
+    Nothing is deleted: the files keep it, and an agent can look it up. What it remembers stays.
+    """
+    cleared = call("POST", "/clear", at=address, project=here())
+    tell_json({"cleared": cleared}) if as_json else click.echo(f"{cleared} begins afresh")
+
+
+@click.command()
 @click.argument("address", required=False, shell_complete=addresses)
+@click.option("--to", metavar="ADDRESS", help="The same as ADDRESS.")
 @click.option("-n", "--count", default=20, show_default=True, help="How many messages to show.")
 @click.option("-f", "--follow", is_flag=True, help="Keep showing new messages.")
 @as_json_option
-def peek(address: str | None, count: int, follow: bool, as_json: bool) -> None:
-    """Read the channel or conversation at ADDRESS: the last messages, and with --follow those that come."""
-    at = address or _only_channel()
+def peek(address: str | None, to: str | None, count: int, follow: bool, as_json: bool) -> None:
+    """Read the channel or conversation at ADDRESS: the last messages, and with --follow those that come.
+
+    Without one, that of the only workflow that runs, or of the only agent there is.
+    """
+    at = address or to or only_target("agent-worker peek ADDRESS")
     lines = call("GET", "/messages", at=at, limit=count, last=True, held=True, project=here())
     for line in lines:
         click.echo(json.dumps(line)) if as_json else _tell(line)
@@ -121,14 +140,6 @@ def _lines(line: Mapping[str, Any]) -> list[str]:
 
 def _mark(line: dict[str, Any]) -> str:
     return paint("[taken back] ", "red") if line["held"] else ""
-
-
-def _only_channel() -> str:
-    running = [i["name"] for i in call("GET", "/instances", project=here()) if i["state"] in ("running", "paused")]
-    if len(running) == 1:
-        return f"@{running[0]}"
-    hint = f"running: {', '.join('@' + name for name in running)}" if running else "agent-worker start review"
-    raise BadInput("say what to read: an agent or a @workflow", hint=hint)
 
 
 def _text(message: str) -> str:

@@ -21,6 +21,8 @@ CALLED_OTHERWISE = {
         **dict.fromkeys(("check", "lint"), "agent-worker validate"),
         **dict.fromkeys(("add", "create"), "agent-worker agent create"),
         **dict.fromkeys(("page", "ui", "open"), "agent-worker web"),
+        "up": "agent-worker start",
+        "down": "agent-worker stop",
         "vote": "agent-worker proposal vote",
         "help": "agent-worker --help",
     },
@@ -28,7 +30,8 @@ CALLED_OTHERWISE = {
         **dict.fromkeys(("show", "get", "inspect", "describe"), "agent-worker agent info"),
         "ls": "agent-worker agent list",
         **dict.fromkeys(("remove", "rm"), "agent-worker agent delete"),
-        **dict.fromkeys(("add", "new"), "agent-worker agent create"),
+        "add": "agent-worker agent create",
+        "new": "agent-worker new",
     },
     "agent-worker daemon": {
         **dict.fromkeys(("stop", "down", "kill"), "agent-worker stop --all"),

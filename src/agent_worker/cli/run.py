@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from agent_worker.cli.agent import set_agent
 from agent_worker.cli.approval import named, offer_limits, with_approval
 from agent_worker.cli.call import ServerEvent, call, here, instances, part, stream, workflows
 from agent_worker.cli.console import Console
@@ -19,8 +20,11 @@ from agent_worker.cli.conversation import chat_in_channel, run_agent
 from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
 from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
 from agent_worker.cli.params import read_params
+from agent_worker.cli.typed import running
 from agent_worker.core.address import MAIN
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
+
+T = TypeVar("T")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -58,7 +62,7 @@ def run(
     console = Console()
     if console.takes_keys and not as_json:
         wanted |= {"attended": True}
-    events = with_approval(workflow, partial(_followed, wanted))
+    events = with_approval(workflow, partial(_either, wanted, lambda asked: stream("POST", "/run", **asked)))
     first = next(events)  # what is asked before it begins is asked before the screen is ours
     events = chain([first], events)
     if "work" in (begun := json.loads(first.data)):
@@ -154,12 +158,32 @@ def start(
         click.echo(f"{running['name']} goes on; to be back here: agent-worker chat @{running['name']}")
 
 
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("target", shell_complete=workflows)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED)
+@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
+@click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
+def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
+    """Run a workflow, or ask an agent, and print all that came of it as JSON, once it is done.
+
+    TARGET, the message and the parameters are those of `run`. Programs ask the daemon for the same: POST /serve.
+    """
+    message, given = _split(rest)
+    wanted = _wanted(target, message, given, tag=tag, trust=trust)
+    (served,) = with_approval(target, lambda: _either(wanted, lambda asked: iter([call("POST", "/serve", **asked)])))
+    tell_json(served)
+    sys.exit(0 if served["state"] == "done" else 1)
+
+
 @click.command()
 @click.argument("target", required=False, shell_complete=instances)
 @click.option("--all", "everything", is_flag=True, help="Stop the daemon and everything in it.")
 @as_json_option
 def stop(target: str | None, everything: bool, as_json: bool) -> None:
-    """Stop a workflow (@review) or an agent (alice); with --all, the daemon. Nothing is lost."""
+    """Stop a workflow (@review), an agent (alice) or a member (alice@review); with --all, the daemon. Nothing is lost.
+
+    Without TARGET, the only workflow that runs.
+    """
     if everything:
         from agent_worker.client.connection import find
 
@@ -169,18 +193,18 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
         client.request("POST", "/shutdown", {})
         return click.echo("the daemon is stopping")
     if target is None:
-        raise BadInput("say what to stop: @workflow, an agent, or --all", hint="agent-worker ls")
+        target = _only_running()
     if target.startswith("@"):
         summary = call("DELETE", f"/workflows/{part(target[1:])}", project=here())
         return tell_json(summary) if as_json else click.echo(summary_line(summary))
-    _set_agent(target, "stop", as_json)
+    set_agent(target, "stop", as_json)
 
 
 @click.command()
 @click.argument("target", shell_complete=instances)
 @as_json_option
 def pause(target: str, as_json: bool) -> None:
-    """Pause TARGET (@review, or alice): its work waits until `resume`."""
+    """Pause TARGET (@review, alice, or alice@review): its work waits until `resume`."""
     _set(target, "pause", as_json)
 
 
@@ -188,33 +212,38 @@ def pause(target: str, as_json: bool) -> None:
 @click.argument("target", shell_complete=instances)
 @as_json_option
 def resume(target: str, as_json: bool) -> None:
-    """Resume TARGET (@review, or alice); what a limit stopped gets a new allowance."""
+    """Resume TARGET (@review, alice, or alice@review); what a limit stopped gets a new allowance."""
     _set(target, "resume", as_json)
+
+
+def _only_running() -> str:
+    names = [f"@{one['name']}" for one in running()]
+    if len(names) == 1:
+        return names[0]
+    everything = "everything: agent-worker stop --all"
+    if not names:
+        raise BadInput("no workflow is running here", hint=f"an agent: agent-worker stop NAME; {everything}")
+    raise BadInput(f"which one? {', '.join(names)} are running", hint=f"agent-worker stop {names[0]}; {everything}")
 
 
 def _set(target: str, action: str, as_json: bool) -> None:
     if not target.startswith("@"):
-        return _set_agent(target, action, as_json)
+        return set_agent(target, action, as_json)
     running = call("POST", f"/workflows/{part(target[1:])}/{action}", project=here())
     tell_json(running) if as_json else click.echo(f"{running['name']} is {paint_state(running['state'])}")
 
 
-def _set_agent(name: str, action: str, as_json: bool) -> None:
-    agent = call("POST", f"/agents/{part(name)}/{action}", project=here())
-    tell_json(agent) if as_json else click.echo(f"{agent['name']} is {paint_state(agent['state'])}")
-
-
-def _followed(wanted: dict[str, Any]) -> Iterator[ServerEvent]:
-    """What happens in the workflow of this name; with a message, an agent may be called so instead."""
+def _either(wanted: dict[str, Any], ask: Callable[[dict[str, Any]], Iterator[T]]) -> Iterator[T]:
+    """What comes of the workflow of this name; with a message, an agent may be called so instead."""
     try:
-        yield from stream("POST", "/run", **wanted)
+        yield from ask(wanted)
     except NotFound as error:
         same = ("message", "project", "trust")
         agent = {"agent": wanted["workflow"]} | {name: wanted[name] for name in same if name in wanted}
         if not wanted["message"] or wanted["params"]:
             raise
         try:
-            yield from stream("POST", "/run", **agent)
+            yield from ask(agent)
         except (NotFound, BadInput):
             raise error from None
 

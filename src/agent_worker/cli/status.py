@@ -18,17 +18,13 @@ from agent_worker.core.text import plural
 @click.argument("target", required=False, shell_complete=instances)
 @as_json_option
 def ls(target: str | None, as_json: bool) -> None:
-    """List agents and running workflows; with @workflow, its members.
+    """List agents and running workflows; with @workflow, its members; with alice@workflow, that one.
 
     The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
     or reaches out. An agent that is all three does nothing until you have approved it.
     """
     if target:
-        running = call("GET", f"/workflows/{part(target.removeprefix('@'))}", project=here())
-        if as_json:
-            return tell_json(running)
-        rows = [(m["name"], m["state"], m["status"], _waits_for(m["waiting"])) for m in running["members"]]
-        return tell_table(("member", "state", "doing", ""), rows)
+        return _members(target, as_json)
     found = call("GET", "/status", project=here())
     if as_json:
         return tell_json({"agents": found["agents"], "instances": found["instances"]})
@@ -38,16 +34,30 @@ def ls(target: str | None, as_json: bool) -> None:
         _instances(found["instances"])
 
 
+def _members(target: str, as_json: bool) -> None:
+    """Those of a running workflow, or one of them: @review, or alice@review."""
+    name, _, place = target.rpartition("@")
+    running = call("GET", f"/workflows/{part(place)}", project=here())
+    found = [member for member in running["members"] if name.lower() in ("", member["name"].lower())]
+    if not found:
+        names = ", ".join(member["name"] for member in running["members"])
+        raise NotFound(f"{name} is not a member of @{running['name']}", hint=f"its members are: {names}")
+    if as_json:
+        return tell_json(found[0] if name else running)
+    rows = [(m["name"], m["state"], m["status"], _waits_for(m["waiting"])) for m in found]
+    tell_table(("member", "state", "doing", ""), rows)
+
+
 @click.command()
 @click.argument("target", required=False, shell_complete=addresses)
 @click.pass_context
 @as_json_option
 def status(context: click.Context, target: str | None, as_json: bool) -> None:
-    """Everything at a glance: agents, workflows, what they spent, what waits for you; or one agent or @workflow."""
+    """Everything at a glance: agents, workflows, what they spent, what waits for you; or one target."""
     if target:
         from agent_worker.cli.agent import info
 
-        context.invoke(ls if target.startswith("@") else info, as_json=as_json, **_named(target))
+        context.invoke(ls if "@" in target else info, as_json=as_json, **_named(target))
         return
     found = call("GET", "/status", project=here())
     found["limits"] = call("GET", "/limits", project=here())
@@ -71,7 +81,7 @@ def status(context: click.Context, target: str | None, as_json: bool) -> None:
 
 
 def _named(target: str) -> dict[str, str]:
-    return {"target": target} if target.startswith("@") else {"name": target}
+    return {"target": target} if "@" in target else {"name": target}
 
 
 def _limits(found: list[dict[str, Any]]) -> None:

@@ -21,6 +21,7 @@ from agent_worker.files import paths as storage_paths
 #: Where nobody works and nothing is kept but what belongs there.
 _NO_CWD = CONTROL_NAMES
 _NO_HOME = tuple(name for name in CONTROL_NAMES if name != ".agents")
+_DIRECTORIES = (("bind",), ("dir",), ("config", "dir"))  # in the block of a workspace
 _NO_WORKSPACE = tuple(name for name in CONTROL_NAMES if name != ".workspace")
 
 
@@ -102,8 +103,8 @@ def known_names(written: Any) -> set[str]:
 def _texts(written: Any) -> Iterator[tuple[Where, Any]]:
     yield ("kickoff",), _get(written, "kickoff")
     for block in ("workspace", "context"):
-        for key in ("bind", "dir"):
-            yield (block, key), _get(_get(written, block), key)
+        for where in _DIRECTORIES:
+            yield (block, *where), _at(_get(written, block), where)
     for name, member in entries(_get(written, "agents")):
         yield ("agents", name, "system_prompt"), member.get("system_prompt")
         for key in ("append", "system"):
@@ -112,6 +113,12 @@ def _texts(written: Any) -> Iterator[tuple[Where, Any]]:
 
 def _get(written: Any, key: str) -> Any:
     return written.get(key) if isinstance(written, dict) else None
+
+
+def _at(written: Any, where: tuple[str, ...]) -> Any:
+    for key in where:
+        written = _get(written, key)
+    return written
 
 
 def check_text(path: Where, text: Any, known: set[str]) -> Iterator[Broken]:
@@ -146,9 +153,10 @@ def check_paths_of_agent(agent: AgentSettings, root: Path) -> Iterator[Broken]:
 
 def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterator[Broken]:
     if workflow.workspace is not False:
-        for key in ("bind", "dir"):
-            if (text := getattr(workflow.workspace, key)) is not None:
-                yield from check_own_path(("workspace", key), text, root)
+        settings = workflow.workspace.model_dump()
+        for where in _DIRECTORIES:
+            if (text := _at(settings, where)) is not None:
+                yield from check_own_path(("workspace", *where), text, root)
     for name, member in workflow.agents.items():
         if isinstance(member, InlineMember):
             for broken in check_paths_of_agent(member, root):

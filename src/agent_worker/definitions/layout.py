@@ -40,7 +40,7 @@ def own_places(project: ProjectFiles) -> OwnPlaces:
 
 
 def _workspaces(root: Path, workflow: WorkflowDefinition) -> Iterator[str]:
-    if workflow.workspace is False or not (place := workflow.workspace.bind or workflow.workspace.dir):
+    if workflow.workspace is False or not (place := workflow.workspace.directory):
         return
     if not PLACEHOLDER.search(place):
         yield place

@@ -20,6 +20,7 @@ BUILT_IN = (
     "workflow.name",
     "workflow.tag",
     "workflow.instance",
+    "instance",  # the same, as it was written once
     "context.channel",
     "context.document",
     "source.dir",

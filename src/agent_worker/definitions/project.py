@@ -116,6 +116,12 @@ class ProjectFiles:
         hint = did_you_mean(name, list(self.workflows)) or known
         return NotFound(f"there is no workflow {name} in {self.root}", hint=hint)
 
+    def workflow_path(self, name: str) -> Path:
+        """Where a workflow's file of this name is: there, or beneath the project, or in its folder of workflows."""
+        path = self.root / name  # a full path stays what it is
+        in_folder = self.root / WORKFLOWS / name
+        return in_folder if not path.exists() and in_folder.exists() else path
+
     def load_workflow(self, path: Path) -> WorkflowDefinition:
         """A workflow file at any path, for the agents of this project."""
         return self.with_defaults(load_workflow(path, self.agents, root=self.root))

@@ -102,7 +102,7 @@ class Schedule(Timing):
     """When an agent wakes by itself."""
 
     prompt: Text = "You were woken by your schedule. Look for work that waits for you."
-    workspace: Annotated[str, AfterValidator(_workspace)] | None = None  #: workflow or workflow:tag
+    workspace: Annotated[str, AfterValidator(_workspace)] | None = None  #: workflow (any instance), workflow:tag
 
 
 class WorkflowSchedule(Timing):

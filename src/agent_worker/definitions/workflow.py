@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, AliasChoices, Discriminator, Field, Tag
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Discriminator, Field, Tag
 
 from agent_worker.core.address import canonical
+from agent_worker.core.errors import BadInput
 from agent_worker.definitions.agent import (
     AgentDefinition,
     AgentLimits,
@@ -24,6 +25,7 @@ from agent_worker.definitions.fields import (
     Count,
     Flag,
     InsidePath,
+    Line,
     Minutes,
     ModelName,
     Money,
@@ -32,9 +34,10 @@ from agent_worker.definitions.fields import (
     Variable,
     Whole,
 )
-from agent_worker.definitions.placeholders import OUTPUT, SPACES, is_powerful, is_secret, variable_of
+from agent_worker.definitions.placeholders import BUILT_IN, OUTPUT, SPACES, is_powerful, is_secret, variable_of
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.definitions.script import ScriptEntry
+from agent_worker.files.paths import text_names
 
 _OF_THE_AGENT = "belongs to the agent's own file, not to a member with `ref`"
 _OVERRIDES = ("model", "backend", "max_tokens", "max_steps", "schedule", "limits", "isolate", "script")
@@ -102,6 +105,33 @@ Member = Annotated[
 ]
 
 
+def _or_defaults(written: Any) -> Any:
+    """A key with nothing behind it, or with `true`, asks for what is the default anyway."""
+    return {} if written is None or written is True else written
+
+
+class ChannelFile(Block):
+    file: Line | None = None  #: an older way to write it; the channel is written to channel.jsonl
+
+
+def _document(name: str) -> str:
+    try:
+        return "/".join(text_names(name))
+    except BadInput as error:
+        raise wrong("is not a name for a document", error.hint) from None
+
+
+class DocumentFile(Block):
+    file: Annotated[Line, AfterValidator(_document)] | None = None  #: the document that is meant where none is named
+
+
+class Storage(Block):
+    """Where a provider keeps things, as it was written once."""
+
+    dir: InsidePath | None = None  #: the same as `dir` of the workspace
+    db: Line | None = None  #: messages are in the database of the daemon, which is one
+
+
 class WorkspaceSettings(Block):
     provider: Literal["file", "sqlite", "memory"] = "file"
     bind: InsidePath | None = None  #: kept across runs, here; None is an instance that ends with its run
@@ -112,13 +142,36 @@ class WorkspaceSettings(Block):
         validation_alias=AliasChoices("document_owner", "documentOwner"),
         description="a member, or elect",
     )
+    channel: Annotated[ChannelFile, BeforeValidator(_or_defaults, json_schema_input_type=ChannelFile | bool | None)] = (
+        ChannelFile()
+    )
+    document: Annotated[
+        DocumentFile, BeforeValidator(_or_defaults, json_schema_input_type=DocumentFile | bool | None)
+    ] = DocumentFile()
+    config: Storage = Storage()
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         if written.get("bind") is not None and written.get("dir") is not None:
             yield Broken(("dir",), "is for an instance without `bind`", "keep one of them")
+        config = written.get("config")
+        if isinstance(config, dict) and config.get("dir") is not None and {"bind", "dir"} & set(written):
+            yield Broken(("config", "dir"), "is given twice: `bind` or `dir` says it too", "keep one of them")
         if written.get("bind") is not None and written.get("provider") == "memory":
             yield Broken(("bind",), "keeps nothing with provider memory", "choose provider file or sqlite")
+
+    @property
+    def directory(self) -> str | None:
+        """Where the files are that are written for this workspace, if the file says so."""
+        return self.bind or self.dir or self.config.dir
+
+    @property
+    def unused(self) -> Iterator[str]:
+        """What is written here and changes nothing: a sentence for each."""
+        if self.channel.file is not None:
+            yield "channel.file: the channel is written to channel.jsonl, whatever stands here"
+        if self.config.db is not None:
+            yield "config.db: messages are kept in the daemon's own database, whatever stands here"
 
     @property
     def document_store(self) -> Literal["file", "sqlite"]:
@@ -155,7 +208,7 @@ def _output(name: str) -> str:
     variable = variable_of(name)
     if not OUTPUT.fullmatch(name):
         raise wrong("is not a name for an output", "letters, digits, _ and -, at most 63")
-    if name in SPACES or variable.startswith(tuple(f"{space.upper()}_" for space in SPACES)):
+    if name in BUILT_IN or name in SPACES or variable.startswith(tuple(f"{space.upper()}_" for space in SPACES)):
         raise wrong(f"{name} would be mixed up with {name.partition('_')[0]}.*", "choose another name")
     if is_powerful(variable):
         raise wrong(f"would set the variable {variable} for later commands", "choose another name")
@@ -196,6 +249,7 @@ class WorkflowDefinition(Block):
     workspace: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[WorkspaceSettings, Tag("<settings>")],
         on_or_off("<settings>"),
+        BeforeValidator(_or_defaults, json_schema_input_type=bool | None | WorkspaceSettings),
     ] = Field(WorkspaceSettings(), validation_alias=AliasChoices("workspace", "context"))
     params: tuple[Param, ...] = ()
     setup: Annotated[tuple[SetupStep, ...], Field(max_length=20)] = ()

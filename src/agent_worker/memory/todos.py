@@ -54,9 +54,11 @@ def in_one_line(text: str) -> str:
 
 
 def finish(root: Root, number: int) -> Todo:
-    todo = next((t for t in load(root) if t.number == number), None)
+    items = load(root)
+    todo = next((t for t in items if t.number == number), None)
     if todo is None:
-        raise NotFound(f"there is no todo number {number}", hint="todo_list shows the numbers")
+        shown = f"the list goes from 1 to {len(items)}" if items else "the list is empty"
+        raise NotFound(f"there is no todo number {number}", hint=shown)
 
     def changed(before: str) -> str:
         lines, seen = before.splitlines(keepends=True), 0

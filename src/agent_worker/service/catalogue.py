@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from agent_worker.service import (
+    agent_files,
     agents,
     audit,
     backends,
@@ -37,6 +38,7 @@ from agent_worker.service.operation import Operation, operations_in
 _MODULES = (
     projects,
     agents,
+    agent_files,
     messages,
     workflows,
     run,

@@ -7,8 +7,7 @@ import difflib
 import itertools
 from dataclasses import dataclass
 
-from agent_worker.core.address import WorkspaceName
-from agent_worker.database.database import ProjectDatabase, Row
+from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.workspaces import document_rows, resources, workspace_rows
@@ -69,11 +68,30 @@ async def doc_change(service: Service, at: str, name: str, n: int, project: str 
     return await asyncio.to_thread(_difference, before, after)
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceView:
+    id: str
+    size: int  #: bytes
+    head: str  #: its first line
+
+
+@operation("GET", "/resources")
+async def resources_list(service: Service, at: str, project: str | None = None) -> list[ResourceView]:
+    """The resources of a workspace, by their ids."""
+    database, workspace = await _workspace(service, at, project)
+    found = await database.read(resources.listed, workspace["id"])
+    return [ResourceView(each.id, each.size, each.head) for each in found]
+
+
 @operation("GET", "/resources/{id}")
 async def resource_get(service: Service, at: str, id: str, project: str | None = None) -> resources.Resource:
-    """A resource, whole."""
+    """A resource, whole, by its id or the beginning of it."""
     database, workspace = await _workspace(service, at, project)
-    return await database.read(resources.load, workspace["id"], id)
+    return await database.read(_resource, workspace["id"], id)
+
+
+def _resource(tx: Transaction, workspace: str, id: str) -> resources.Resource:
+    return resources.load(tx, workspace, resources.called(tx, workspace, id))
 
 
 def _difference(before: str, after: str) -> list[str]:
@@ -100,5 +118,6 @@ async def _documents(service: Service, at: str, project: str | None) -> Document
 
 
 async def _workspace(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row]:
-    database = service.database(await service.project(project))
-    return database, await database.read(workspace_rows.find, WorkspaceName.parse(at))
+    loaded = await service.project(project)
+    database = service.database(loaded)
+    return database, await database.read(workspace_rows.find, await service.workspace_name(loaded, at))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import Address, parse_address
+from agent_worker.core.address import Address
 from agent_worker.core.errors import BadInput
 from agent_worker.core.events import BEGINNING, Bus, Event, Lagging, Posted, Talked, number_at, position_of
 from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
@@ -68,7 +68,7 @@ async def events(
     kinds = frozenset(kind.split(",")) if kind else None
     if at is not None:
         loaded = await service.project(project)
-        place = await service.read(loaded, _place, loaded, parse_address(at))
+        place = await service.read(loaded, _place, loaded, await service.address(loaded, at))
         return EventStream(service, Filter(kinds, *place), after=since)
     whose = None if project is None else (await service.project(project)).id
     return EventStream(service, Filter(kinds, project=whose), after=since)

@@ -64,6 +64,7 @@ CAN: dict[str, list[str]] = {
     "conflict": ["dismiss"],
     "space": ["dismiss"],
     "control": ["dismiss"],
+    "feedback": ["dismiss"],
 }
 
 

@@ -12,7 +12,8 @@ from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, memory, notes, todos
 from agent_worker.memory.todos import Todo
-from agent_worker.service.agents import agent_edit, agent_info
+from agent_worker.service.agent_files import agent_edit
+from agent_worker.service.agents import agent_info
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -94,6 +95,16 @@ async def soul_edit(service: Service, name: str, text: str, was: str, project: s
 async def notes_list(service: Service, name: str, project: str | None = None) -> list[str]:
     """The names of an agent's notes, newest first."""
     return await asyncio.to_thread(notes.names, await home_of_agent(service, name, project))
+
+
+@operation("POST", "/agents/{name}/notes")
+async def note_add(service: Service, name: str, text: str, project: str | None = None) -> str:
+    """Add a note; its name. Its first line is its title."""
+    home, text = await home_of_agent(service, name, project), service.runtime.database.redact(text)
+    title = text.strip().partition("\n")[0][:80]
+    kept = await asyncio.to_thread(notes.write, home, title, text, when=service.runtime.clock.now())
+    await note(service, name, project, "edited", kept)
+    return kept
 
 
 @operation("GET", "/agents/{name}/notes/{note}")

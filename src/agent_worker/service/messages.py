@@ -6,18 +6,18 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning
 from agent_worker.core.events import Ended
 from agent_worker.core.mentions import find_mentions
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
-from agent_worker.service.service import Service
+from agent_worker.service.service import Service, address_in
 from agent_worker.service.trust import require_approved
-from agent_worker.work import threads
+from agent_worker.work import agent_rows, threads
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 from agent_worker.workspaces.channel import Message
@@ -116,21 +116,33 @@ async def read(
     """
     loaded = await service.project(project)
     pick = _Pick(since, max(1, min(limit, 1000)), last or before is not None, before, held)
-    return await service.read(loaded, _read, loaded, parse_address(at), pick)
+    return await service.read(loaded, _read, loaded, await service.address(loaded, at), pick)
+
+
+@operation("POST", "/clear")
+async def clear(service: Service, at: str, project: str | None = None) -> str:
+    """Put a conversation aside and begin it afresh: of `alice`, of `alice@workflow`, or of all members in `@workflow`.
+
+    Nothing is deleted: the files keep it, and agents can look it up. No prompt shows it any more.
+    """
+    loaded = await service.project(project)
+    address = await service.address(loaded, at)
+    await service.write(loaded, _clear, loaded, address)
+    return str(address)
 
 
 @operation("POST", "/preview")
 async def preview(service: Service, at: str, message: str, project: str | None = None) -> Wakes:
     """Whom a message in a channel would wake. Nothing is sent."""
     loaded = await service.project(project)
-    return await service.read(loaded, _wakes, parse_address(at), message)
+    return await service.read(loaded, _wakes, await service.address(loaded, at), message)
 
 
 @operation("GET", "/mentions")
 async def mentions_map(service: Service, at: str, project: str | None = None) -> list[Calls]:
     """Who has called on whom in a channel, and how often."""
     loaded = await service.project(project)
-    return await service.read(loaded, _calls, parse_address(at))
+    return await service.read(loaded, _calls, await service.address(loaded, at))
 
 
 @operation("POST", "/ask", tool="agent_ask")
@@ -152,7 +164,7 @@ async def trace(service: Service, message: str) -> list[Hop]:
 async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *, key: str | None = None) -> Receipt:
     routing.check_size(text)
     database, now = runtime.database.of(loaded.id), runtime.clock.micros()
-    return await database.write(hand_over, loaded, parse_address(to), text, now=now, key=key)
+    return await database.write(hand_over, loaded, await address_in(database, loaded, to), text, now=now, key=key)
 
 
 async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
@@ -214,10 +226,39 @@ def hand_over(
     tx: Transaction, loaded: LoadedProject, to: Address, text: str, *, now: int, key: str | None = None
 ) -> Receipt:
     if to.workspace is None:
-        return routing.tell_agent(tx, agent_id(loaded, to.agent or ""), text, now=now, key=key)
+        agent = agent_id(loaded, to.agent or "")
+        receipt = routing.tell_agent(tx, agent, text, now=now, key=key)
+        return replace(receipt, asleep=tuple(filter(None, [asleep(tx, agent)])))
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
-    return routing.say(tx, speech, now=now, key=key)
+    receipt = routing.say(tx, speech, now=now, key=key)
+    members = workspace_rows.members_in(tx, workspace["id"]) if receipt.woke else {}
+    called = (asleep(tx, members[name], workspace) for name in receipt.woke)
+    return replace(receipt, asleep=tuple(filter(None, called)))
+
+
+def asleep(tx: Transaction, agent: str, workspace: Row | None = None) -> str:
+    """An agent's address if it takes no work, or none of this workspace, until a person lets it; '' if it does."""
+    me = agent_rows.identity(tx, agent)
+    member = workspace_rows.member_row(tx, workspace["id"], agent) if workspace else None
+    there = f"{member['name']}@{workspace_rows.name_of(workspace)}" if workspace and member else ""
+    if member and member["away"]:
+        return there
+    if me["paused"] or me["state"] in ("stopped", "error"):
+        return there if me["kind"] == "inline" else str(me["name"])
+    return ""
+
+
+def _clear(tx: Transaction, loaded: LoadedProject, at: Address) -> None:
+    if at.workspace is None:
+        return threads.clear(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL)
+    workspace = workspace_rows.find(tx, at.workspace)
+    if at.agent is not None:
+        member = workspace_rows.member_called(tx, workspace["id"], at.agent)
+        return threads.clear(tx, member["agent"], workspace["id"])
+    workspace_rows.clear(tx, workspace["id"])
+    for agent in workspace_rows.members_in(tx, workspace["id"]).values():
+        threads.clear(tx, agent, workspace["id"])
 
 
 def _messages(tx: Transaction, at: Address, since: int, limit: int) -> list[Message]:
@@ -237,13 +278,14 @@ class _Pick:
 def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> list[MessageView]:
     if at.workspace is None:
         return _conversation(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL, pick)
-    workspace = workspace_rows.find(tx, at.workspace)["id"]
+    row = workspace_rows.find(tx, at.workspace)
+    workspace = row["id"]
     if at.agent is not None:
-        return _conversation(tx, agent_id(loaded, at.agent), workspace, pick)
+        member = workspace_rows.member_called(tx, workspace, at.agent)
+        return _conversation(tx, member["agent"], workspace, pick)
     if pick.last:
-        found = channel.last(
-            tx, workspace, pick.limit, after=pick.since, before=pick.before or 2**62, with_held=pick.held
-        )
+        after = pick.since if pick.before else max(pick.since, row["cleared"])
+        found = channel.last(tx, workspace, pick.limit, after=after, before=pick.before or 2**62, with_held=pick.held)
     else:
         found = channel.read(tx, workspace, since=pick.since, limit=pick.limit, with_held=pick.held)
     return [_line(tx, message) for message in found]
@@ -257,7 +299,9 @@ def _line(tx: Transaction, m: Message) -> MessageView:
 
 
 def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> list[MessageView]:
-    if pick.last:
+    if pick.last and pick.before is None:
+        talk = threads.recent(tx, agent, context, pick.limit, with_held=pick.held)
+    elif pick.last:
         talk = threads.before(tx, agent, context, pick.before, pick.limit, with_held=pick.held)
     else:
         talk = threads.since(tx, agent, context, pick.since, limit=pick.limit, with_held=pick.held)

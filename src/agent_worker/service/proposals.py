@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent_worker.core.address import WorkspaceName
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Transaction
 from agent_worker.proposals import lifecycle, store, wording
@@ -123,7 +122,8 @@ async def proposal_cancel(
 
 
 async def _in_workspace(service: Service, at: str, project: str | None, look: Callable[[Transaction, str], T]) -> T:
-    loaded, name = await service.project(project), WorkspaceName.parse(at)
+    loaded = await service.project(project)
+    name = await service.workspace_name(loaded, at)
 
     def find(tx: Transaction) -> T:
         return look(tx, workspace_rows.find(tx, name)["id"])
@@ -134,7 +134,8 @@ async def _in_workspace(service: Service, at: str, project: str | None, look: Ca
 async def _change(
     service: Service, at: str, project: str | None, change: Callable[[Transaction, str], Proposal]
 ) -> ProposalView:
-    loaded, name = await service.project(project), WorkspaceName.parse(at)
+    loaded = await service.project(project)
+    name = await service.workspace_name(loaded, at)
 
     def make(tx: Transaction) -> ProposalView:
         workspace = workspace_rows.find_running(tx, name)

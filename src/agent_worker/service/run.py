@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import MAIN, Address, parse_address
+from agent_worker.core.address import MAIN, Address
 from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent, Refused
 from agent_worker.core.events import Lagging
 from agent_worker.core.ids import new_id
@@ -217,7 +217,7 @@ class _Followed:
 
 
 async def _ask(service: Service, loaded: LoadedProject, to: str, message: str) -> _Followed:
-    address = parse_address(to)
+    address = await service.address(loaded, to)
     if address.agent is None:
         raise BadInput(f"{to} is a channel, not an agent", hint="name a workflow, or one of its members")
     routing.check_size(message)
@@ -419,10 +419,11 @@ def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, n
         ref=receipt.id,
     )
     assert row is not None
-    me = agent_rows.identity(tx, row["agent"])
-    if me["paused"] or me["state"] in ("stopped", "error"):
-        why = me["paused"] or me["reason"] or me["state"]
-        raise Refused(f"{me['name']} is not working at the moment: {why}", hint=f"agent-worker resume {me['name']}")
+    if receipt.asleep:
+        (who,) = receipt.asleep
+        me = agent_rows.identity(tx, row["agent"])
+        why = me["paused"] or me["reason"] or "a person lets its work there wait"
+        raise Refused(f"{who} is not working at the moment: {why}", hint=f"agent-worker agent start {who}")
     return row
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from agent_worker.backends.backend import Reply
-from agent_worker.core.address import WorkspaceName, parse_address
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
@@ -94,7 +94,7 @@ async def runs_list(
     loaded = await service.project(project)
     wanted = {"agent": agent, "state": state, "workspace": None}
     if at is not None:
-        name = parse_address(at).workspace or WorkspaceName("")
+        name = (await service.address(loaded, at)).workspace or WorkspaceName("")
         wanted["workspace"] = (await service.read(loaded, workspace_rows.find, name))["id"]
     return await service.read(loaded, _runs, wanted, max(1, min(limit, 500)))
 

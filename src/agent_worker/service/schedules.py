@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import MAIN, WorkspaceName, canonical, check_tag, parse_address
+from agent_worker.core.address import MAIN, WorkspaceName, canonical, check_tag
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
@@ -169,7 +169,7 @@ async def _target(service: Service, loaded: LoadedProject, text: str) -> _Target
 
 
 async def _members(service: Service, loaded: LoadedProject, text: str) -> _Target:
-    address = parse_address(text)
+    address = await service.address(loaded, text)
     assert address.workspace is not None
     name = canonical(address.workspace.workflow, loaded.project.workflows) or address.workspace.workflow
     workspace = WorkspaceName(name, address.tag)

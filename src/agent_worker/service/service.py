@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
-from agent_worker.core.address import WorkspaceName
+from agent_worker.core.address import TAG, Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy, trouble_of
 from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
@@ -198,6 +198,13 @@ class Service:
             quick = {**known.loaded.quick, definition.name: definition}
             known.loaded = await self.runtime.loader.load(known.definitions, quick)
 
+    async def drop_quick(self, loaded: LoadedProject, name: str) -> None:
+        """A quick agent has ended before this process does."""
+        async with self._admitting:
+            known = self._projects[loaded.project.root]
+            quick = {other: each for other, each in known.loaded.quick.items() if other != name}
+            known.loaded = await self.runtime.loader.load(known.definitions, quick)
+
     async def remake_kit(self, loaded: LoadedProject) -> None:
         """The user has approved something: what was refused to agents may be theirs now."""
         async with self._admitting:
@@ -308,9 +315,18 @@ class Service:
             finishing.outcome.set_result(summary)
         return summary
 
+    async def address(self, loaded: LoadedProject, text: str) -> Address:
+        """An address as somebody typed it."""
+        return await address_in(self.database(loaded), loaded, text)
+
+    async def workspace_name(self, loaded: LoadedProject, text: str) -> WorkspaceName:
+        """`workflow`, `workflow:tag` or only the tag, as somebody typed it, with or without an `@`."""
+        tagged = await _tagged(self.database(loaded), loaded, text.removeprefix("@"))
+        return tagged or WorkspaceName.parse(text)
+
     async def instance(self, loaded: LoadedProject, name: str) -> Instance:
         """A running one, by `workflow` or `workflow:tag`."""
-        found = WorkspaceName.parse(name)
+        found = await self.workspace_name(loaded, name)
         workspace = await self.read(loaded, workspace_rows.find_running, found)
         return self._instances[workspace["id"]]
 
@@ -327,8 +343,11 @@ class Service:
             fetched = await self.remotes().get(workflow_source(name), now=self.runtime.clock.now())
             return await asyncio.to_thread(read_fetched, loaded, fetched)
         if name.endswith((".yaml", ".yml")):
-            path = Path(name) if os.path.isabs(name) else project.root / name
+            path = project.workflow_path(name)
             return FoundWorkflow(project.load_workflow(path), str(path))
+        if agent := canonical(name, loaded.agents):
+            told = f'ask it: agent-worker ask {agent} "…"; after a stop: agent-worker agent start {agent}'
+            raise NotFound(f"{agent} is an agent, not a workflow", hint=told)
         raise project.no_workflow(name)
 
     def remotes(self) -> Remotes:
@@ -355,6 +374,23 @@ class Service:
 async def at_rest(running: Instance) -> Summary:
     """What has come of an instance that waits at a limit, and how it goes on."""
     return replace(await running.so_far(), resume=f"agent-worker resume @{running.name}")
+
+
+async def address_in(database: ProjectDatabase, loaded: LoadedProject, text: str) -> Address:
+    """An address as somebody typed it. `@tag` and `alice@tag` lead to the only running instance with that tag."""
+    agent, at, place = text.partition("@")
+    tagged = await _tagged(database, loaded, place) if at else None
+    return parse_address(f"{agent}@{tagged.full}" if tagged else text)
+
+
+async def _tagged(database: ProjectDatabase, loaded: LoadedProject, tag: str) -> WorkspaceName | None:
+    """The running instance that has this tag, if no workflow has that name."""
+    if not TAG.fullmatch(tag) or canonical(tag, loaded.project.workflows):
+        return None
+    found = await database.read(workspace_rows.running_with_tag, tag)
+    if len(found) > 1:
+        raise BadInput(f"several instances have the tag {tag}", hint=f"say which: {', '.join(f'@{n}' for n in found)}")
+    return found[0] if found else None
 
 
 def workflow_source(text: str) -> Remote:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import canonical, parse_address
+from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound
 from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
@@ -91,7 +91,7 @@ async def approve(
 
 async def require_approved(service: Service, loaded: LoadedProject, to: str, *, trust: bool = False) -> None:
     """Before an agent is written to: refuse at once what its run would be refused. `trust` approves it instead."""
-    address = parse_address(to)
+    address = await service.address(loaded, to)
     if address.agent is None or address.workspace is not None or loaded.named(address.agent) not in loaded.agents:
         return  # members were asked about when their workflow began
     powers = await _powers_of(service, loaded, None, address.agent)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from agent_worker.agents import commands
 from agent_worker.agents.waiting import Waiting, state_of
-from agent_worker.core.address import MAIN, WorkspaceName
+from agent_worker.core.address import MAIN
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
@@ -20,6 +20,7 @@ from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.documents import first_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Running:
     members: list[Member] = field(default_factory=list)
     document_owner: str = ""  #: the one member who writes documents; '' when everybody does
     coordinator: str = ""
+    document: str = ""  #: the one that is meant where none is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ async def instances_list(service: Service, project: str | None = None) -> list[R
 async def workflow_status(service: Service, instance: str, project: str | None = None) -> Running:
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
-    row = await service.read(loaded, workspace_rows.find, WorkspaceName.parse(instance))
+    row = await service.read(loaded, workspace_rows.find, await service.workspace_name(loaded, instance))
     return await service.read(loaded, _running, row, await service.waits(loaded))
 
 
@@ -177,7 +179,8 @@ def _running(tx: Transaction, row: Row, waits: Mapping[str, Waiting]) -> Running
     name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
     services = row["document_owner"], row["coordinator"]
-    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services)
+    first = first_document(row)
+    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services, first)
 
 
 def _member(row: Row, waits: Mapping[str, Waiting]) -> Member:

@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections import Counter
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from agent_worker.core.errors import Refused
+from agent_worker.core.clock import from_micros, micros
+from agent_worker.core.errors import BadInput, Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, memory, notes, sharing, todos
@@ -139,16 +141,50 @@ async def todo_done(context: ToolContext, number: int) -> str:
 
 
 @tool(personal=True)
-def history_read(tx: Transaction, context: ToolContext, before: int | None = None, count: int = PAGE) -> str:
-    """Read your conversation here, oldest first: the last `count` lines, or those before line number `before`."""
-    count = max(1, min(count, 200))
-    talk = threads.before(tx, context.identity.agent, context.identity.workspace or threads.PERSONAL, before, count)
+def history_read(
+    tx: Transaction,
+    context: ToolContext,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int = PAGE,
+    before: int | None = None,
+) -> str:
+    """Read your conversation here, oldest first: the last `limit` lines, or those before line number `before`.
+
+    With `since` and `until` (a day, 2026-01-31, or a time, 2026-01-31T09:00, in UTC) you read that span instead.
+    """
+    limit = max(1, min(limit, 200))
+    agent, place = context.identity.agent, context.identity.workspace or threads.PERSONAL
+    if since or until:
+        first, last = _moment(since, 0) if since else 0, _moment(until, 1) if until else 2**62
+        found = threads.between(tx, agent, place, first, last, limit + 1)
+        rest = f"\n[there is more: since={_shown_time(found[limit])}]" if len(found) > limit else ""
+        return "\n".join(map(_dated, found[:limit])) + rest or "Nothing was said here in that time."
+    talk = threads.before(tx, agent, place, before, limit)
     if not talk and before is not None and before > 1:  # a new database took over only the end of the files
         return "What is older stands only in your files: history_search finds it."
     if not talk:
         return "There is nothing further back here."
     more = f"[older lines: before={talk[0].seq}]\n" if talk[0].seq > 1 else ""
     return more + "\n".join(f"{t.seq}. {t.who}: {t.text}" for t in talk)
+
+
+def _moment(text: str, days: int) -> int:
+    """A time as it is stored. A day is its beginning, or with `days` its end."""
+    try:
+        at = datetime.fromisoformat(text.strip())
+        whole_day = len(text.strip()) <= len("2026-01-31")
+        return micros((at if at.tzinfo else at.replace(tzinfo=UTC)) + timedelta(days=days if whole_day else 0))
+    except (ValueError, OverflowError):
+        raise BadInput(f"{text[:40]!r} is not a day or a time", hint="such as 2026-01-31 or 2026-01-31T09:00") from None
+
+
+def _dated(line: threads.ThreadEntry) -> str:
+    return f"{line.seq}. {_shown_time(line)[:16].replace('T', ' ')} {line.who}: {line.text}"
+
+
+def _shown_time(line: threads.ThreadEntry) -> str:
+    return from_micros(line.at).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 @tool(repeatable=True, personal=True)

@@ -8,7 +8,7 @@ from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import queue
 from agent_worker.workspaces import routing, workspace_rows
 from agent_worker.workspaces.document_rows import Author, Document
-from agent_worker.workspaces.documents import DEFAULT, Documents, checked_name
+from agent_worker.workspaces.documents import Documents, checked_name, first_document
 
 
 @tool
@@ -27,7 +27,8 @@ def _member(context: ToolContext, workspace: Row, row: Row) -> str:
     }
     known = ", ".join(what for what, holds in is_it.items() if holds)
     waits = context.waits(row["agent"]) if row["state"] == "idle" else ""
-    state = "paused" if row["paused"] else f"waiting ({waits})" if waits else row["state"]
+    here = f"waiting ({waits})" if waits else row["state"]
+    state = "paused" if row["paused"] else row["away"] or here
     status = f": {row['status']}" if row["status"] else ""
     return f"@{row['name']}{f' ({known})' if known else ''} {state}{status}"
 
@@ -39,9 +40,10 @@ async def team_doc_list(context: ToolContext) -> str:
 
 
 @tool(repeatable=True)
-async def team_doc_read(context: ToolContext, name: str = DEFAULT) -> str:
-    """Read a document of the team. Its first line gives the revision, which you need to write it."""
-    document = await (await _documents(context)).read(name)
+async def team_doc_read(context: ToolContext, name: str = "") -> str:
+    """Read a document of the team; without a name, its notes. The first line gives the revision, needed to write it."""
+    documents = await _documents(context)
+    document = await documents.read(name or documents.first)
     return f"[{document.name}, revision {document.revision[:12]}]\n{document.text}"
 
 
@@ -53,25 +55,27 @@ async def team_doc_create(context: ToolContext, name: str, text: str) -> str:
 
 
 @tool(repeatable=True, in_turn=True)
-async def team_doc_write(context: ToolContext, text: str, revision: str, name: str = DEFAULT) -> str:
+async def team_doc_write(context: ToolContext, text: str, revision: str, name: str = "") -> str:
     """Replace the whole text of a document. `revision` is the one you read; if it has changed since, read again."""
     documents = await _documents(context)
+    name = name or documents.first
     return await _written(context, await documents.write(name, text, base=revision, by=_author(context)))
 
 
 @tool(repeatable=True, in_turn=True)
-async def team_doc_append(context: ToolContext, text: str, name: str = DEFAULT) -> str:
+async def team_doc_append(context: ToolContext, text: str, name: str = "") -> str:
     """Add text to the end of a document; it begins with this text if it does not exist."""
     documents = await _documents(context)
-    return await _written(context, await documents.append(name, text, by=_author(context)))
+    return await _written(context, await documents.append(name or documents.first, text, by=_author(context)))
 
 
 @tool
-def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, document: str = DEFAULT) -> str:
+def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, document: str = "") -> str:
     """Tell the owner of the documents what you would write in one of them. The owner is called on and decides."""
     identity, now = context.identity, context.clock.micros()
     assert identity.workspace
-    owner = workspace_rows.get(tx, identity.workspace)["document_owner"]
+    workspace = workspace_rows.get(tx, identity.workspace)
+    owner = workspace["document_owner"]
     if owner in ("", identity.name):
         raise Refused(
             "nobody owns the documents here" if not owner else "you own the documents",
@@ -81,7 +85,7 @@ def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, doc
     speech = routing.OutgoingMessage(
         workspace=identity.workspace,
         sender=identity.name,
-        text=f"@{owner} I suggest for {checked_name(document)}:\n{suggestion}",
+        text=f"@{owner} I suggest for {checked_name(document or first_document(workspace))}:\n{suggestion}",
         calls=(owner,),  # whoever the suggestion names
         root=identity.root,
         hop=identity.hop + 1,

@@ -55,7 +55,7 @@ def tools_of(
 ) -> tuple[Tool, ...]:
     """All tools of an agent: what everyone has, and what its definition names."""
     chosen = _chosen(definition, root, approved or Approved())
-    return (*TEAM, *_own(has_home=has_home), person.ask_user, *chosen)
+    return (*TEAM, *_own(has_home=has_home), person.ask_user, person.feedback_submit, *chosen)
 
 
 def are_ours(definition: AgentDefinition) -> bool:

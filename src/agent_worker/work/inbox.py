@@ -12,7 +12,19 @@ from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
 
 Kind = Literal[
-    "mention", "question", "approval", "vote", "veto", "failure", "dead", "limit", "key", "conflict", "space", "control"
+    "mention",
+    "question",
+    "approval",
+    "vote",
+    "veto",
+    "failure",
+    "dead",
+    "limit",
+    "key",
+    "conflict",
+    "space",
+    "control",
+    "feedback",
 ]
 
 

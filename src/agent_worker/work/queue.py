@@ -132,6 +132,8 @@ select * from instruction i
  where i.project = :project and agent = :agent and state = 'queued'
    and not exists (select 1 from workspace w where w.project = :project and w.id = i.workspace
                       and (w.paused <> '' or w.state <> 'running'))
+   and not exists (select 1 from member m where m.project = :project and m.workspace = i.workspace
+                      and m.agent = i.agent and m.away <> '')
  order by lane, ord limit 1"""
 
 
@@ -470,11 +472,14 @@ def lost_runs(tx: Transaction, instruction: str) -> int:
     return int(row["n"]) if row else 0
 
 
-#: Queued for an agent that takes no work until a person lets it.
+#: Queued for an agent that takes no work, or none of this workspace, until a person lets it.
 HELD = """
  i.state = 'queued' and (a.paused <> '' or a.state = 'stopped' or a.state = 'error' and exists (
    select 1 from inbox_item t
-    where t.project = :project and t.kind = 'failure' and t.state = 'open' and t.ref = a.id))"""
+    where t.project = :project and t.kind = 'failure' and t.state = 'open' and t.ref = a.id)
+  or exists (
+   select 1 from member m
+    where m.project = :project and m.workspace = i.workspace and m.agent = i.agent and m.away <> ''))"""
 
 
 def going_on(tx: Transaction, workspace: str) -> bool:
@@ -503,7 +508,8 @@ def all_waits(tx: Transaction, workspace: str) -> bool:
 def held(tx: Transaction, workspace: str) -> list[Row]:
     """Name and reason of the agents for whom work is queued here that they do not take."""
     return tx.all(
-        f"""select distinct a.name, case when a.paused <> '' then a.paused else a.reason end as reason
+        f"""select distinct a.name, case when a.paused <> '' then a.paused when a.reason <> '' then a.reason
+                   else 'a person lets its work here wait' end as reason
               from instruction i join agent a on a.project = :project and a.id = i.agent
              where i.project = :project and i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
                and {HELD}

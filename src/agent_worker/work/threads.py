@@ -65,9 +65,24 @@ def say(
     return int(row["seq"])
 
 
-def recent(tx: Transaction, agent: str, context: str, count: int) -> list[ThreadEntry]:
-    """The last lines of a thread, oldest first."""
-    return before(tx, agent, context, None, count)
+def recent(tx: Transaction, agent: str, context: str, count: int, *, with_held: bool = False) -> list[ThreadEntry]:
+    """The last lines of a thread, oldest first: none that a person has put aside."""
+    row = tx.one(
+        "select cleared from thread where project = :project and agent = :agent and context = :context",
+        agent=agent,
+        context=context,
+    )
+    last = before(tx, agent, context, None, count, with_held=with_held)
+    return [line for line in last if row is None or line.seq > row["cleared"]]
+
+
+def clear(tx: Transaction, agent: str, context: str) -> None:
+    """Put aside what was said so far: the conversation begins afresh. It can still be looked up."""
+    tx.run(
+        "update thread set cleared = seq where project = :project and agent = :agent and context = :context",
+        agent=agent,
+        context=context,
+    )
 
 
 def before(
@@ -85,6 +100,22 @@ def before(
         count=count,
     )
     return [ThreadEntry.of(row) for row in reversed(rows)]
+
+
+def between(tx: Transaction, agent: str, context: str, first: int, last: int, count: int) -> list[ThreadEntry]:
+    """The first lines of what was said from one time on and before another, oldest first."""
+    rows = tx.all(
+        """select * from talk
+            where project = :project and agent = :agent and context = :context and held = 0
+              and at >= :first and at < :last
+            order by seq limit :count""",
+        agent=agent,
+        context=context,
+        first=first,
+        last=last,
+        count=count,
+    )
+    return [ThreadEntry.of(row) for row in rows]
 
 
 def since(
@@ -114,6 +145,19 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
         at=at,
         run=run,
     )
+
+
+def take_over(tx: Transaction, before: str, agent: str) -> None:
+    """The direct conversation of one agent becomes that of another, who has none yet."""
+    for table, also in (("talk", ", run = null"), ("thread", "")):
+        tx.run(
+            f"""update {table} set agent = :agent{also}
+                 where project = :project and agent = :before and context = :context""",
+            before=before,
+            agent=agent,
+            context=PERSONAL,
+        )
+    tx.tell(Talked(workspace=None, agent=agent))
 
 
 def forget(tx: Transaction, agent: str) -> None:

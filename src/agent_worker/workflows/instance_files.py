@@ -103,7 +103,7 @@ def new_workspace(
     root = loaded.project.root
     directory = ""
     if settings.provider == "file" or settings.document_store == "file":
-        chosen = settings.bind or settings.dir
+        chosen = settings.directory
         base = f"{loaded.project.definition.workspace.base}/{workflow.name}/{tag}"
         directory = str(Root(root).location(plain(interpolate(chosen, values)) if chosen else base))
     return NewWorkspace(

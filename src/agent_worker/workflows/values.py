@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput
-from agent_worker.definitions.workflow import Param, WorkflowDefinition
+from agent_worker.definitions.workflow import Param, WorkflowDefinition, WorkspaceSettings
 from agent_worker.workspaces import documents
 
 MODEL = "workflow.model"  #: among the values of an instance: the model its members were given
@@ -25,10 +25,11 @@ def values_of(
         "workflow.name": workflow.name,
         "workflow.tag": tag,
         "workflow.instance": tag,
+        "instance": tag,
         "source.dir": str(source),
         MODEL: model,
         "context.channel": f"@{WorkspaceName(workflow.name, tag)}",
-        "context.document": documents.DEFAULT,
+        documents.DOCUMENT: (workflow.workspace or WorkspaceSettings()).document.file or documents.DEFAULT,
     }
     return values
 

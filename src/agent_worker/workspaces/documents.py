@@ -11,6 +11,7 @@ written here; what a person puts into a file with an editor stays as it is.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Collection
 from contextlib import suppress
@@ -36,6 +37,7 @@ LIMIT = 4 * 1024 * 1024
 TRIES = 20  #: to append while others do
 EMPTY = content_hash("")
 DEFAULT = "notes.md"
+DOCUMENT = "context.document"  #: among the values of an instance: the document that is meant where none is named
 FOLDER = "documents"
 
 
@@ -52,6 +54,11 @@ def is_filed(workspace: Row) -> bool:
     return bool(workspace["documents"] == "file" and workspace["directory"])
 
 
+def first_document(workspace: Row) -> str:
+    """The document that is meant in a workspace where none is named."""
+    return str(json.loads(workspace["given"]).get(DOCUMENT) or DEFAULT)
+
+
 class Documents:
     """The documents of one workspace."""
 
@@ -62,8 +69,9 @@ class Documents:
         self._clock = clock
         self._workspace = workspace
         self._root = files_of(workspace).beneath(FOLDER) if is_filed(workspace) else None
+        self.first = first_document(workspace)  #: the one that is meant where none is named
 
-    async def read(self, name: str = DEFAULT) -> Document:
+    async def read(self, name: str) -> Document:
         name = checked_name(name)
         async with self._alone(name):
             name = await self._called(name)

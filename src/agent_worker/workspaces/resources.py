@@ -12,7 +12,9 @@ from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 
 LIMIT = 16 * 1024 * 1024
+SHORTEST = 6  # digits of an id that a person types
 _ID = re.compile(r"[0-9a-f]{64}")
+_BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},64}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,34 @@ def size(tx: Transaction, workspace: str, id: str) -> int | None:
         id=id,
     )
     return row["size"] if row else None
+
+
+def called(tx: Transaction, workspace: str, beginning: str) -> str:
+    """The id that begins so, as a person types it."""
+    if not _BEGINNING.fullmatch(beginning):
+        raise BadInput(f"a resource id is hexadecimal digits, at least {SHORTEST}, not {beginning[:80]!r}")
+    rows = tx.all(
+        """select id from resource
+            where project = :project and workspace = :workspace and id >= :first and id < :last limit 2""",
+        workspace=workspace,
+        first=beginning,
+        last=f"{beginning}g",  # the first after all that begin so
+    )
+    if len(rows) > 1:
+        raise BadInput(f"several resources begin with {beginning}", hint="give more of its id")
+    if not rows:
+        raise NotFound(f"there is no resource {beginning[:12]}… here")
+    return str(rows[0]["id"])
+
+
+def listed(tx: Transaction, workspace: str) -> list[Resource]:
+    """Those that nobody took back, each with the beginning of its text."""
+    rows = tx.all(
+        """select id, size, substr(text, 1, 500) as text from resource
+            where project = :project and workspace = :workspace and held = 0 order by id""",
+        workspace=workspace,
+    )
+    return [Resource(row["id"], row["size"], row["text"]) for row in rows]
 
 
 def load(tx: Transaction, workspace: str, id: str) -> Resource:

@@ -56,6 +56,7 @@ class Receipt:
     unknown: tuple[str, ...] = ()  #: mentioned, but no members: bounced
     members: tuple[str, ...] = ()
     resource: str | None = None
+    asleep: tuple[str, ...] = ()  #: those of them who do nothing until a person lets them, as they are addressed
 
 
 def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None = None) -> Receipt:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Literal
 
 from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound, NotRunning, Refused
@@ -186,6 +187,40 @@ def members(tx: Transaction, workspace: str) -> list[Row]:
     )
 
 
+def member_called(tx: Transaction, workspace: str, name: str) -> Row:
+    """One member by its name, with the state and the kind of its agent."""
+    row = tx.one(
+        """select m.*, a.state, a.paused, a.kind from member m join agent a on a.project = :project and a.id = m.agent
+            where m.project = :project and m.workspace = :workspace and lower(m.name) = lower(:name)""",
+        workspace=workspace,
+        name=name,
+    )
+    if row is None:
+        names = ", ".join(members_in(tx, workspace))
+        raise NotFound(f"{name} is not a member of @{name_of(get(tx, workspace))}", hint=f"its members are: {names}")
+    return row
+
+
+def member_row(tx: Transaction, workspace: str, agent: str) -> Row | None:
+    return tx.one(
+        "select * from member where project = :project and workspace = :workspace and agent = :agent",
+        workspace=workspace,
+        agent=agent,
+    )
+
+
+def set_away(tx: Transaction, workspace: str, agent: str, away: Literal["", "paused", "stopped"]) -> None:
+    """Let the work of one member wait here, or go on; elsewhere it works as before."""
+    tx.run(
+        "update member set away = :away where project = :project and workspace = :workspace and agent = :agent",
+        workspace=workspace,
+        agent=agent,
+        away=away,
+    )
+    reason = get(tx, workspace)["paused"]
+    tx.tell(WorkspaceChanged(workspace=workspace, state="paused" if reason else "running", reason=reason))
+
+
 def members_in(tx: Transaction, workspace: str) -> dict[str, str]:
     """Name → agent id of everyone here, by name."""
     rows = tx.all(
@@ -327,6 +362,19 @@ def _not_running(tx: Transaction, name: WorkspaceName) -> NotRunning:
     return NotRunning(told, hint=f"did you mean @{near[0]}?" if near else start)
 
 
+def running_with_tag(tx: Transaction, tag: str) -> list[WorkspaceName]:
+    """The running ones with this tag; none if a workflow of that name is, or was, here."""
+    rows = tx.all(
+        """select w.workflow, w.tag from workspace w
+            where w.project = :project and w.state = 'running' and lower(w.tag) = lower(:tag) and not exists (
+              select 1 from workspace o
+               where o.project = :project and o.state <> 'archived' and lower(o.workflow) = lower(:tag))
+            order by w.workflow""",
+        tag=tag,
+    )
+    return [name_of(row) for row in rows]
+
+
 def archived_before(tx: Transaction, at: int) -> list[Row]:
     """Those that were replaced by the next of their name, ended before this, and are not erased yet."""
     return tx.all("select id from workspace where project = :project and state = 'archived' and ended_at < :at", at=at)
@@ -452,6 +500,16 @@ def set_status(tx: Transaction, workspace: str, agent: str, status: str) -> None
         workspace=workspace,
         agent=agent,
         status=status,
+    )
+
+
+def clear(tx: Transaction, workspace: str) -> None:
+    """What was said so far is put aside: no digest shows it, and who reads the channel begins after it."""
+    tx.run("update workspace set cleared = seq where project = :project and id = :workspace", workspace=workspace)
+    tx.run(
+        """update member set seen = (select seq from workspace w where w.project = :project and w.id = :workspace)
+            where project = :project and workspace = :workspace""",
+        workspace=workspace,
     )
 
 

@@ -21,6 +21,7 @@ _TITLES = {
     "limit": "reached a limit",
     "key": "needs a key",
     "mention": "calls on you",
+    "feedback": "tells what got in its way",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
     "control": "wrote a file that makes other programs run something",

@@ -45,6 +45,7 @@ create table workspace (
   coordinator text not null default '',     -- elected; '' when nobody is
   granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
+  cleared bigint not null default 0,        -- up to here a person has put the talk aside
   started_at bigint not null,
   ended_at bigint,
   primary key (project, id)
@@ -59,6 +60,7 @@ create table member (
   status text not null default '',
   seen bigint not null default 0,           -- the last seq it was shown
   fruitless integer not null default 0,     -- runs in a row that produced nothing new
+  away text not null default '',            -- paused | stopped: a person lets its work here wait
   primary key (project, workspace, agent),
   foreign key (project, workspace) references workspace(project, id),
   foreign key (project, agent) references agent(project, id)
@@ -260,6 +262,7 @@ create table thread (
   agent text not null,
   context text not null,                    -- a workspace id; '' is personal
   seq bigint not null default 0,
+  cleared bigint not null default 0,        -- up to here a person has put it aside: no prompt shows it
   primary key (project, agent, context)
 );
 
@@ -357,7 +360,7 @@ create table inbox_item (
   workspace text,
   agent text,
   kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
-                                            -- conflict | space
+                                            -- conflict | space | control | feedback
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   n bigint not null,                        -- what people call it: counts in its project

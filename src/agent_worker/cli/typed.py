@@ -1,0 +1,78 @@
+"""What was typed: texts that look like options, and messages without an address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+from agent_worker.cli.call import call, here
+from agent_worker.core.address import NAME, canonical
+from agent_worker.core.errors import BadInput
+
+_OPTION = re.compile(r"-[A-Za-z]|--[A-Za-z][\w-]*(=.*)?|--", re.DOTALL)
+
+
+class TextCommand(click.Command):
+    """A command that takes a text. "- so it is" and "-1" are texts; what looks like an option is one, or an error."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        odd = [word for word in args if word.startswith("-") and word != "-" and not _OPTION.fullmatch(word)]
+        texts = {f"\0{n}": word for n, word in enumerate(odd)}
+        masks = {word: mask for mask, word in texts.items()}
+        rest = super().parse_args(ctx, [masks.get(word, word) for word in args])
+        ctx.params = {name: _unmasked(value, texts) for name, value in ctx.params.items()}
+        return rest
+
+
+def _unmasked(value: Any, texts: dict[str, str]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_unmasked(each, texts) for each in value)
+    return texts.get(value, value) if isinstance(value, str) else value
+
+
+def addressed(words: Sequence[str], to: str | None, *, command: str) -> tuple[str, str]:
+    """Address and message, of one or two words and perhaps an address given as an option."""
+    match [*words], to:
+        case [str(message)], str(address):
+            return address, message
+        case [str(address), str(message)], None:
+            return address, message
+        case [str(word)], None:
+            if (meant := nearly_an_address(word)) is None:
+                return only_target(f'agent-worker {command} ADDRESS "…"'), word
+            raise BadInput(f"what should I say to {word}?", hint=f'agent-worker {command} {meant} "…"')
+        case [], _:
+            raise BadInput("what should I say, and to whom?", hint=f'agent-worker {command} {to or "ADDRESS"} "…"')
+    raise BadInput("the address is given twice", hint=f'agent-worker {command} {to} "…"')
+
+
+def nearly_an_address(word: str) -> str | None:
+    """Whom a single word stands for, if it is, or nearly is, an address and not something to say."""
+    if "@" in word and not any(map(str.isspace, word)):
+        return word
+    if not NAME.fullmatch(word):
+        return None
+    known = [agent["name"] for agent in call("GET", "/agents", project=here())]
+    return canonical(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=0.8)), None)
+
+
+def only_target(example: str) -> str:
+    """The channel of the one workflow that runs; if none does, the only agent of the project."""
+    channels = [f"@{one['name']}" for one in running()]
+    if len(channels) == 1:
+        return channels[0]
+    agents = [agent["name"] for agent in call("GET", "/agents", project=here())]
+    if not channels and len(agents) == 1:
+        return str(agents[0])
+    if not channels and not agents:
+        raise BadInput("there is no agent in this project yet", hint="agent-worker init")
+    raise BadInput(f"which one? there are {', '.join([*channels, *agents])}", hint=example)
+
+
+def running() -> list[dict[str, Any]]:
+    """The instances of this project that run."""
+    return [one for one in call("GET", "/instances", project=here()) if one["state"] in ("running", "paused")]

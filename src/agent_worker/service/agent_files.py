@@ -1,0 +1,248 @@
+"""The files of agents: a lasting agent is made, changed and deleted with its definition and its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agent_worker.agents import deletion
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.backends.programs.program import owner_of
+from agent_worker.backends.programs.sessions import forget_sessions
+from agent_worker.core.address import canonical, check_name, check_no_secret
+from agent_worker.core.errors import NotFound, Refused
+from agent_worker.database.database import Row, Transaction
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.loading import agent_in, agent_of
+from agent_worker.definitions.project import AGENTS, PROJECT_FILES
+from agent_worker.definitions.rewriting import rewritten
+from agent_worker.definitions.source import parse_source
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict
+from agent_worker.memory.edits import rewrite
+from agent_worker.service.agents import Agent, agent_info, queue_of
+from agent_worker.service.messages import agent_id
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+from agent_worker.trust.powers import powers_of_agent
+from agent_worker.work import agent_rows, threads
+from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.log_files import HISTORY, Target
+
+FOLDERS = ("memory", "notes", "conversations", "todo")  #: of an agent, in its own
+
+
+@operation("POST", "/agents")
+async def agent_create(
+    service: Service,
+    name: str | None = None,
+    project: str | None = None,
+    backend: str | None = None,
+    model: str | None = None,
+    system: str | None = None,
+    role: str | None = None,
+    expertise: list[str] | None = None,
+    lasting: bool = True,
+    origin: str | None = None,
+) -> Agent:
+    """Make an agent: a lasting one is a file in the project, any other lives only in the daemon.
+
+    `origin` names a quick agent that becomes a lasting one under the new name, with what was said to it.
+    """
+    loaded = await service.project(project)
+    name = check_name(name or await _free_name(service, loaded))
+    check_no_secret(name, service.runtime.database.redact, of="an agent")
+    if canonical(name, loaded.agents):
+        raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
+    quick = await _quick(service, loaded, origin) if origin is not None else None
+    soul = {key: value for key, value in (("role", role), ("expertise", expertise)) if value}
+    text = _written(name, quick, soul, backend=backend, model=model, system=system)
+    definition = agent_in(text, file=f"agent {name}")
+    before = await service.read(loaded, agent_rows.known, name)
+    found = ""
+    if lasting:
+        found = await asyncio.to_thread(_folder_of, Root(loaded.project.root), definition.personal_dir)
+        if before is not None:  # its file was taken away by hand: who begins now is somebody else
+            await _take_leave(service, loaded, before, definition)
+        await _write_file(service, loaded, name, text)
+        await asyncio.to_thread(_make_folders, Root(loaded.project.root), definition.personal_dir)
+        if quick is not None:
+            await _take_over(service, str(loaded.project.root), quick, name)
+    elif before is not None:
+        raise Refused(
+            f"there was a lasting agent {name} here, and what it did is kept",
+            hint=f"choose another name, or let a new one take its place: agent-worker agent create {name}",
+        )
+    else:
+        await service.add_quick(loaded, definition)
+    return replace((await agent_info(service, name, project=str(loaded.project.root))).agent, found=found)
+
+
+def _folder_of(root: Root, folder: str) -> str:
+    """The folder of an earlier agent, if there is anything in it."""
+    return str(root.location(folder)) if _holds_files(root, folder) else ""
+
+
+def _holds_files(root: Root, folder: str) -> bool:
+    try:
+        there = root.list(folder)
+    except NotFound:
+        return False
+    return any(not each.is_directory or _holds_files(root, f"{folder}/{each.name}") for each in there)
+
+
+def _make_folders(root: Root, folder: str) -> None:
+    """Where its files will be: a person sees from the start what it can keep."""
+    for part in FOLDERS:
+        root.make_dirs(f"{folder}/{part}")
+
+
+async def _quick(service: Service, loaded: LoadedProject, origin: str) -> AgentDefinition:
+    """The quick agent that shall last. One that is at work is not torn away from it."""
+    known = canonical(origin, loaded.quick)
+    if known is None:
+        raise NotFound(f"there is no quick agent {origin}", hint=f"quick agents: {', '.join(loaded.quick) or 'none'}")
+    if await service.read(loaded, queue_of, loaded.agents[known]):
+        raise Refused(f"{known} is at work", hint=f"wait until it is done: agent-worker agent info {known}")
+    return loaded.quick[known]
+
+
+async def _take_over(service: Service, project: str, quick: AgentDefinition, name: str) -> None:
+    """What was said to the quick agent is said to the lasting one, and the quick one ends."""
+    loaded = await service.project(project)
+    before = await service.read(loaded, agent_rows.identity, loaded.agents[quick.name])
+    await service.write(loaded, threads.take_over, before["id"], loaded.agents[name])
+    await _take_leave(service, loaded, before, quick)
+    await service.drop_quick(loaded, quick.name)
+
+
+def _default_prompt(name: str) -> str:
+    return f"You are {name}, a helpful colleague."
+
+
+def _written(name: str, quick: AgentDefinition | None, soul: dict[str, Any], **given: str | None) -> str:
+    """The definition as its file says it."""
+    values: dict[str, Any] = {"name": name}
+    if quick is not None:
+        values |= quick.model_dump(mode="json", exclude_unset=True, exclude={"name", "soul"})
+        if quick.system == _default_prompt(quick.name):
+            del values["prompt"]
+    values |= {key: value for key, value in given.items() if value is not None and key != "system"}
+    if given["system"] or "prompt" not in values:
+        values["prompt"] = {"system": given["system"] or _default_prompt(name)}
+    if soul:
+        values["soul"] = soul
+    # JSON is YAML: quoting and special characters need no thought.
+    return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+
+
+async def _write_file(service: Service, loaded: LoadedProject, name: str, text: str) -> None:
+    root, path = Root(loaded.project.root), f"{AGENTS}/{name}.yaml"
+    definition = agent_in(text, file=path)
+    # What our own command writes for the user is approved.
+    powers = await asyncio.to_thread(powers_of_agent, definition, loaded.project.root)
+    await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, powers)
+    if isinstance(await asyncio.to_thread(root.swap, path, text, expected=None), Conflict):
+        raise Refused(f"{path} is there already", hint=f"agent-worker agent info {name}")
+    await service.project(str(loaded.project.root))
+
+
+async def _free_name(service: Service, loaded: LoadedProject) -> str:
+    """One that no agent has, or had when its file was last seen."""
+    taken = set(loaded.agents) | {row["name"] for row in await service.read(loaded, _names)}
+    return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in taken)
+
+
+@operation("PATCH", "/agents/{name}")
+async def agent_edit(service: Service, name: str, changes: dict[str, Any], project: str | None = None) -> Agent:
+    """Set keys of an agent's definition, or take them out with null. All else in its file stays as it was written."""
+    loaded = await service.project(project)
+    found, file = _own_file(loaded, name)
+    root, before = loaded.project.root, loaded.project.agents[found]
+    if "name" in changes:
+        raise Refused(
+            "a name is who an agent is: it cannot be changed", hint=f"agent-worker agent create --from {found}"
+        )
+
+    def changed(text: str) -> str:
+        after = rewritten(text, changes, file=file)
+        _approve_new(service, root, before, agent_of(parse_source(after, file=file), root / file, root=root))
+        return after
+
+    await asyncio.to_thread(rewrite, Root(root), file, changed)
+    return (await agent_info(service, found, project=str(root))).agent
+
+
+def _approve_new(service: Service, root: Path, before: AgentDefinition, after: AgentDefinition) -> None:
+    """What the user's own command adds is approved; what was in the file before is not approved by the way."""
+    known = {power.digest for power in powers_of_agent(before, root)}
+    service.runtime.gate.approve(root, [power for power in powers_of_agent(after, root) if power.digest not in known])
+
+
+def _own_file(loaded: LoadedProject, name: str) -> tuple[str, str]:
+    """Name and file of an agent that has a file to itself."""
+    id = agent_id(loaded, name)
+    found = next(n for n, i in loaded.agents.items() if i == id)
+    if found in loaded.quick:
+        raise Refused(f"{found} has no file: it ends with the daemon", hint=f"agent-worker stop {found}")
+    file = loaded.project.agent_files[found].relative_to(loaded.project.root)
+    if str(file) in PROJECT_FILES:
+        raise Refused(f"{found} is written in {file}, with the rest of the project", hint=f"edit {file}")
+    return found, str(file)
+
+
+@operation("DELETE", "/agents/{name}")
+async def agent_delete(service: Service, name: str, project: str | None = None, files: bool = False) -> str:
+    """Remove an agent: its definition, its queue, its conversations and runs in the database.
+
+    With `files` its folder goes too: memory, notes, todos and conversations. What it said in a team's channel and wrote
+    into a team's documents is the team's, and stays; so do its costs, and backups that were made before.
+    """
+    loaded = await service.project(project)
+    found, file = _own_file(loaded, name)
+    id, definition, root = loaded.agents[found], loaded.project.agents[found], Root(loaded.project.root)
+    if workspaces := await service.read(loaded, workspace_rows.at_work_with, id):
+        at = " and ".join(f"@{workspace_rows.name_of(workspace)}" for workspace in workspaces)
+        raise Refused(f"{found} takes part in {at}", hint=f"agent-worker stop @{workspace_rows.name_of(workspaces[0])}")
+    me = await service.read(loaded, agent_rows.identity, id)
+    logs = await service.read(loaded, workspace_rows.workspaces_of, id) if files else []
+    await asyncio.to_thread(root.remove, file)
+    await _take_leave(service, loaded, me, definition)
+    if files:
+        await asyncio.to_thread(_remove_files, root, definition.personal_dir, logs)
+    await service.project(str(loaded.project.root))
+    left = await asyncio.to_thread(_folder_of, root, definition.personal_dir)
+    return f"{found} was deleted" + (" with its files" if files else f"; its files are still in {left}" if left else "")
+
+
+async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definition: AgentDefinition) -> None:
+    """Whatever of an agent is in this process, in the database, and with coding programs."""
+    runtime, id = service.runtime, me["id"]
+    await service.write(loaded, deletion.cancel_all, id, now=service.now())
+    await runtime.supervisor.dismiss(id)
+    await runtime.log_files.flush()
+    runtime.log_files.forget(Target(loaded.id, None, id))
+    for library in runtime.registry.remove_all(id):
+        await asyncio.to_thread(library.close)
+    await service.write(loaded, deletion.erase, me, now=service.now())
+    await runtime.database.shed()
+    root = loaded.project.root
+    await asyncio.to_thread(lambda: runtime.gate.withdraw(root, powers_of_agent(definition, root)))
+    await asyncio.to_thread(forget_sessions, runtime.programs, owner_of(me["name"], root, me["name"]))
+
+
+def _remove_files(root: Root, folder: str, logs: list[Row]) -> None:
+    with contextlib.suppress(NotFound):
+        root.remove_tree(folder)
+    for log in logs:
+        with contextlib.suppress(NotFound):
+            Root(Path(log["directory"])).remove(f"{HISTORY}/{log['name']}.jsonl")
+
+
+def _names(tx: Transaction) -> list[Row]:
+    return tx.all("select name from agent where project = :project and home = ''")
