@@ -96,7 +96,7 @@ class Routes:
                 self._stream_ended()
                 raise
 
-        return stream if operation.result is None else answer
+        return stream if operation.is_stream else answer
 
     def _stream_ended(self) -> None:
         self._open -= 1
