@@ -2,7 +2,7 @@
 
     uv run python bench/growth.py [--write docs/figures/growth.md] [--only agents,queue]
 
-Each cost is CPU time set against the smallest size of the same run. Four minutes on an idle machine.
+Each cost is CPU time set against the smallest size of the same run. Five minutes on an idle machine.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from curves import agents, documents, messages, queue, recall, steps
+from curves import agents, documents, messages, queue, recall, starts, steps
 from curves.curve import Topic
 from measures import plot
 from measures.figure import machine
 
 TOPICS: dict[str, Callable[[Path], Awaitable[Topic]]] = {
+    "starts": starts.measure,
     "agents": agents.measure,
     "messages": messages.measure,
     "recall": recall.measure,

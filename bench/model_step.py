@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,9 @@ class Idle:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         pass

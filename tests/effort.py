@@ -1,4 +1,4 @@
-"""How much work something is, counted in calls of functions: the same on every machine, which time is not."""
+"""How much work something is, in calls of functions, ours and Python's: the same on all machines, as time is not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def effort() -> Iterator[Effort]:
     spent = Effort()
 
     def seen(frame: object, event: str, argument: object) -> None:
-        spent.calls += event == "call"
+        spent.calls += event in ("call", "c_call")
 
     sys.setprofile(seen)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from agent_worker.database.database import Row
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
 from agent_worker.workflows.runtime import Runtime
-from tests.teams import write_project
+from tests.teams import Mocks, write_project
 
 
 @dataclass
@@ -25,8 +25,8 @@ class House:
     service: Service
 
     @property
-    def mocks(self) -> dict[str, MockModel]:
-        return self.runtime.backends.mocks
+    def mocks(self) -> Mapping[str, MockModel]:
+        return Mocks(self.runtime)
 
     async def do(self, operation: str, **arguments: Any) -> Any:
         wanted = OPERATIONS[operation]

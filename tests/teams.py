@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.registry import AgentRuntime, LazyKit
 from agent_worker.backends.backend import Model
 from agent_worker.backends.mock import MockModel
 from agent_worker.backends.tool_loop import ToolLoop
@@ -29,6 +30,31 @@ from agent_worker.workspaces import channel, routing
 T = TypeVar("T")
 
 
+def equipped(worker: AgentRuntime, **changes: Any) -> AgentRuntime:
+    """The same agent with another backend, or other tools."""
+    kit = replace(worker.kit.get(), **changes)
+    return replace(worker, kit=LazyKit(lambda: kit))
+
+
+class Mocks(Mapping[str, MockModel]):
+    """The models of mock agents, by name, to be scripted: an agent that has not worked yet gets its own now."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def __getitem__(self, name: str) -> MockModel:
+        for worker in self._runtime.registry.workers():
+            if worker.name == name and worker.is_fit:
+                worker.kit.get()
+        return self._runtime.backends.mocks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(worker.name for worker in self._runtime.registry.workers()))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
 @dataclass
 class Team:
     runtime: Runtime
@@ -38,8 +64,8 @@ class Team:
     stirrings: Stirrings
 
     @property
-    def backends(self) -> dict[str, MockModel]:
-        return self.runtime.backends.mocks
+    def backends(self) -> Mapping[str, MockModel]:
+        return Mocks(self.runtime)
 
     @property
     def database(self) -> ProjectDatabase:
@@ -78,12 +104,13 @@ class Team:
             unlisten()
 
     def employ(self, agent: str, model: Model | None = None, **changes: Any) -> None:
-        """Give an agent another model, or change something else about it, everywhere it works."""
+        """Give an agent another model, backend or tools, or change something else about it, everywhere it works."""
         if model is not None:
             changes["backend"] = ToolLoop(model)
-        registry, id = self.runtime.registry, self.id_of(agent)
-        for worker, place in [(w, p) for (a, p), w in registry._workers.items() if a == id]:
-            registry.add(replace(worker, **changes), workspace=place)
+        kit = {what: changes.pop(what) for what in ("backend", "tools") if what in changes}
+        registry = self.runtime.registry
+        for place, worker in list(registry._workers[self.id_of(agent)].items()):
+            registry.add(replace(equipped(worker, **kit) if kit else worker, **changes), workspace=place)
 
     def id_of(self, agent: str) -> str:
         return self.workspace.members.get(agent) or self.loaded.agents[agent]
@@ -168,6 +195,14 @@ class Team:
     async def calls(self, **wanted: object) -> list[Row]:
         """The calls of tools."""
         return await self._stored("call", wanted)
+
+    async def program_calls(self) -> list[Row]:
+        """What programs did with tools of their own."""
+        return await self._stored("program_call", {})
+
+    async def sent_texts(self) -> list[str]:
+        """What is kept of what models were sent."""
+        return [row["text"] for row in await self._stored("sent_text", {})]
 
     async def deliveries(self, **wanted: object) -> list[Row]:
         """What was brought to whom."""

@@ -25,7 +25,7 @@ from curves.curve import Rounds, Topic, Work
 from curves.past import fill
 from measures.lookups import job_in
 from measures.posts import TEXT
-from measures.teams import ask, open_team, say
+from measures.teams import ask, open_team, say, script
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MEMBERS = 20
@@ -64,8 +64,8 @@ class Room:
     def project(self) -> str:
         return self.team.loaded.id
 
-    def then(self, agent: str, *script: ScriptEntry) -> None:
-        self.team.runtime.backends.mocks[agent].then(*script)
+    def then(self, agent: str, *entries: ScriptEntry) -> None:
+        script(self.team, agent, *entries)
 
 
 async def _workspace(open_workspaces: AsyncExitStack, folder: Path, size: int) -> Room:

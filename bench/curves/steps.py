@@ -21,7 +21,7 @@ from agent_worker.core.events import Stepped
 from agent_worker.workflows.instance import Instance
 from curves.curve import Rounds, Topic
 from measures.figure import middle
-from measures.teams import ask, noted, open_team
+from measures.teams import ask, noted, open_team, script
 
 SIZES = (1, 100, 200, 400)
 MOCK_RUNS, SDK_RUNS = 3, 2
@@ -49,8 +49,8 @@ def _at(run: list[float], step: int) -> float:
 
 async def _mock(folder: Path) -> list[float]:
     async with open_team(folder, {"alice": f"max_steps: {STEPS + 1}\n"}) as team:
-        script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
-        team.runtime.backends.mocks["alice"].then(*script, says("done"))
+        entries = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
+        script(team, "alice", *entries, says("done"))
         return await _run(team)
 
 

@@ -13,7 +13,7 @@ from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.quiet import MOMENT
 from measures.figure import Figure, Series, middle, ms
 from measures.posts import RawGroupCommit
-from measures.teams import ask, noted, open_team, write_project
+from measures.teams import ask, noted, open_team, script, write_project
 
 MENTIONS = 150
 TO_START = 0.005  # seconds
@@ -96,8 +96,8 @@ async def _steps(folder: Path) -> Figure:
     raw = RawGroupCommit(folder / "steps-raw.db")
     async with open_team(folder / "steps", {"alice": f"max_steps: {STEPS + 1}\n"}) as team:
         for round in range(STEP_ROUNDS):
-            script = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
-            team.runtime.backends.mocks["alice"].then(*script, says(f"done {round}"))
+            entries = [calls("my_status_set", status=f"step {n}") for n in range(STEPS)]
+            script(team, "alice", *entries, says(f"done {round}"))
             with ours.again():
                 await ask(team, "@alice work")
             with bare.again():

@@ -10,6 +10,7 @@ from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.events import Ended, Event
 from agent_worker.definitions.project import load_project
+from agent_worker.definitions.script import ScriptEntry
 from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance
 from agent_worker.workspaces import routing
@@ -38,6 +39,12 @@ async def open_team(
     async with open_runtime(RuntimeSettings(database=root / "state.db", approval=approval)) as runtime:
         loaded = await runtime.loader.load(project)
         yield await start.start(runtime, loaded, start.Start(project.workflows["review"]))
+
+
+def script(team: Instance, agent: str, *entries: ScriptEntry) -> None:
+    """What the model of a mock agent does next. One that has not worked yet gets its model now."""
+    team.runtime.registry.worker(team.members[agent], team.id).kit.get()
+    team.runtime.backends.mocks[agent].then(*entries)
 
 
 async def say(team: Instance, text: str) -> None:

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 
 from agent_worker.agents import deletion
@@ -15,6 +16,7 @@ from agent_worker.agents.backend_factory import BackendFactory
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop import LoopContext, Slots
+from agent_worker.agents.prompt_texts import KEPT, PromptTexts
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.retries import LONGEST_WAIT
@@ -50,6 +52,7 @@ class RuntimeSettings:
     programs_at_once: int = 4
     quiet_moment: float = 0.2  #: seconds
     longest_wait: float = LONGEST_WAIT  #: seconds that work waits for its model before it has failed
+    prompts_kept: timedelta = KEPT  #: how long one can see what models were sent; nothing: not at all
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
@@ -130,7 +133,7 @@ async def _wired(
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
     slots = Slots(runs=settings.runs_at_once, programs=settings.programs_at_once)
-    recording = RecorderContext(database, bus, clock, redact)
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(settings.prompts_kept))
     supervisor = Supervisor(
         LoopContext(
             recording,
@@ -156,7 +159,7 @@ async def _wired(
         database, bus, clock, registry, loader, supervisor, log_files, gate, factory, settings.quiet_moment
     )
     runtime = replace(runtime, remotes=remotes, programs=settings.programs)
-    runtime = replace(runtime, home=settings.trust, space=settings.space)
+    runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=settings.prompts_kept)
     closing.callback(bus.close)
     return runtime
 

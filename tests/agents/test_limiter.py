@@ -11,9 +11,11 @@ import pytest
 from tests.teams import open_team
 
 from agent_worker.agents.limiter import Limiter, Pass
+from agent_worker.agents.loop import CLOSED
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.core.clock import Clock, TestClock, settle
 from agent_worker.core.errors import Overloaded
+from agent_worker.tools.tool import Call, ToolContext, tool
 
 KEY = "provider|key"
 
@@ -119,6 +121,74 @@ async def test_L5_who_is_refused_does_not_wait_for_a_slow_neighbour(tmp_path: Pa
         assert provider.served == 1
         assert neighbour.served == []
         await team.elapse(60)
+
+
+class Handy:
+    """Calls a tool that takes a minute, then answers."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.asked: list[float] = []
+
+    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
+        self.asked.append(self._clock.monotonic())
+        return Reply("done") if steps else Reply(calls=(Call("c1", "dig", {}),))
+
+
+@tool
+async def dig(context: ToolContext) -> str:
+    """Take a minute."""
+    await context.clock.sleep(60)
+    return "deep"
+
+
+async def test_L5_who_waits_for_a_tool_holds_up_nobody_who_shares_its_key(tmp_path: Path) -> None:
+    clock = TestClock()
+    async with open_team(tmp_path, "alice", "bob", "carol", clock=clock) as team:
+        handy, slow, quick = Handy(clock), Slow(clock, 100), Slow(clock, 1)
+        team.employ("alice", handy, credential=KEY, tools=(dig,))
+        team.employ("bob", slow, credential=KEY)
+        team.employ("carol", quick, credential=KEY)
+        team.runtime.supervisor._loop_context.limiter.refused(KEY, 5)  # lets in one then, and two when that got through
+        await team.post("user", "@alice go")
+        await team.elapse(6)
+        await team.post("user", "@bob go")
+        await team.elapse(1)
+        await team.post("user", "@carol go")
+        await team.elapse(10)
+        assert handy.asked == [5]
+        assert quick.served == [8]
+        await team.elapse(100)
+        assert handy.asked == [5, 65]
+        assert set(await team.states()) == {"done"}
+
+
+async def test_L5_a_run_asks_its_model_nothing_while_the_gate_of_its_key_is_closed(tmp_path: Path) -> None:
+    clock = TestClock()
+    async with open_team(tmp_path, "alice", "bob", "carol", clock=clock, runs_at_once=2) as team:
+        handy, carol = Handy(clock), Slow(clock, 1)
+        team.employ("alice", handy, credential=KEY, tools=(dig,))
+        team.employ("bob", Provider(clock, storm=60, retry_after=100), credential=KEY)
+        team.employ("carol", carol)
+        await team.post("user", "@alice go")
+        await team.elapse(30)
+        await team.post("user", "@bob go")
+        await team.elapse(60)
+        (row,) = await team.runs(agent=team.id_of("alice"))
+        assert (row["state"], row["reason"]) == ("waiting", CLOSED)
+        wait = team.runtime.supervisor.waits.of(team.id_of("alice"))
+        assert wait is not None
+        assert (wait.what, wait.reason) == ("model", CLOSED)
+        await team.post("user", "@carol go")
+        await team.elapse(5)
+        assert carol.served, "one who waits takes no place among those that run"
+        await team.elapse(100)
+        first, second = handy.asked
+        assert first == 0
+        assert second >= 130.1, "when the gate opens"
+        assert [call["result"] for call in await team.calls()] == ["deep"], "what it had done is not done again"
+        (row,) = await team.runs(agent=team.id_of("alice"))
+        assert (row["state"], row["tries"]) == ("done", 2)
 
 
 class Refusing:

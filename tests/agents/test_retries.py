@@ -16,7 +16,7 @@ from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, fails, says, steps
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
-from agent_worker.core.events import Event, Retrying
+from agent_worker.core.events import Event, Retrying, Started
 
 
 @pytest.fixture
@@ -154,12 +154,14 @@ async def test_a_failure_that_passes_leaves_no_notice(team: Team) -> None:
 
 
 async def test_being_overloaded_for_minutes_does_not_use_up_tries(team: Team) -> None:
+    begun: list[float] = []
+    team.runtime.bus.listen(lambda _: begun.append(team.clock.monotonic()), Started)
     team.backends["alice"].then(*[fails("overloaded")] * 8, fails("transient"), says("through"))
     await team.post("user", "@alice go")
     await team.elapse(600)
     assert (await team.texts())[-1] == "through"
-    gaps = [b - a for a, b in pairwise(await attempts(team))]
-    assert gaps == [1, 2, 4, 8, 16, 32, 60, 60, 1]
+    assert [b - a for a, b in pairwise(begun)] == [1, 2, 4, 8, 16, 32, 60, 60, 1]
+    assert [(run["state"], run["tries"]) for run in await team.runs()] == [("failed", 9), ("done", 1)]
 
 
 class Fickle(TestClock):

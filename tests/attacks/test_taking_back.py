@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.house import House, house
+from tests.teams import equipped
 
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import MockModel, calls, says
@@ -26,9 +27,10 @@ async def here(tmp_path: Path) -> Any:
         (made.root / ".workflows" / "duo.yaml").write_text(TEAM)
         await made.do("workflow_start", workflow="duo")
         registry = made.runtime.registry
-        for (_, place), worker in list(registry._workers.items()):
-            watched = ToolLoop(Watched(made.mocks[worker.name]))
-            registry.add(replace(worker, backend=watched), workspace=place)
+        for everywhere in list(registry._workers.values()):
+            for place, worker in list(everywhere.items()):
+                watched = ToolLoop(Watched(made.mocks[worker.name]))
+                registry.add(equipped(worker, backend=watched), workspace=place)
         PROMPTS.clear()
         yield made
 

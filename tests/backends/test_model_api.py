@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.errors import BackendFailure, Exhausted, Fenced, Overloaded, Permanent, Transient
 from agent_worker.core.outbound import Patience
 from agent_worker.tools.tool import Call, Result, ToolSpec
+from agent_worker.work.limits import price_of
 
 KEY = "sk-test-very-secret"
 ENV = {"TEST_KEY": KEY, "ANTHROPIC_API_KEY": "sk-ant-real", "OPENAI_API_KEY": "sk-oai-real"}
@@ -52,6 +53,9 @@ class Recorder:
 
     def say(self, text: str) -> None:
         self.said.append(text)
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         self.lost.append(usage)
@@ -144,7 +148,7 @@ async def test_a_key_is_proved_by_any_answer_even_one_that_ended_before_its_firs
     bench: Bench, family: str
 ) -> None:
     bench.server.script([Answer("", cut=True, usage=(9, 16))])
-    usage = await bench.model(family, "script").try_out(MODELS[family])
+    usage = await bench.model(family, "script").try_out(MODELS[family], bench.sink)
     assert (usage.input, usage.output) == (9, 16)
     assert usage.usd
     limits = [value for name, value in bench.sent().items() if name.startswith("max_")]
@@ -154,7 +158,8 @@ async def test_a_key_is_proved_by_any_answer_even_one_that_ended_before_its_firs
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_a_key_is_not_proved_by_an_answer_that_ends_too_early(bench: Bench, family: str) -> None:
     with pytest.raises(Transient, match="ended too early"):
-        await bench.model(family, "early_end").try_out(MODELS[family])
+        await bench.model(family, "early_end").try_out(MODELS[family], bench.sink)
+    assert bool(bench.sink.lost) is (family == "anthropic"), "who tells at the beginning what it used is paid"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -583,6 +588,15 @@ async def test_an_endpoint_without_a_key_is_sent_none(bench: Bench) -> None:
     api = ModelApi(bench.catalogue, Endpoint(name="vllm", base_url=bench.server.url("ok", "/v1")))
     await api.reply(replace(TURN, model="qwen3"), (), bench.sink)
     assert "authorization" not in bench.server.requests[-1].headers
+
+
+async def test_tokens_of_a_model_on_a_machine_of_ones_own_cost_nothing(bench: Bench) -> None:
+    api = ModelApi(bench.catalogue, Endpoint(name="vllm", base_url=bench.server.url("ok", "/v1")))
+    reply = await api.reply(replace(TURN, model="qwen3"), (), bench.sink)
+    assert (reply.usage.tokens, reply.usage.usd) == (120, 0.0)
+    assert price_of(reply.usage.tokens, reply.usage.usd, guessed=True) == (0.0, False), (
+        "not even where they are a guess"
+    )
 
 
 async def test_a_key_that_changes_is_used_at_the_next_call(bench: Bench) -> None:

@@ -63,6 +63,19 @@ def test_every_known_provider_has_a_route(name: str) -> None:
     assert where.base_url == provider.base_url.removesuffix("/v1" if name == "anthropic" else "")
 
 
+@pytest.mark.parametrize("name", ["ollama", "lmstudio", "vllm", "llamacpp"])
+def test_a_model_on_a_machine_of_ones_own_costs_nothing_and_one_elsewhere_may(name: str) -> None:
+    variable = f"{name.upper()}_BASE_URL"
+    assert go(f"{name}/m").free
+    for near in ("http://192.168.1.7:1/v1", "http://gpu.local:1/v1", "http://[::1]:1/v1"):
+        assert go(f"{name}/m", env={variable: near}).free
+        assert go(f"{name}/m", Endpoint(base_url=near), local=True).free
+        assert not go("m", Endpoint("other", near), local=True).free, "a server nobody knows may pass it on"
+    for far in ("https://ollama.com/v1", "https://8.8.8.8/v1"):
+        assert not go(f"{name}/m", env={variable: far}).free
+        assert not go(f"{name}/m", Endpoint(base_url=far)).free
+
+
 def test_openai_itself_speaks_responses_and_its_imitators_chat() -> None:
     assert go("openai/x").speaks == "responses"
     assert go("openai/x", Endpoint(base_url="https://llm.example/v1", api_key="$MY_KEY")).speaks == "chat"

@@ -22,7 +22,7 @@ import ring
 from agent_worker.core.events import Bus
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.definitions.project import load_project
-from curves import agents, documents, messages, queue, steps
+from curves import agents, documents, messages, queue, starts, steps
 from curves import recall as finding
 from measures import asks, idle, lookups, posts, runs, starting
 from measures.figure import table
@@ -38,7 +38,7 @@ LONG = "to its first message"  # that of the demo
 async def here(module: str, *told: Any) -> dict[str, float]:
     """In this process, for what is measured in one of its own: that would import everything again."""
     works: dict[str, Callable[..., Awaitable[dict[str, float]]]]
-    works = {"measures.idle": idle.be_idle, "curves.agents": agents.costs}
+    works = {"measures.idle": idle.be_idle, "curves.agents": agents.costs, "curves.starts": starts.costs}
     return await works[module](*told)
 
 
@@ -50,6 +50,7 @@ TINY: dict[ModuleType, dict[str, object]] = {
     runs: {"MENTIONS": 2, "ROUNDS": 1, "STEPS": 3, "STEP_ROUNDS": 1, "TEAM_ROUNDS": 1},
     idle: {"AGENTS": 2, "SECONDS": 0.1, "child": here},
     starting: {"WARM": 0, "TIMES": 1, "RUNS": {what: run for what, run in starting.RUNS.items() if LONG not in what}},
+    starts: {"SIZES": (1, 2), "ROUNDS": 1, "child": here},
     agents: {"SIZES": (1, 2), "ROUNDS": 1, "MENTIONS": 1, "POSTS": 1, "child": here},
     messages: {"SIZES": (500, 1000), "MEMBERS": 5, "ROUNDS": 1, "CALLS": 1, "WARM": 1},
     finding: {"SIZES": (10, 20), "QUERIES": 2},

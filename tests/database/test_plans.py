@@ -17,7 +17,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
 SCHEMA = SOURCE / "database" / "schema" / "0001_ring.sql"
 LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox_item"}
-LARGE |= {"event", "accepted"}
+LARGE |= {"event", "accepted", "program_call", "sent_text", "sent_use"}
 
 #: A statement → why it may walk through everything.
 ALLOWED = {
@@ -25,7 +25,9 @@ ALLOWED = {
     "delete from inbox_item where project = :project and workspace = :workspace": "when a workspace is erased",
     "delete from inbox_item where project = :project and agent = :agent returning id": "when an agent is deleted",
     "delete from instruction where project = :project and agent = :agent": "when an agent is deleted",
-    "delete from (step|call) where project = :project and work in \\(.* agent = :agent\\)": "when an agent is deleted",
+    "delete from (step|call|program_call) where .* and work in \\(.* agent = :agent\\)": "when an agent is deleted",
+    "select work from instruction where project = :project and agent = :agent": "a part of the same",
+    "delete from sent_use where project = :project and agent = :agent returning text": "when an agent is deleted",
     "update run set text = '', .* where project = :project and agent = :agent": "when an agent is deleted",
     "delete from delivery where project = :project and agent = :agent": "when an agent is deleted",
     "delete from event where project = :project and record like :about": "when an agent is deleted; few are kept",

@@ -381,15 +381,20 @@ async def test_I7_a_bad_project_file_takes_down_no_agent(tmp_path: Path, title: 
         assert not (await status(service, str(root))).project.problems
 
 
+@pytest.mark.parametrize("tool", [True, False], ids=["a tool of its own", "our tools only"])
 async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tool: bool
 ) -> None:
+    """Whoever brings tools is tried when it is loaded; the others are made ready when they are first asked."""
     root = tmp_path / "p"
     fresh(root)
+    if tool:
+        python('def f(x: str) -> str:\n    """Does."""\n    return x\n')(root)
     async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
 
         class Outfitter:
             held_back = runtime.backends.held_back
+            keep_secret = runtime.backends.keep_secret
 
             def make_kit(self, definition: AgentDefinition, *place: Path, **how: Any) -> AgentKit:
                 if definition.name == "alice":
@@ -400,10 +405,11 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
         loader = Loader(runtime.database, runtime.clock, runtime.registry, runtime.log_files, Outfitter(), locks)
         service = Service(replace(runtime, loader=loader))
         found = await status(service, str(root))
-        (problem,) = found.project.problems
-        assert problem.startswith(".agents/alice.yaml:")
-        assert "agent-worker daemon logs" in problem
-        for told in (problem, await answers(service, root, "alice")):
+        assert len(found.project.problems) == tool
+        for problem in found.project.problems:
+            assert problem.startswith(".agents/alice.yaml:")
+            assert "agent-worker daemon logs" in problem
+        for told in (*found.project.problems, await answers(service, root, "alice")):
             number = re.search(r"this should not have happened: (e_\w+)", told)
             assert number is not None
             assert number[1] in caplog.text

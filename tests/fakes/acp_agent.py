@@ -52,6 +52,25 @@ def use_tool() -> None:
     update(sessionUpdate="tool_call_update", toolCallId="c1", status="completed", content=done)
 
 
+def tell_bit_by_bit() -> None:
+    """As opencode does: a call is announced before it is known with what it is made."""
+    update(sessionUpdate="tool_call", toolCallId="c1", title="bash", kind="execute", status="pending", rawInput={})
+    update(sessionUpdate="tool_call", toolCallId="c2", title="team_todo_list", kind="other", status="pending")
+    update(sessionUpdate="tool_call_update", toolCallId="c1", status="in_progress", rawInput={"command": "ls"})
+    update(sessionUpdate="tool_call_update", toolCallId="c2", status="in_progress")
+    update(sessionUpdate="tool_call_update", toolCallId="c1", status="in_progress", title="a better name")
+    update(sessionUpdate="tool_call_update", toolCallId="c1", status="failed", rawOutput={"error": "no such thing"})
+    update(sessionUpdate="tool_call_update", toolCallId="c2", status="completed")
+
+
+def edit() -> None:
+    """As gemini does: what a call is made with is only in what it shows of it."""
+    diff = {"type": "diff", "path": "a.txt", "oldText": "one", "newText": "two"}
+    update(sessionUpdate="tool_call", toolCallId="c1", title="WriteFile a.txt", kind="edit", status="in_progress",
+           locations=[{"path": "a.txt"}], content=[diff])  # fmt: skip
+    update(sessionUpdate="tool_call_update", toolCallId="c1", status="completed", content=[diff])
+
+
 def permission() -> None:
     kind, *paths = DETAILS
     call = {"toolCallId": "c1", "title": "team_channel_send" if kind == "ours" else "it", "status": "pending"}
@@ -97,6 +116,15 @@ def answer(prompt: Json) -> None:
             data = {"errorKind": DETAILS[1]} if len(DETAILS) > 1 else None
             send(id=prompt["id"], error={"code": int(DETAILS[0]), "message": "it says no", "data": data})
             return
+        case "bit-by-bit":
+            tell_bit_by_bit()
+            say("Done.")
+        case "edit":
+            edit()
+            say("Done.")
+        case "begin":
+            update(sessionUpdate="tool_call", toolCallId="c1", title="sleep", kind="execute", rawInput={"s": 1})
+            forever()
         case "stop":
             result["stopReason"] = DETAILS[0]
         case "permission":

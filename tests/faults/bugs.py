@@ -171,9 +171,9 @@ BUGS = (
         "M7",
         "test_M7_the_token_ends_with_the_run",
         Edit(
-            "make_app",
-            "runtime.bus.listen(tokens.hear, Ended, Retrying)",
-            "runtime.bus.listen(tokens.hear, Retrying)",
+            "Tokens.follow",
+            "bus.listen(self._hear, Ended, Retrying)",
+            "bus.listen(self._hear, Retrying)",
         ),
     ),
     # --- what comes from outside
@@ -349,13 +349,13 @@ BUGS = (
         "waiting at a gate is waited out for ever",
         "Q8",
         "test_being_overloaded_for_minutes_does_not_use_up_tries",
-        Edit("Loop._failed", "if not counts: ...", ""),
+        Edit("Loop._failed", "self._waited(None if self._answered else job.lead.waits_since)", "0.0"),
     ),
     bug(
         "a tool of others takes the name of one of ours",
         "M16",
         "test_a_server_cannot_take_the_place_of_a_tool_of_ours",
-        Edit("_tools", "(*others, *worker.tools)", "(*worker.tools, *others)"),
+        Edit("_tools", "(*others, *kit.tools)", "(*kit.tools, *others)"),
     ),
     bug(
         "tools of a workspace are there in direct messages",
@@ -481,7 +481,7 @@ BUGS = (
         "waiting for a provider uses up runs",
         "L5",
         "test_L5_fifty_agents_on_one_key_come_through_a_storm_without_making_it_worse",
-        Edit("retry_later", "if not counts: ...", ""),
+        Edit("retry_later", "_uncount(tx, job)", "None"),
     ),
     bug(
         "being pushed aside uses up runs",
@@ -632,8 +632,8 @@ BUGS = (
         "test_L5_the_success_of_one_agent_does_not_make_another_come_back_sooner",
         Edit(
             "Loop._failed",
-            "max(wait, self._loop_context.limiter.refused(worker.credential, asked))",
-            "self._loop_context.limiter.refused(worker.credential, asked)",
+            "max(wait, self._loop_context.limiter.opens_in(worker.credential))",
+            "self._loop_context.limiter.opens_in(worker.credential)",
         ),
     ),
     bug(
@@ -670,7 +670,61 @@ BUGS = (
         "who is never let in waits for ever",
         "Q8",
         "test_Q8_who_is_never_let_in_has_failed_after_as_long_as_the_user_says",
-        Edit("Loop._in_line", "waited + clock.monotonic() - since", "waited"),
+        Edit("Loop._come_in", "self._waited(work.since)", "0.0"),
+    ),
+    bug(
+        "who waits for a tool keeps others with the same key from their model",
+        "L5",
+        "test_L5_who_waits_for_a_tool_holds_up_nobody_who_shares_its_key",
+        Edit("Loop._one_request", "self._leave_gate()", "None"),
+    ),
+    bug(
+        "a run that is under way does not look at the gate",
+        "L5",
+        "test_L5_a_run_asks_its_model_nothing_while_the_gate_of_its_key_is_closed",
+        Edit("Limiter.enter_at_once", "not self.is_open(credential)", "False"),
+    ),
+    bug(
+        "each try of a model that refuses is a run of its own",
+        "Q8",
+        "test_Q8_tries_of_a_model_that_refuses_are_one_run_and_one_wait",
+        Edit("_taken_up", "if not known: ...", "if True:\n    return None"),
+    ),
+    bug(
+        "each try of a model that refuses begins the wait anew",
+        "Q8",
+        "test_Q8_a_wait_goes_on_where_it_was_when_the_daemon_starts_again",
+        Inside("put_back", "waits_since = coalesce(waits_since, :waits_since)", "waits_since = :waits_since"),
+    ),
+    bug(
+        "a wait goes on although there was an answer in between",
+        "Q8",
+        "test_Q8_a_step_in_between_begins_another_wait",
+        Edit("record_step", "if job.lead.waits_since: ...", ""),
+    ),
+    bug(
+        "a run waits for ever for work that was cancelled",
+        "Q10",
+        "test_Q10_whoever_cancels_work_between_two_tries_is_told_that_it_had_begun",
+        Inside("end_one", "instruction = :id and state = 'waiting'", "instruction = :id and state = 'nowhere'"),
+    ),
+    bug(
+        "what a person tries out is charged to nobody",
+        "L4",
+        "test_a_good_key_is_proved_with_one_tiny_request_that_says_what_it_cost",
+        Edit("charge_project", '_enter(tx, Payer("", ""), item, now=now)', "None"),
+    ),
+    bug(
+        "what may be wrong with tools is not told before they are needed",
+        "I7",
+        "test_I7_what_is_wrong_is_told_until_it_is_mended_and_no_longer",
+        Edit("Loader._looked_at", "worker.is_fit and not are_ours(definition)", "False"),
+    ),
+    bug(
+        "a folder that came with a history is begun anew",
+        "D7",
+        "test_with_a_new_database_the_conversation_goes_on_from_the_files",
+        Edit("_may_be_there", "definition.name.lower() in folders", "False"),
     ),
     bug(
         "who waits in line for nothing any more stays there",
@@ -1771,9 +1825,9 @@ BUGS = (
         "C7",
         "test_C7_an_entry_of_a_program_ends_with_its_run",
         Edit(
-            "make_app",
-            "runtime.bus.listen(entries.hear, Ended, Retrying)",
-            "runtime.bus.listen(entries.hear, Retrying)",
+            "RunTokens.follow",
+            "bus.listen(self._hear, Ended, Retrying)",
+            "bus.listen(self._hear, Retrying)",
         ),
     ),
     bug(

@@ -19,7 +19,7 @@ from agent_worker.tools.tool import Call
 from agent_worker.work.limits import WorkLimits
 from agent_worker.workflows import start as workflows
 from tests.faults.report import LONG, SEED, report
-from tests.teams import Team, open_team
+from tests.teams import Team, equipped, open_team
 
 OPERATIONS = 10_000 if LONG else 1_000
 AT_ONCE = 25  # calls in one run
@@ -100,7 +100,7 @@ async def test_I1_no_word_of_one_instance_is_seen_in_the_other(tmp_path: Path) -
             for place in places:
                 _listen(place)
                 worker = runtime.registry.worker(team.id_of("alice"), place.team.workspace.id)
-                busy = replace(worker, backend=ToolLoop(Restless(place, chance)), limits=NO_LIMITS)
+                busy = replace(equipped(worker, backend=ToolLoop(Restless(place, chance))), limits=NO_LIMITS)
                 runtime.registry.add(busy, workspace=place.team.workspace.id)
             for _ in range(OPERATIONS // AT_ONCE):
                 place = chance.choice(places)

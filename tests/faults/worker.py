@@ -38,6 +38,7 @@ from agent_worker.work import inbox
 from agent_worker.workflows import start as workflows
 from agent_worker.workflows.runtime import Runtime
 from tests.faults.puppet import Puppet, outside, outside_again
+from tests.teams import equipped
 
 OPEN = """select 1 from instruction i left join workspace w on w.id = i.workspace
            where i.state in ('queued', 'running', 'waiting') and coalesce(w.paused, '') = '' limit 1"""
@@ -113,8 +114,9 @@ class Life:
         registry = runtime.registry
         for worker in registry.workers():
             model = Puppet(worker.name, self.order.members, journal=home / "asked.log", gate=self.gate)
-            tools = (*worker.tools, replace(outside, personal=True), replace(outside_again, personal=True))
-            registry.add(replace(worker, backend=ToolLoop(model), tools=tools, cwd=home))
+            own = worker.kit.get().tools
+            tools = (*own, replace(outside, personal=True), replace(outside_again, personal=True))
+            registry.add(replace(equipped(worker, backend=ToolLoop(model), tools=tools), cwd=home))
 
     def _hear(self, event: Event) -> None:
         self.report(event=event.event)

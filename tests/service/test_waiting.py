@@ -20,6 +20,7 @@ from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.events import Event, WaitChanged
 from agent_worker.service.agents import Agent, agent_info, agents_list
 from agent_worker.service.inbox import inbox_answer, inbox_list
+from agent_worker.service.runs import explain, runs_list
 from agent_worker.service.service import Service
 from agent_worker.service.work import work_cancel
 from agent_worker.service.workflows import workflow_status
@@ -222,6 +223,57 @@ async def test_Q8_who_is_never_let_in_has_failed_after_as_long_as_the_user_says(
         assert (await watched.agent("bob")).state == "idle"
 
 
+async def test_Q8_tries_of_a_model_that_refuses_are_one_run_and_one_wait(opened: Open) -> None:
+    async with opened("alice") as watched:
+        watched.team.employ("alice", Provider(watched.clock, storm=100, retry_after=30), credential=KEY)
+        await watched.team.post("user", "@alice go")
+        await watched.team.elapse(80)
+        assert (await watched.waiting("alice")).since == watched.at(0.1), "when it was refused first"
+        (run,) = await runs_list(watched.service, watched.root)
+        assert (run.state, run.reason, run.tries, run.ended_at) == ("waiting", "429", 3, None)
+        await watched.team.elapse(100)
+        (run,) = await runs_list(watched.service, watched.root)
+        assert (run.state, run.reason, run.tries) == ("done", "", 5)
+        assert len((await explain(watched.service, run.id)).attempts) == 1
+
+
+async def test_Q8_a_step_in_between_begins_another_wait(opened: Open) -> None:
+    async with opened("alice", longest_wait=60.0) as watched:
+        model = watched.team.backends["alice"]
+        model.then(fails("overloaded"), calls("my_status_set", status="on it"), fails("overloaded"), says("through"))
+        await watched.team.post("user", "@alice go")
+        await watched.team.elapse(0.5)
+        assert (await watched.waiting("alice")).since == watched.at(0)
+        await watched.team.elapse(1)
+        assert (await watched.waiting("alice")).since == watched.at(1)
+        await watched.team.elapse(5)
+        (run,) = await runs_list(watched.service, watched.root)
+        assert (run.state, run.tries) == ("done", 3)
+
+
+async def test_Q8_a_wait_goes_on_where_it_was_when_the_daemon_starts_again(tmp_path: Path) -> None:
+    root, database, began = tmp_path / "p", tmp_path / "state.db", TestClock()
+    async with open_team(root, "alice", clock=began, database=database) as team:
+        team.employ("alice", Refusing(began), credential=KEY)
+        await team.dm("alice", "go")
+        await team.elapse(600)
+        await team.halt()
+    clock = TestClock(began.now())
+    async with open_team(root, "alice", clock=clock, database=database, tag="again") as team:
+        team.employ("alice", Refusing(clock), credential=KEY)
+        await team.runtime.supervisor.wake_all()
+        await team.still()
+        wait = team.runtime.supervisor.waits.of(team.id_of("alice"))
+        assert wait is not None
+        assert (wait.what, wait.since) == ("model", team.now() - 600 * 1_000_000)
+        await team.elapse(299)
+        assert await team.states() == ["queued"]
+        await team.elapse(70)
+        assert await team.states() == ["failed"]
+        assert [(run["state"], run["ended_at"] is None) for run in await team.runs()] == [("failed", False)]
+        assert (await team.thread("alice"))[-1].text == "failed: it waited 15 minutes for its model: 429"
+
+
 def test_how_long_work_waits_is_a_setting() -> None:
     assert longest_wait({}) == 900
     assert longest_wait({"AGENT_WORKER_LONGEST_WAIT": "1.5h"}) == 5400
@@ -266,6 +318,9 @@ async def test_Q10_whoever_cancels_work_between_two_tries_is_told_that_it_had_be
         assert cancelled.told == "it had begun, and will not go on; what it had done stays"
         await watched.team.still()
         assert (await watched.team.texts())[-1] == "alice was cancelled: a person does not want it any more"
+        (run,) = await runs_list(watched.service, watched.root)
+        assert (run.state, run.reason) == ("cancelled", "a person does not want it any more")
+        assert run.ended_at is not None
 
 
 async def test_Q10_work_that_waits_for_the_person_can_be_cancelled_and_its_question_goes(opened: Open) -> None:

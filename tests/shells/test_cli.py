@@ -56,6 +56,21 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         yield Terminal(daemon)
 
 
+def test_what_a_model_was_sent_is_shown_word_by_word_when_asked_for(terminal: Terminal) -> None:
+    terminal.json("agent", "create", "vera", "--backend", "mock", "--system", "You are Vera, and read closely.")
+    terminal.says("ask", "vera", "what is seven times six?")
+    run = terminal.json("runs", "--agent", "vera")[0]["id"]
+    short, long = terminal.says("explain", run), terminal.says("explain", run, "--full")
+    assert f"agent-worker explain {run} --full" in short
+    assert "read closely" not in short
+    for words in ("── identity\nYou are Vera, and read closely.", "── memory_write", '"properties"', "request 1"):
+        assert words in long
+    told = terminal.json("explain", run, "--full")["sent"]
+    assert [section["name"] for section in told["sections"]] == ["identity", "context", "instruction"]
+    assert "what is seven times six?" in told["sections"][-1]["text"]
+    assert terminal.json("explain", run)["sent"] is None
+
+
 def test_an_agent_is_made_looked_at_edited_and_deleted(terminal: Terminal) -> None:
     made = terminal.json("agent", "create", "dora", "--backend", "mock", "--system", 'You are "Dora": kind, exact.')
     assert Path(made["file"]).read_text().startswith('name: "dora"\n')

@@ -77,7 +77,7 @@ async def opened(tmp_path: Path, *, patience: float = PATIENCE) -> AsyncIterator
         service = Service(team.runtime)
         await service.project(str(tmp_path))
         tokens = Tokens(ADMIN)
-        unlisten = team.runtime.bus.listen(tokens.hear)
+        unlisten = tokens.follow(team.runtime.bus)
         entries = RunTokens(tokens, "")
         entries.identity_of = team.runtime.supervisor.identity
         mcp = LazyApp(lambda: make(service, entries, patience=patience))
@@ -136,7 +136,7 @@ async def at_work(door: Door, name: str = "alice") -> AsyncIterator[str]:
     """The token of a run that is under way, as a coding program would have it."""
     model = door.models[name] = Waiting()
     worker = door.team.runtime.registry.worker(door.team.loaded.agents[name], door.team.workspace.id)
-    worker.backend._model = model  # type: ignore[attr-defined]
+    worker.kit.get().backend._model = model  # type: ignore[attr-defined]
     receipt = await door.team.post("user", f"@{name} work")
     (run,) = await door.team.until(bool, "select * from run where state = 'running' and agent = :a", a=worker.agent)
     identity = RunIdentity(
@@ -219,7 +219,7 @@ async def is_had_by_asking_again(door: Door) -> None:
         return "at last"
 
     worker = door.team.runtime.registry.worker(door.team.loaded.agents["alice"], door.team.workspace.id)
-    door.team.employ("alice", tools=(*worker.tools, slowly))
+    door.team.employ("alice", tools=(*worker.kit.get().tools, slowly))
     async with at_work(door) as token, door.client(token) as client:
         assert "Call it again" in text_of(await client.call_tool("slowly", {}))
         gate.set()
@@ -401,4 +401,4 @@ async def test_a_program_without_mcp_has_the_same_tools_by_the_command_line(tmp_
     env = {"PATH": "/usr/bin:/bin", "AGENT_WORKER_HOME": str(tmp_path / "home")}
     done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2
-    assert "AGENT_WORKER_RUN_TOKEN is not set" in done.stderr
+    assert "AGENT_WORKER_RUN_TOKEN or AGENT_WORKER_RUN_URL is not set" in done.stderr

@@ -7,6 +7,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from tests.fakes.model_server import ModelServer
 from tests.shells.terminal import Terminal, terminal_knowing
 
@@ -24,12 +25,17 @@ async def test_a_good_key_is_proved_with_one_tiny_request_that_says_what_it_cost
 ) -> None:
     async with terminal_knowing(tmp_path, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=server.url("ok")) as terminal:
         done = await run(terminal, "anthropic", "--json")
+        spent = json.loads((await asyncio.to_thread(terminal.run, "stats", "--json")).stdout)
         everything = await run(terminal)
+        twice = json.loads((await asyncio.to_thread(terminal.run, "stats", "--json")).stdout)
     assert done.returncode == 0, done.stderr
     (tested,) = json.loads(done.stdout)
     assert (tested["state"], tested["model"], tested["tokens"]) == ("ok", PROVIDERS["anthropic"].cheap, 120)
     assert tested["usd"] > 0
     assert tested["estimated"] is False
+    assert (spent["tokens"], spent["usd"], spent["runs"]) == (120, pytest.approx(tested["usd"]), 0), "the project pays"
+    assert (twice["tokens"], twice["usd"]) == (240, pytest.approx(2 * tested["usd"]))
+    assert "counts in what the project here spends today" in everything.stdout
     (first, _) = server.requests
     assert first.headers["x-api-key"] == KEY
     assert first.body["max_tokens"] == 1

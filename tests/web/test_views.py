@@ -226,6 +226,18 @@ def test_work_is_cancelled_there_and_what_became_of_it_is_told(browser: Browser,
         assert not guest.complaints
 
 
+def test_what_a_model_was_sent_is_unfolded_word_by_word(guest: Visit) -> None:
+    page = guest.open(guest.place(f"run/{run_of(guest.daemon, 'alice')}"))
+    assert "be kind" not in page.locator("main").inner_text()
+    page.get_by_text("Word by word what its model was sent").click()
+    wait(page, "() => document.querySelector('.sent details')")
+    page.get_by_text("system: soul").click()
+    assert "principles: be kind" in page.locator(".sent pre:visible").inner_text()
+    assert page.get_by_text("request 1: all of the above").is_visible()
+    page.get_by_text("tool: channel_send").click()
+    assert '"properties"' in page.locator(".sent pre:visible").last.inner_text()
+
+
 def test_a_run_is_a_picture_of_its_time_and_of_what_it_saw(guest: Visit) -> None:
     page = guest.open(guest.place(f"run/{run_of(guest.daemon, 'alice')}"))
     time = page.locator("svg.timeline").get_attribute("aria-label") or ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent_worker.agents.registry import MoreTools
+from agent_worker.agents.registry import AgentKit, MoreTools
 from agent_worker.backends.backend import Backend, Model, Outcome, StepSink, Turn
 from agent_worker.backends.mock import CHARACTERS, MockModel
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
@@ -34,7 +34,6 @@ from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.processes.environment import BASE
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
-from agent_worker.tools.tool import Tool
 from agent_worker.tools.toolbox import Approved, tools_of
 from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
@@ -42,16 +41,6 @@ from agent_worker.trust.powers import powers_of_agent
 
 #: Limits that a file raised and nobody has approved: whose and which, and the number that holds instead.
 Held = Mapping[tuple[str, str], float]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentKit:
-    """The backend and the tools that an agent works with."""
-
-    backend: Backend
-    tools: tuple[Tool, ...] = ()
-    learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
-    more_tools: MoreTools | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +54,11 @@ class BackendFactory:
     program_host: ProgramHost
     redact: Redactor = field(default_factory=Redactor)
     mocks: dict[str, MockModel] = field(default_factory=dict)
+
+    def keep_secret(self, project: ProjectFiles) -> None:
+        """Know what the agents of a project are given by name, before anybody can say it."""
+        keys = {agent.provider.key_variable or "" for agent in project.agents.values() if agent.provider}
+        self.redact.register(secrets_in(os.environ, named=project.secret_variables | keys))
 
     def make_kit(
         self,

@@ -11,7 +11,7 @@ from agent_worker.database import event_rows
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.memory import audit
 from agent_worker.schedules import schedule
-from agent_worker.work import agent_rows, inbox, queue, steps, threads
+from agent_worker.work import agent_rows, inbox, queue, sent_texts, steps, threads
 from agent_worker.workspaces import deliveries, workspace_rows
 
 
@@ -33,6 +33,7 @@ def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
     event_rows.forget_agent(tx, agent, inbox.forget(tx, agent))
     threads.forget(tx, agent)
     steps.forget(tx, agent)
+    sent_texts.forget(tx, agent)
     queue.forget(tx, agent)
     deliveries.forget(tx, agent)
     workspace_rows.unseat(tx, agent)

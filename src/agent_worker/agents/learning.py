@@ -17,7 +17,7 @@ from datetime import datetime
 
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime
-from agent_worker.backends.backend import LoneSink, PastStep, Reply, Turn, Usage
+from agent_worker.backends.backend import LoneSink, Model, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.memory import audit, memory
 from agent_worker.tools.tool import Result
@@ -45,6 +45,7 @@ class Lesson:
 
 async def learn(
     worker: AgentRuntime,
+    learner: Model | None,
     run: str,
     done: Sequence[PastStep],
     final: str,
@@ -58,12 +59,12 @@ async def learn(
     `charge` is told what an answer of which model has used that came to nothing.
     """
     wanted = worker.definition.auto_memory
-    if worker.learner is None or not wanted or worker.home is None or not did_something(done):
+    if learner is None or not wanted or worker.home is None or not did_something(done):
         return None
     turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
     sink = LoneSink(lambda usage: charge(usage, turn.model))
     try:
-        reply = await worker.learner.reply(turn, (), sink)
+        reply = await learner.reply(turn, (), sink)
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None

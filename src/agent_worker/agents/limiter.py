@@ -1,5 +1,7 @@
 """One gate per credential: when a provider says "come back later", all its users wait together.
 
+A pass is for one request, not for a run: a tool that takes an hour holds up nobody who wants to ask the same model.
+
 After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a time, in
 the order in which they came, so that the storm does not begin again. Waiting here does not use up anyone's tries. A
 wait is a little longer than was asked for, by chance: other hosts may have the same key.
@@ -58,6 +60,14 @@ class Limiter:
         """Would `enter` let us in without a wait?"""
         gate = self._gate(credential)
         return not gate.line and self._has_room(gate)
+
+    def enter_at_once(self, credential: str) -> Pass | None:
+        """As `enter`, for who does not wait: None when the gate is closed, or others are before us."""
+        if not self.is_open(credential):
+            return None
+        gate = self._gate(credential)
+        gate.inside += 1
+        return Pass(credential, gate.storms)
 
     def opens_in(self, credential: str) -> float:
         """Seconds until somebody may be let in; 0 when the gate is not closed, though it may be narrow."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,23 +18,23 @@ from types import MappingProxyType
 
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
-from agent_worker.agents.registry import AgentRuntime, Registry
-from agent_worker.backends.backend import UnavailableBackend
+from agent_worker.agents.registry import AgentKit, AgentRuntime, LazyKit, Registry
 from agent_worker.core.address import canonical
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import AgentWorkerError, BadInput, Problem, Refused, StorageFault, Untrusted, trouble_of
+from agent_worker.core.errors import AgentWorkerError, Problem, Refused, StorageFault, Untrusted, trouble_of
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Database, Transaction, WholeTransaction
 from agent_worker.database.runtime_lock import ProjectLocks
 from agent_worker.definitions.agent import AgentDefinition, split_model
 from agent_worker.definitions.loading import shown
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project import AGENTS, ProjectFiles
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
 from agent_worker.schedules import schedule
 from agent_worker.schedules.schedule import Ticker, Timer
+from agent_worker.tools.toolbox import are_ours
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.work import agent_rows, threads
 from agent_worker.work.limits import WorkLimits
@@ -59,6 +60,14 @@ class LoadedProject:
     def named(self, ref: str) -> str:
         """The agent that a workflow refers to, spelled as its own file spells it."""
         return canonical(ref, self.agents) or ref
+
+
+@dataclass(frozen=True, slots=True)
+class _Readied:
+    """An agent that is being made ready, and how far the file of its conversation goes."""
+
+    worker: AgentRuntime
+    written: int = 0
 
 
 class Loader:
@@ -90,43 +99,105 @@ class Loader:
         await asyncio.to_thread(self._locks.take, project.root)
         loaded = await self._database.write(_enrol_all, project, quick or {}, now=self._clock.micros())
         self._registry.keep_project(loaded.id, project)
+        self._backends.keep_secret(project)
         held = await asyncio.to_thread(self._backends.held_back, project, None)
         for name, definition in loaded.quick.items():
             id = loaded.agents[name]
             if not self._registry.knows(id):
-                self._registry.add(await self._fitted(loaded, id, definition, held, has_home=False))
-        unscheduled = []
-        for name, definition in project.agents.items():
-            if not again and self._registry.has(loaded.agents[name], definition):
-                continue  # its backend, with script or session, goes on
-            worker = await self._renewed(loaded, loaded.agents[name], definition, held)
-            self._registry.add(worker)
-            if not worker.definition.schedule:
-                unscheduled.append(schedule.id_of(worker.agent))
-        if unscheduled:  # at once: a commit for each of a thousand takes seconds
-            await self._database.of(loaded.id).write(_clear_all, unscheduled)
+                self._registry.add(self._fitted(loaded, id, definition, held, has_home=False))
+        changed = {
+            name: definition
+            for name, definition in project.agents.items()
+            # Of one that is as it was, the backend, with script or session, goes on.
+            if again or not self._registry.has(loaded.agents[name], definition)
+        }
+        await self._renew(loaded, changed, held)
         self._share_limit(loaded.id, _holds(of_project(project), held))
         await self._keep_workflow_schedules(loaded)
         return self._as_it_works(loaded)
 
-    async def _renewed(
-        self, loaded: LoadedProject, agent: str, definition: AgentDefinition, held: Held
-    ) -> AgentRuntime:
-        """The agent by this definition; by the last good one if that cannot be used, with what is wrong."""
-        worker = await self._fitted(loaded, agent, definition, held)
+    async def _renew(self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held) -> None:
+        """Register agents by these definitions; who cannot be used by his, by the last good one, with what is wrong.
+
+        All together in each step, not one after the other: there may be thousands.
+        """
+        ready = await asyncio.to_thread(self._looked_at, loaded, definitions, held)
+        ready = await self._with_conversations(loaded, ready)
+        ready = await self._with_schedules(loaded, ready)
+        unscheduled = []
+        for each in ready:
+            worker, before = each.worker, self._registry.own(each.worker.agent)
+            if worker.trouble and before is not None and before.is_fit:
+                worker = replace(before, trouble=worker.trouble)
+            self._registry.add(worker)
+            if not worker.definition.schedule:
+                unscheduled.append(schedule.id_of(worker.agent))
+        if unscheduled:
+            await self._database.of(loaded.id).write(_clear_all, unscheduled)
+
+    def _looked_at(
+        self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held
+    ) -> list[_Readied]:
+        """Each agent, and what its folder and its tools say of whether it can work. Blocks."""
+        folders = _folders_in(loaded.project.root)
+        found = []
+        for name, definition in definitions.items():
+            worker, written = self._fitted(loaded, loaded.agents[name], definition, held), 0
+            try:
+                if worker.is_fit and _may_be_there(definition, folders):
+                    written = _look_into(worker)
+                if worker.is_fit and not are_ours(definition):
+                    with suppress(Untrusted):  # nothing is wrong with it: it waits for a person
+                        worker.kit.get()
+            except Exception as error:  # boundary: what is wrong with one agent is its own trouble
+                worker = _unfit(worker, trouble_with(name, error))
+            found.append(_Readied(worker, written))
+        return found
+
+    async def _with_conversations(self, loaded: LoadedProject, ready: Iterable[_Readied]) -> list[_Readied]:
+        """Keep their conversation files; a folder that came with a history of its own is gone on with."""
+        able = [(each, each.worker.home) for each in ready if each.worker.is_fit and each.worker.home is not None]
+        for each, home in able:
+            self._log_files.watch(Target(loaded.id, None, each.worker.agent), home, CONVERSATIONS, written=each.written)
+        # After that: what is said from now on is heard.
+        known = await self._database.of(loaded.id).read(threads.last_seqs, threads.PERSONAL) if able else {}
+        for each, _ in able:
+            said = known.get(each.worker.agent, 0)
+            if said > each.written:
+                self._log_files.catch_up(Target(loaded.id, None, each.worker.agent))
+        return [
+            await self._restored(each) if each.written > known.get(each.worker.agent, 0) else each for each in ready
+        ]
+
+    async def _restored(self, ready: _Readied) -> _Readied:
+        worker = ready.worker
         try:
-            if worker.is_fit:
-                await self._watch(worker)
-                if definition.schedule:
-                    await self._keep_schedule(worker, definition.schedule)
+            assert worker.home is not None
+            talk = await asyncio.to_thread(last_talk, worker.home, CONVERSATIONS, RESTORED)
+            database = self._database.of(worker.project)
+            await database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=ready.written)
         except StorageFault:
             raise
-        except Exception as error:  # boundary: what is wrong with one agent is its own trouble
-            worker = _unfit(worker, trouble_with(definition.name, error))
-        before = self._registry.own(agent)
-        if worker.trouble and before is not None and not isinstance(before.backend, UnavailableBackend):
-            return replace(before, trouble=worker.trouble)
-        return worker
+        except Exception as error:  # boundary, as above
+            return replace(ready, worker=_unfit(worker, trouble_with(worker.name, error)))
+        return ready
+
+    async def _with_schedules(self, loaded: LoadedProject, ready: Iterable[_Readied]) -> list[_Readied]:
+        keeping = {
+            each.worker.agent: self._keep_schedule(each.worker, each.worker.definition.schedule)
+            for each in ready
+            if each.worker.is_fit and each.worker.definition.schedule
+        }
+        ended = dict(zip(keeping, await asyncio.gather(*keeping.values(), return_exceptions=True), strict=True))
+        for wrong in ended.values():
+            if isinstance(wrong, StorageFault) or (wrong is not None and not isinstance(wrong, Exception)):
+                raise wrong
+        return [
+            replace(each, worker=_unfit(each.worker, trouble_with(each.worker.name, wrong)))
+            if isinstance(wrong := ended.get(each.worker.agent), Exception)
+            else each
+            for each in ready
+        ]
 
     def _as_it_works(self, loaded: LoadedProject) -> LoadedProject:
         """With the definitions that are in use, and what is wrong with those that could not be."""
@@ -160,13 +231,13 @@ class Loader:
         held = await asyncio.to_thread(self._backends.held_back, loaded.project, workflow)
         for name, member in workflow.agents.items():
             if isinstance(member, RefMember):
-                worker = await self._as_member(loaded, member, workflow, held, working_copies.get(name))
+                worker = self._as_member(loaded, member, workflow, held, working_copies.get(name))
             else:
                 database = self._database.of(loaded.id)
                 agent = await database.write(agent_rows.enrol, name=name, kind="inline", home=workspace)
                 definition = member.as_agent(name)
                 who, copy = f"{name}@{workflow.name}", working_copies.get(name)
-                worker = await self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
+                worker = self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
             self._registry.add(
                 replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, "")), workspace=workspace
             )
@@ -177,18 +248,18 @@ class Loader:
                 )
         return members_in
 
-    async def _as_member(
+    def _as_member(
         self, loaded: LoadedProject, member: RefMember, workflow: WorkflowDefinition, held: Held, checkout: Path | None
     ) -> AgentRuntime:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(loaded.agents[loaded.named(member.ref)])
         definition = member.applied_to(own.definition)
         if member.backend or member.model or checkout or (member.script and definition.backend == "mock"):
-            return await self._fitted(loaded, own.agent, definition, held, workflow, checkout)
+            return self._fitted(loaded, own.agent, definition, held, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
         return replace(own, definition=definition, limits=limits_of(definition, loaded.project, workflow, held))
 
-    async def _fitted(
+    def _fitted(
         self,
         loaded: LoadedProject,
         agent: str,
@@ -201,54 +272,28 @@ class Loader:
         who: str = "",
     ) -> AgentRuntime:
         """Ready to work, or able to say why not: the others work, and whoever writes to this one is told."""
-        project = loaded.project
+        project, cwd = loaded.project, (checkout or loaded.project.root) / definition.cwd
+
+        def make() -> AgentKit:
+            printed = project.printed_variables.union(workflow.env if workflow else ())
+            return self._backends.make_kit(definition, project.root, cwd, has_home=has_home, who=who, printed=printed)
+
         worker = AgentRuntime(
             agent=agent,
             name=definition.name,
             project=loaded.id,
             definition=definition,
-            backend=UnavailableBackend(BadInput("it is not ready yet")),
+            kit=LazyKit(partial(_made_or_told, who or definition.name, make)),
             limits=limits_of(definition, project, workflow, held),
-            cwd=(checkout or project.root) / definition.cwd,
+            cwd=cwd,
             own_copy=checkout is not None,
             credential=credential_of(definition),
         )
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
-            worker = replace(worker, home=home, library=Library(home, definition.name))
-            printed = project.printed_variables.union(workflow.env if workflow else ())
-            make_kit = partial(self._backends.make_kit, has_home=has_home, who=who, printed=printed)
-            kit = await asyncio.to_thread(make_kit, definition, project.root, worker.cwd)
-        except Untrusted as error:  # nothing is wrong with it: it waits for a person
-            return replace(worker, backend=UnavailableBackend(error))
-        except Exception as error:  # boundary: what is wrong with one agent is its own trouble
-            return _unfit(worker, trouble_with(who or definition.name, error))
-        return replace(
-            worker,
-            backend=kit.backend,
-            tools=kit.tools,
-            more_tools=kit.more_tools,
-            learner=kit.learner,
-        )
-
-    async def _watch(self, worker: AgentRuntime) -> None:
-        """Keep its conversation file; a folder that came with a history of its own is gone on with."""
-        if worker.home is None:
-            return
-        if worker.home.is_there:
-            await asyncio.to_thread(self._tidy, worker, worker.home)
-        seq = await asyncio.to_thread(last_seq, worker.home, CONVERSATIONS, dated=True)
-        database = self._database.of(worker.project)
-        if seq and seq > await database.read(threads.last_seq, worker.agent, threads.PERSONAL):
-            talk = await asyncio.to_thread(last_talk, worker.home, CONVERSATIONS, RESTORED)
-            await database.write(threads.restore, worker.agent, threads.PERSONAL, talk, seq=seq)
-        self._log_files.watch(Target(worker.project, None, worker.agent), worker.home, CONVERSATIONS, written=seq)
-
-    @staticmethod
-    def _tidy(worker: AgentRuntime, home: Root) -> None:
-        """What a crash left in its folder, such as a page of its memory that was half written."""
-        for kept in home.sweep():
-            log.warning("%s: a file was edited while it was written; the other version is %s", worker.name, kept)
+            return replace(worker, home=home, library=Library(home, definition.name))
+        except AgentWorkerError as error:
+            return _unfit(worker, error)
 
     async def _keep_schedule(self, worker: AgentRuntime, wanted: Schedule, *, instance: str = "") -> None:
         timer = Timer(wanted, agent=worker.agent, instance=instance)
@@ -269,14 +314,47 @@ def _enrol_all(
     id = agent_rows.enrol_project(whole, root=str(project.root), name=project.definition.name)
     tx = whole.of(id)
     quick = {name: definition for name, definition in quick.items() if name not in project.agents}
+    known = {row["name"].lower(): row for row in agent_rows.at_home(tx)}
     for name in project.agents:
-        before = agent_rows.known(tx, name)
+        before = known.get(name.lower())
         if before is not None and before["kind"] == "ephemeral":  # whoever has a file now is somebody else
             deletion.cancel_all(tx, before["id"], now=now)
             deletion.erase(tx, before, now=now)
     agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
     agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral") for name in quick}
     return LoadedProject(id, project, agents, quick)
+
+
+def _folders_in(root: Path) -> set[str] | None:
+    """What there is where agents have their folders, in small letters; None when that cannot be seen."""
+    try:
+        return {entry.name.lower() for entry in Root(root).list(AGENTS)}
+    except (AgentWorkerError, OSError):
+        return None
+
+
+def _may_be_there(definition: AgentDefinition, folders: Collection[str] | None) -> bool:
+    """Could the agent have a folder, by what there is? Most of many have never worked, and have none."""
+    return definition.context.dir is not None or folders is None or definition.name.lower() in folders
+
+
+def _look_into(worker: AgentRuntime) -> int:
+    """Tidy up what a crash left in its folder, such as half a page of memory; how far its conversation goes."""
+    assert worker.home is not None
+    if worker.home.is_there:
+        for kept in worker.home.sweep():
+            log.warning("%s: a file was edited while it was written; the other version is %s", worker.name, kept)
+    return last_seq(worker.home, CONVERSATIONS, dated=True)
+
+
+def _made_or_told(name: str, make: Callable[[], AgentKit]) -> AgentKit:
+    """The kit, or an error that a person can read."""
+    try:
+        return make()
+    except AgentWorkerError:
+        raise
+    except Exception as error:  # boundary: what is wrong with one agent is its own trouble
+        raise trouble_with(name, error) from None
 
 
 def _clear_all(tx: Transaction, schedules: Iterable[str]) -> None:
@@ -300,9 +378,11 @@ def trouble_with(name: str, error: Exception) -> AgentWorkerError:
 
 def _unfit(worker: AgentRuntime, why: AgentWorkerError) -> AgentRuntime:
     trouble = f"{why.message} ({why.hint})" if why.hint else why.message
-    return replace(
-        worker, backend=UnavailableBackend(why), tools=(), more_tools=None, learner=None, trouble=trouble, is_fit=False
-    )
+    return replace(worker, kit=LazyKit(partial(_refuse, why)), trouble=trouble, is_fit=False)
+
+
+def _refuse(why: AgentWorkerError) -> AgentKit:
+    raise why
 
 
 def limits_of(

@@ -11,33 +11,43 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
+from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
-from agent_worker.agents.registry import AgentRuntime, Registry
+from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, LONGEST_WAIT, GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
 from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
 from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
-from agent_worker.core.errors import BackendFailure, Crashed, EmptyAnswer, Fenced, Overloaded, Permanent, StorageFault
+from agent_worker.core.errors import (
+    AgentWorkerError,
+    BackendFailure,
+    Crashed,
+    EmptyAnswer,
+    Fenced,
+    Overloaded,
+    Permanent,
+    StorageFault,
+)
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.text import plural
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
-from agent_worker.work import queue
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
 
 T = TypeVar("T")
 
 SPACE_WAIT = 5.0  # seconds
-_CLOSED = "the provider of its model asked all who use this key to come back later"
-_NARROW = "others with the same key go first: its provider had refused them, and they are let in by and by"
+CLOSED = "the provider of its model asked all who use this key to come back later"
+NARROW = "others with the same key go first: its provider had refused them, and they are let in by and by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,7 @@ class Loop:
         self._arrived = asyncio.Event()
         self._stopping = False
         self._given: Pass | None = None  # leave to call the provider
-        self._waited: dict[str, float] = {}  # instruction → seconds it has waited for its model since its last step
+        self._answered = False  # has the model answered anything in the run that is under way?
         self._setbacks: dict[str, BackendFailure] = {}  # instruction → why it is tried again later
         self._asking: dict[str, str | None] = {}  # instruction that waits for a person → its workspace
 
@@ -150,7 +160,6 @@ class Loop:
 
     def _rest(self) -> None:
         """There is nothing to do, unless a person answers."""
-        self._waited.clear()
         self._setbacks.clear()
         if not self._asking:
             return self._waits.end(self.fence.agent)
@@ -177,7 +186,7 @@ class Loop:
     # --- waiting for a turn ---------------------------------------------------------------------------
 
     async def _come_in(self, places: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
-        """Pass the gate of the agent's key, which is left with `places`. True: we are in."""
+        """Pass the gate of the agent's key, for one request or until `places` end. True: we are in."""
         key, limiter = worker.credential, self._loop_context.limiter
         if not key:
             return True
@@ -186,15 +195,17 @@ class Loop:
             return True
 
         async def line_up(work: Pending) -> float | None:
-            left = self._loop_context.longest_wait - self._waited.get(work.instruction, 0.0)
+            left = self._loop_context.longest_wait - self._waited(work.since)
             if left <= 0:
                 await self._give_up_waiting(work)
                 return 0.0
+            if work.since is None:  # kept: whoever looks after a restart sees how long it is
+                await self._write(run_begin.begin_wait, self.fence, work.instruction)
             opens = limiter.opens_in(key)
-            self._wait(work, "model", _CLOSED if opens else _NARROW, seconds=opens or None)
+            self._wait(work, "model", CLOSED if opens else NARROW, seconds=opens or None)
             return min(left, opens or left)
 
-        return await self._in_line(places.enter_async_context(self._gate(key)), line_up, counts=True)
+        return await self._in_line(places.enter_async_context(self._gate(key)), line_up)
 
     async def _take_slot(self, slot: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
         """One of the runs at once, which ends with `slot`. True: we have it."""
@@ -213,13 +224,11 @@ class Loop:
         self,
         entering: Coroutine[None, None, object],
         line_up: Callable[[Pending], Awaitable[float | None]],
-        *,
-        counts: bool = False,
     ) -> Later | bool | None:
         """Wait for our turn, as long as there is work to wait for. True: it is our turn.
 
         `line_up` is told for which work, each time that may have changed, and says after how many seconds to ask it
-        again. With `counts` the time is part of what work may wait for its model.
+        again.
         """
         clock, turn = self._loop_context.clock, asyncio.ensure_future(entering)
         try:
@@ -228,11 +237,7 @@ class Loop:
                 found = await self._look()
                 if not isinstance(found, Pending):
                     return found
-                seconds, since = await line_up(found), clock.monotonic()
-                await _first_of(turn, self._arrived, clock, seconds)
-                if counts:
-                    waited = self._waited.get(found.instruction, 0.0)
-                    self._waited[found.instruction] = waited + clock.monotonic() - since
+                await _first_of(turn, self._arrived, clock, await line_up(found))
             turn.result()
             return True
         finally:  # if our turn came in this very moment it ends with what we were to enter
@@ -247,8 +252,11 @@ class Loop:
     async def _give_up_waiting(self, work: Pending) -> None:
         setback = self._setbacks.pop(work.instruction, None)
         why = setback.message if setback else "its provider lets nobody with this key in"
-        self._waited.pop(work.instruction, None)
         await self._write(run_end.give_up_waiting, self.fence, work.instruction, self._too_long(why))
+
+    def _waited(self, since: int | None) -> float:
+        """Seconds that work has waited for its model by now."""
+        return 0.0 if since is None else max(0.0, (self._loop_context.now() - since) / 1e6)
 
     def _too_long(self, why: str) -> str:
         seconds = self._loop_context.longest_wait
@@ -257,14 +265,16 @@ class Loop:
 
     def _tell_setback(self, later: NotYet) -> None:
         setback = self._setbacks.get(later.work.instruction)
-        what: WaitsFor = "model" if isinstance(setback, Overloaded) else "retry"
-        reason = setback.message if setback else "it failed, and is tried again"
-        self._wait(later.work, what, reason, seconds=later.wait / 1e6)
+        # Without one it was in another process: what is stored tells for what it waits, though not the words.
+        is_overload = isinstance(setback, Overloaded) if setback else later.work.since is not None
+        unknown = CLOSED if is_overload else "it failed, and is tried again"
+        what: WaitsFor = "model" if is_overload else "retry"
+        self._wait(later.work, what, setback.message if setback else unknown, seconds=later.wait / 1e6)
 
     def _wait(self, work: Pending, what: WaitsFor, reason: str, *, seconds: float | None = None) -> None:
         name = self._loop_context.registry.worker(self.fence.agent, work.workspace).name
         who = WaitingAgent(self.fence.project, self.fence.agent, name, work.workspace)
-        self._waits.begin(who, what, reason, seconds=seconds)
+        self._waits.begin(who, what, reason, seconds=seconds, since=work.since if what == "model" else None)
 
     @property
     def _waits(self) -> Waits:
@@ -298,6 +308,7 @@ class Loop:
             return job
         self._waits.end(self.fence.agent)
         self.run, self.workspace = job.run, job.workspace
+        self._answered = False
         self.free.clear()
         try:
             return await self._do(job) or None
@@ -314,14 +325,21 @@ class Loop:
         try:
             if job.unreadable:
                 raise Permanent(job.unreadable.message, hint=job.unreadable.hint)
-            tools = await _tools(job, worker)
+            kit = await _kit_of(worker)
+            tools = await _tools(job, kit)
             recorder = self.recorder = RunRecorder(
-                job, terms, self._context(job, worker), tools, self._loop_context.recording
+                job,
+                terms,
+                self._context(job, worker),
+                tools,
+                self._loop_context.recording,
+                partial(self._one_request, worker.credential),
             )
-            turn, seen, manifest = await self._prepare(job, worker, tools)
-            keeping = self._database.write_soon(queue.keep_manifest, job.run, manifest)
+            turn, seen, composed = await self._prepare(job, worker, tools)
+            context = self._loop_context
+            keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                return await self._steps(job, worker, turn, recorder, seen)
+                return await self._steps(job, worker, kit, turn, recorder, seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -337,29 +355,31 @@ class Loop:
             await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
         return True
 
-    async def _steps(self, job: Assignment, worker: AgentRuntime, turn: Turn, recorder: RunRecorder, seen: int) -> bool:
-        async with aclosing(worker.backend.work(turn, recorder)) as outcomes:
+    async def _steps(
+        self, job: Assignment, worker: AgentRuntime, kit: AgentKit, turn: Turn, recorder: RunRecorder, seen: int
+    ) -> bool:
+        async with aclosing(kit.backend.work(turn, recorder)) as outcomes:
             async for outcome in outcomes:
-                if self._given and self._given.credential == worker.credential:
-                    self._loop_context.limiter.succeeded(self._given)
-                self._waited.pop(job.lead.id, None)
                 match outcome:
                     case Finished(step, reply):
                         _refuse_empty(reply, recorder)
                         recorder.finish_saying()
                         more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
-                        await self._learn(job, worker, recorder, reply.text)
+                        await self._learn(job, worker, kit, recorder, reply.text)
                         return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
                             return True
         raise Crashed("the backend stopped without an answer")
 
-    async def _learn(self, job: Assignment, worker: AgentRuntime, recorder: RunRecorder, final: str) -> None:
+    async def _learn(
+        self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
+    ) -> None:
         doubtful = bool(recorder.outside) or any(item.hop for item in job.taken)
         lesson = await learn(
             worker,
+            kit.learner,
             job.run,
             recorder.done,
             final,
@@ -387,7 +407,7 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, str]:
+    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, Prompt]:
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
@@ -416,22 +436,19 @@ class Loop:
             members=tuple(brief.members),
             open_votes=gathered.open_votes,
         )
-        return turn, gathered.seen, composed.manifest
+        return turn, gathered.seen, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
-        waited, longest = self._waited.get(job.lead.id, 0.0), self._loop_context.longest_wait
+        waited = self._waited(None if self._answered else job.lead.waits_since)
+        longest = self._loop_context.longest_wait
         match after(failure, failures=job.lead.failures, waited=waited, longest=longest):
             case Retry(wait, counts):
                 if isinstance(failure, Overloaded) and worker.credential:
-                    asked = wait if failure.retry_after else None
                     # At least as long as by itself: that others get through does not make it come back sooner.
-                    wait = max(wait, self._loop_context.limiter.refused(worker.credential, asked))
-                if not counts:
-                    self._waited[job.lead.id] = waited + wait
+                    wait = max(wait, self._loop_context.limiter.opens_in(worker.credential))
                 self._setbacks[job.lead.id] = failure
                 await self._write(run_end.retry_later, job, failure, wait=wait, counts=counts)
             case GiveUp(state):
-                self._waited.pop(job.lead.id, None)
                 self._setbacks.pop(job.lead.id, None)
                 if isinstance(failure, Overloaded):
                     failure = Overloaded(self._too_long(failure.message), hint=failure.hint)
@@ -468,12 +485,47 @@ class Loop:
 
     @asynccontextmanager
     async def _gate(self, credential: str) -> AsyncIterator[None]:
-        given = self._given = await self._loop_context.limiter.enter(credential)
+        self._given = await self._loop_context.limiter.enter(credential)
         try:
             yield
         finally:
-            self._given = None
+            self._leave_gate()
+
+    def _leave_gate(self) -> None:
+        given, self._given = self._given, None
+        if given is not None:
             self._loop_context.limiter.leave(given)
+
+    @asynccontextmanager
+    async def _one_request(self, credential: str) -> AsyncIterator[None]:
+        """One request to a model, through the gate of its key. That is left before any tool is called."""
+        limiter = self._loop_context.limiter
+        given = self._given = self._pass_for(credential)
+        try:
+            yield
+            self._answered = True
+            if given is not None:
+                limiter.succeeded(given)
+        except Overloaded as failure:
+            if credential:  # before we leave: nobody is let in because we were refused
+                asked = failure.retry_after and min(failure.retry_after, self._loop_context.longest_wait)
+                limiter.refused(credential, asked or None)
+            raise
+        finally:
+            self._leave_gate()
+
+    def _pass_for(self, credential: str) -> Pass | None:
+        """The pass that we came in with, or another one; None for a model without a key."""
+        limiter = self._loop_context.limiter
+        if self._given is not None and self._given.credential == credential:
+            return self._given
+        self._leave_gate()
+        if not credential:
+            return None
+        if (given := limiter.enter_at_once(credential)) is None:
+            opens = limiter.opens_in(credential)
+            raise Overloaded(CLOSED if opens else NARROW, retry_after=opens or None)
+        return given
 
     def _may_call(self) -> bool:
         return self._given is None or self._loop_context.limiter.still_open(self._given)
@@ -510,10 +562,20 @@ def _is_cancelled(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
 
 
-async def _tools(job: Assignment, worker: AgentRuntime) -> dict[str, Tool]:
+async def _kit_of(worker: AgentRuntime) -> AgentKit:
+    """What the agent works with, made now if it was not needed before."""
+    try:
+        if worker.kit.made is None:
+            return await asyncio.to_thread(worker.kit.get)
+        return worker.kit.made
+    except AgentWorkerError as error:
+        raise Permanent(error.message, hint=error.hint) from None
+
+
+async def _tools(job: Assignment, kit: AgentKit) -> dict[str, Tool]:
     """All it has for this work. Those of others stand behind ours, whatever they are called."""
-    others = await worker.more_tools() if worker.more_tools else ()
-    return {t.name: t for t in (*others, *worker.tools) if t.personal or job.workspace}
+    others = await kit.more_tools() if kit.more_tools else ()
+    return {t.name: t for t in (*others, *kit.tools) if t.personal or job.workspace}
 
 
 def terms_model(worker: AgentRuntime) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent_worker.core.text import plural
 from agent_worker.workspaces.channel import as_line
@@ -81,22 +82,35 @@ class Section:
     def tokens(self) -> int:
         return tokens_in(self.text)
 
-    def record(self) -> dict[str, object]:
-        """What a manifest tells of it: all but its text."""
-        told = {"name": self.name, "limit": self.limit, "source": self.source, "left_out": self.left_out}
-        return told | {"runs": self.runs, "tokens": self.tokens}
-
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     system: str
     user: str
     sections: tuple[Section, ...]
+    in_system: int = 0  #: how many of the sections make up its system part; the others are what the model is asked
+    mark: str = ""  #: that fences quoted material in this run
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """What the run saw, section by section, without the texts."""
+        return [
+            {
+                "name": section.name,
+                "part": "system" if number < self.in_system else "prompt",
+                "limit": section.limit,
+                "source": section.source,
+                "left_out": section.left_out,
+                "runs": section.runs,
+                "tokens": section.tokens,
+            }
+            for number, section in enumerate(self.sections)
+        ]
 
     @property
     def manifest(self) -> str:
-        """What the run saw, section by section, as JSON."""
-        return json.dumps([section.record() for section in self.sections])
+        """The same as JSON."""
+        return json.dumps(self.entries)
 
 
 def spoken(text: str) -> str:
@@ -112,7 +126,13 @@ def tokens_in(text: str) -> int:
 def compose(brief: Brief) -> Prompt:
     system = [section for build in SYSTEM if (section := build(brief))]
     user = [section for build in USER if (section := build(brief))]
-    return Prompt("\n\n".join(s.text for s in system), "\n\n".join(s.text for s in user), (*system, *user))
+    return Prompt(
+        "\n\n".join(s.text for s in system),
+        "\n\n".join(s.text for s in user),
+        (*system, *user),
+        in_system=len(system),
+        mark=brief.mark,
+    )
 
 
 # --- sections, top to bottom --------------------------------------------------------------------------

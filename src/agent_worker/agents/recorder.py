@@ -11,11 +11,13 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, hold_run, keep_step, stored_result
 from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
 from agent_worker.core.clock import Clock
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 
 _NO = re.compile(rf"{inbox.NO}\b[\s:,.]*")
 SHOWN = 2000  # characters of arguments and results that whoever looks on gets to see
+KEPT_OF_PROGRAM = 8000  # characters of arguments and results that are kept of what a program does by itself
+CALLS_OF_PROGRAM = 2000  # that are kept of one run
 RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
 UNKNOWN = Result(
     "The outcome of this call is unknown: it had begun when the work was interrupted. "
@@ -53,17 +57,25 @@ class RecorderContext:
     bus: Bus
     clock: Clock
     redact: Redactor = field(default_factory=Redactor)  #: takes secrets out of what is shown, and what tools print
+    prompts: PromptTexts = field(default_factory=PromptTexts)  #: keeps what models are sent
 
 
 class RunRecorder:
     def __init__(
-        self, job: Assignment, terms: Terms, context: ToolContext, tools: Mapping[str, Tool], recording: RecorderContext
+        self,
+        job: Assignment,
+        terms: Terms,
+        context: ToolContext,
+        tools: Mapping[str, Tool],
+        recording: RecorderContext,
+        asking: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         self._job = job
         self._terms = terms
         self._context = context
         self._tools = tools
         self._recording = recording
+        self.asking = asking  #: around each request to the model
         self._database = recording.database.of(job.project)
         self.reached: Reached | None = None  #: a limit met by the last step
         self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
@@ -71,6 +83,8 @@ class RunRecorder:
         self._kept.set()
         self._saying = Passage(recording.redact)
         self._turns = CallOrder()
+        self._own: dict[str, int] = {}  # calls that a program has begun by itself → their number in the run
+        self._own_count = 0
         seen = [image for step in job.past for result in step.results.values() for image in result.images]
         self._pictured = sum(len(image.base64) for image in seen)
         self.has_acted = any(step.reply.calls for step in job.past)  #: this work has called a tool, ours or its own
@@ -113,16 +127,54 @@ class RunRecorder:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         self._outside = self._outside or call.tool  # a program's own tools read what they like
-        self._show(call, result)
+        self._show(call, result, own=True)
+        writing = self._begin_own(call) if result is None else self._end_own(call, result)
+        if writing:  # nobody waits for it: the program goes on by itself
+            writing.add_done_callback(partial(_say_if_lost, "what a program did by itself"))
 
-    def _show(self, call: Call, result: Result | None = None) -> None:
+    def _begin_own(self, call: Call) -> asyncio.Future[None] | None:
+        if self._own_count >= CALLS_OF_PROGRAM:
+            return None
+        number = self._own[call.id] = self._own_count
+        self._own_count += 1
+        return self._database.write(
+            steps.begin_program_call,
+            work=self._job.lead.work,
+            run=self._job.run,
+            n=number,
+            step=self.step,
+            tool=call.tool[:200],
+            arguments=self._beginning(_as_json(call), KEPT_OF_PROGRAM),
+            now=self._recording.clock.micros(),
+        )
+
+    def _end_own(self, call: Call, result: Result) -> asyncio.Future[None] | None:
+        if (number := self._own.pop(call.id, None)) is None:
+            return None
+        return self._database.write(
+            steps.end_program_call,
+            work=self._job.lead.work,
+            run=self._job.run,
+            n=number,
+            result=self._beginning(result.text, KEPT_OF_PROGRAM),
+            ok=result.ok,
+            now=self._recording.clock.micros(),
+        )
+
+    def _show(self, call: Call, result: Result | None = None, *, own: bool = False) -> None:
         self.has_acted = True
         self.finish_saying()
-        about = self._about() | {"tool": self._recording.redact(call.tool)}
+        about = self._about() | {"tool": self._recording.redact(call.tool), "own": own}
         if result is None:
             self._recording.bus.publish(Called(**about, arguments=self._shown(_as_json(call))))
         else:
             self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
+
+    def preface(self, text: str) -> None:
+        writing = self._recording.prompts.add_preface(
+            self._database, self._job, text, now=self._recording.clock.micros()
+        )
+        writing.add_done_callback(partial(_say_if_lost, "what a program was told first"))
 
     def spent(self, usage: Usage) -> None:
         self.charge(usage, self._terms.model)
@@ -130,11 +182,18 @@ class RunRecorder:
     def charge(self, usage: Usage, model: str) -> None:
         """Charge for an answer of any model that comes to nothing, also after the end of the run."""
         charged = self._database.write(charge_lost, self._job, usage, model, now=self._recording.clock.micros())
-        charged.add_done_callback(_say_if_lost)  # nobody waits for it: whoever calls is on its way out
+        # Nobody waits for it: whoever calls is on its way out.
+        charged.add_done_callback(partial(_say_if_lost, "what a failed answer has cost"))
 
     def _shown(self, text: str) -> str:
         """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
         return self._recording.redact(text[: 4 * SHOWN])[:SHOWN]
+
+    def _beginning(self, text: str, most: int) -> str:
+        """The same, of what is kept: it says when it was cut."""
+        if len(text) <= most:
+            return text
+        return f"{self._recording.redact(text[: 4 * most])[:most]}\n[cut: {plural(len(text) - most, 'more character')}]"
 
     async def keep(self, step: int, reply: Reply) -> None:
         self.finish_saying()
@@ -351,6 +410,6 @@ class CallOrder:
             mine.over.set()
 
 
-def _say_if_lost(charged: asyncio.Future[None]) -> None:
-    if not charged.cancelled() and (error := charged.exception()):
-        log.warning("what a failed answer has cost could not be stored: %s", error)
+def _say_if_lost(what: str, written: asyncio.Future[None]) -> None:
+    if not written.cancelled() and (error := written.exception()):
+        log.warning("%s could not be stored: %s", what, error)

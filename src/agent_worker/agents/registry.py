@@ -5,6 +5,7 @@ An agent has one worker of its own and, where a workflow adds to its definition,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,22 +25,45 @@ MoreTools = Callable[[], Awaitable[tuple[Tool, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
+class AgentKit:
+    """The backend and the tools that an agent works with."""
+
+    backend: Backend
+    tools: tuple[Tool, ...] = ()
+    learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
+    more_tools: MoreTools | None = None
+
+
+class LazyKit:
+    """The kit of an agent, made when it is first needed: of a thousand agents, few are at work."""
+
+    def __init__(self, make: Callable[[], AgentKit]) -> None:
+        self._make = make
+        self._making = threading.Lock()
+        self.made: AgentKit | None = None
+
+    def get(self) -> AgentKit:
+        """Blocks the first time: it reads files and imports tools. Raises AgentWorkerError when it cannot be made."""
+        with self._making:
+            if self.made is None:
+                self.made = self._make()
+            return self.made
+
+
+@dataclass(frozen=True, slots=True)
 class AgentRuntime:
-    """An agent as its loop needs it: definition, backend, tools, folder."""
+    """An agent as its loop needs it: definition, backend and tools, folder."""
 
     agent: str  #: id
     name: str
     project: str  #: id
     definition: AgentDefinition
-    backend: Backend
-    tools: tuple[Tool, ...] = ()
-    more_tools: MoreTools | None = None
+    kit: LazyKit
     limits: WorkLimits = field(default_factory=WorkLimits)
     cwd: Path = field(default_factory=Path)
     own_copy: bool = False  #: its cwd is a checkout of its own
     home: Root | None = None  #: its own folder; None when it has no personal files
     library: Library = field(default_factory=lambda: Library(None, ""))
-    learner: Model | None = None  #: draws from a run what is worth remembering
     note: str = ""  #: what the workflow adds to its prompt
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
@@ -53,7 +77,8 @@ class AgentRuntime:
 
 class Registry:
     def __init__(self) -> None:
-        self._workers: dict[tuple[str, str | None], AgentRuntime] = {}
+        # By agent, then by workspace; None: as it works by itself.
+        self._workers: dict[str, dict[str | None, AgentRuntime]] = {}
         self._projects: dict[str, ProjectFiles] = {}
 
     def keep_project(self, id: str, project: ProjectFiles) -> None:
@@ -65,48 +90,49 @@ class Registry:
         return own_places(self._projects[project]) if project in self._projects else OwnPlaces()
 
     def add(self, worker: AgentRuntime, *, workspace: str | None = None) -> None:
-        self._workers[worker.agent, workspace] = worker
+        self._workers.setdefault(worker.agent, {})[workspace] = worker
 
     def remove(self, agent: str, *, workspace: str | None = None) -> None:
-        self._workers.pop((agent, workspace), None)
+        if everywhere := self._workers.get(agent):
+            everywhere.pop(workspace, None)
+            if not everywhere:
+                del self._workers[agent]
 
     def remove_all(self, agent: str) -> list[Library]:
         """Forget an agent wherever it works; returns what it had open to look things up in."""
-        gone = [self._workers.pop(key) for key in [key for key in self._workers if key[0] == agent]]
+        gone = self._workers.pop(agent, {}).values()
         return list({id(worker.library): worker.library for worker in gone}.values())
 
     def detach(self, workspace: str) -> None:
         """Forget what was registered for this workspace alone."""
-        for key in [key for key in self._workers if key[1] == workspace]:
-            del self._workers[key]
+        for agent in [agent for agent, everywhere in self._workers.items() if workspace in everywhere]:
+            self.remove(agent, workspace=workspace)
 
     def change(self, project: str, change: Callable[[AgentRuntime], AgentRuntime]) -> None:
         """Change everyone of this project, wherever they work."""
-        self._workers = {
-            key: change(worker) if worker.project == project else worker for key, worker in self._workers.items()
-        }
+        for everywhere in self._workers.values():
+            for workspace, worker in everywhere.items():
+                if worker.project == project:
+                    everywhere[workspace] = change(worker)
 
     def has(self, agent: str, definition: AgentDefinition) -> bool:
         """Is it here already, with just this definition, and nothing was wrong with it?"""
-        known = self._workers.get((agent, None))
+        known = self.own(agent)
         return known is not None and known.definition == definition and not known.trouble
 
     def own(self, agent: str) -> AgentRuntime | None:
         """The agent as it works by itself, in no workspace."""
-        return self._workers.get((agent, None))
+        return self._workers.get(agent, {}).get(None)
 
     def knows(self, agent: str) -> bool:
-        return (agent, None) in self._workers or any(key[0] == agent for key in self._workers)
+        return agent in self._workers
 
     def worker(self, agent: str, workspace: str | None = None) -> AgentRuntime:
-        found = self._workers.get((agent, workspace)) or self._workers.get((agent, None)) or self._inline(agent)
-        if found is None:
+        """The agent as it works there; as it works by itself; as it works in the only place where it lives."""
+        everywhere = self._workers.get(agent)
+        if everywhere is None:
             raise NotFound(f"agent {agent} has no definition here")
-        return found
-
-    def _inline(self, agent: str) -> AgentRuntime | None:
-        """The worker of an agent that lives only in a workspace."""
-        return next((worker for (id, _), worker in self._workers.items() if id == agent), None)
+        return everywhere.get(workspace) or everywhere.get(None) or next(iter(everywhere.values()))
 
     def workers(self) -> list[AgentRuntime]:
-        return list(self._workers.values())
+        return [worker for everywhere in self._workers.values() for worker in everywhere.values()]

@@ -75,6 +75,7 @@ class Pending:
 
     instruction: str
     workspace: str | None
+    since: int | None = None  #: when it began to wait for its model
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,13 @@ def _not_yet(first: Row, now: int, longest: float) -> NotYet | None:
 
 
 def _pending(first: Row) -> Pending:
-    return Pending(first["id"], first["workspace"])
+    return Pending(first["id"], first["workspace"], first["waits_since"])
+
+
+def begin_wait(tx: Transaction, fence: Fence, instruction: str, *, now: int) -> None:
+    """This work waits for its model, and is not tried before it is let in."""
+    agent_rows.hold(tx, fence)
+    queue.begin_wait(tx, instruction, now=now)
 
 
 def begin(
@@ -273,6 +280,8 @@ def keep_step(tx: Transaction, job: Assignment, step: int, reply: Reply, terms: 
 
 def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> int:
     """Store a step and charge for it; what it cost, in millionths of a dollar."""
+    if job.lead.waits_since:
+        queue.end_wait(tx, job.run)
     use = reply.usage.plausible
     item = _charge(job, step, model, use)
     micros = limits.charge(tx, job.account, item, now=now)

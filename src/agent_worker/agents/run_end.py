@@ -81,11 +81,15 @@ def put_back(
 def retry_later(
     tx: Transaction, job: Assignment, failure: BackendFailure, *, wait: float, counts: bool, now: int
 ) -> None:
+    """Try it again after a wait. A try that does not count has only waited for its model: its run goes on then."""
     hold_run(tx, job)
-    queue.put_back(tx, job.run, failed=counts, not_before=now + round(wait * 1e6))
+    not_before = now + round(wait * 1e6)
+    queue.put_back(tx, job.run, failed=counts, not_before=not_before, waits_since=None if counts else now)
     if not counts:
         _uncount(tx, job)
-    _close(tx, job, "failed", failure.message, now=now)
+        queue.rest_run(tx, job.run, reason=failure.message)
+    queue.close_run(tx, job.run, "failed", reason=failure.message, now=now)  # unless it rests
+    _let_go(tx, job, now=now)
     tx.tell(
         Retrying(
             workspace=job.workspace,
@@ -121,8 +125,13 @@ def _uncount(tx: Transaction, job: Assignment) -> None:
 
 def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
     """Close a run whose work is not over."""
-    deliveries.take_back(tx, job.run)
     queue.close_run(tx, job.run, state, reason=why, now=now)
+    _let_go(tx, job, now=now)
+
+
+def _let_go(tx: Transaction, job: Assignment, *, now: int) -> None:
+    """Nobody works on it now: what it was given can be given again, and its agent is free."""
+    deliveries.take_back(tx, job.run)
     agent_rows.rest(tx, job.fence.agent, now=now)
 
 

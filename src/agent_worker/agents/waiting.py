@@ -48,13 +48,25 @@ class Waits:
         self._redact = redact
         self._known: dict[str, tuple[WaitingAgent, Waiting]] = {}
 
-    def begin(self, who: WaitingAgent, what: WaitsFor, reason: str, *, seconds: float | None = None) -> None:
-        """It waits for this, for so many seconds (None: nobody knows). Said again, it is the same wait."""
+    def begin(
+        self,
+        who: WaitingAgent,
+        what: WaitsFor,
+        reason: str,
+        *,
+        seconds: float | None = None,
+        since: int | None = None,
+    ) -> None:
+        """It waits for this, for so many seconds (None: nobody knows). Said again, it is the same wait.
+
+        `since` is for who knows better than we when it began: before a try in between, or in another process.
+        """
         now = self._clock.micros()
-        wait = Waiting(what, self._redact(reason), now, None if seconds is None else now + round(seconds * 1e6))
+        until = None if seconds is None else now + round(seconds * 1e6)
+        wait = Waiting(what, self._redact(reason), since or now, until)
         before = self.of(who.agent)
         if before is not None and before.what == what:
-            wait = replace(wait, since=before.since)
+            wait = replace(wait, since=since or before.since)
             if _is_same(before, wait):
                 return
         self._known[who.agent] = who, wait

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
+from agent_worker.core.errors import BadInput
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 
@@ -123,7 +124,15 @@ class StepSink(Protocol):
         ...
 
     def show(self, call: Call, result: Result | None = None) -> None:
-        """Show a call that a program makes by itself, then what came of it. Nothing of it is stored."""
+        """Tell of a call that a program makes with its own tools, then of what came of it. It is kept for people."""
+        ...
+
+    def preface(self, text: str) -> None:
+        """Keep, for people, what a backend says by itself before the prompt. Said again, it is replaced."""
+        ...
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        """Around each request to a model. Raises Overloaded when others with the same key have to be let in first."""
         ...
 
     def spent(self, usage: Usage) -> None:
@@ -153,6 +162,12 @@ class LoneSink:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
+
+    def preface(self, text: str) -> None:
+        pass
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         if self.charge:
@@ -201,15 +216,3 @@ class Model(Protocol):
     """Answers once. Holds no conversation: it is handed all of it."""
 
     async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply: ...
-
-
-class UnavailableBackend:
-    def __init__(self, why: AgentWorkerError) -> None:
-        self._why = why
-
-    async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
-        raise Permanent(self._why.message, hint=self._why.hint)
-        yield
-
-    async def close(self) -> None:
-        pass

@@ -29,7 +29,8 @@ class ToolLoop:
             yield Unfinished(last)
         while len(steps) < turn.max_steps:
             number = len(steps)
-            reply = (await self._model.reply(turn, steps, sink)).storable
+            async with sink.asking():
+                reply = (await self._model.reply(turn, steps, sink)).storable
             if not reply.calls and not reply.more:
                 yield Finished(number, reply)
                 return

@@ -84,6 +84,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
     - temporary folders of runs that were killed
     - folders of coding programs for agents that are gone, and their sessions older than 30 days
     - backups older than 30 days, except the newest 3; databases set aside that long ago; old logs
+    - what models were sent, once nobody was sent it for 30 days (AGENT_WORKER_KEEP_PROMPTS)
     """
     from agent_worker.cli.call import call
 

@@ -6,13 +6,15 @@ import json
 import os
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from agent_worker.cli.output import clean
+from agent_worker.client.discovery import RUN_TOKEN
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 
-TOKEN = "AGENT_WORKER_RUN_TOKEN"
+URL = "AGENT_WORKER_RUN_URL"
 #: A text may begin with a dash, so there are no options of one letter.
 TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
@@ -21,7 +23,7 @@ TEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 def context() -> None:
     """Use the tools of the run you are in, where there is no MCP.
 
-    The token in AGENT_WORKER_RUN_TOKEN says who you are.
+    AGENT_WORKER_RUN_TOKEN says who you are, and AGENT_WORKER_RUN_URL where the tools are: both are set in your shell.
     """
 
 
@@ -83,17 +85,15 @@ def _call(tool: str, **arguments: Any) -> None:
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
-    from agent_worker.client.connection import find
+    """Ask as the program's own MCP client would: with what the run was given, and nothing of the person's."""
+    from agent_worker.client.connection import request_with
 
-    token = os.environ.get(TOKEN)
-    if not token:
-        raise Refused(f"{TOKEN} is not set: it is for programs that work as an agent", hint="agent-worker send …")
-    client = find()
-    if client is None:
-        raise Refused("the daemon is not running", hint="agent-worker daemon status")
-    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+    token, url = os.environ.get(RUN_TOKEN), urlsplit(os.environ.get(URL, ""))
+    if not token or not url.hostname or not url.port:
+        told = f"{RUN_TOKEN} or {URL} is not set: they are, where a program works as an agent"
+        raise Refused(told, hint="agent-worker send …")
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    _, answer = client.request("POST", "/mcp", message, headers=headers)
+    answer = request_with(token, url.hostname, url.port, url.path, message)
     if "error" in answer:
         raise AgentWorkerError(str(answer["error"].get("message", "refused")))
     return answer["result"]

@@ -45,9 +45,11 @@ class LiveView:
             case {"event": "chunk", "name": name, "text": text}:
                 self._busy[name] = clean(text)[-60:].replace("\n", " ")
             case {"event": "tool_call", "name": name, "tool": tool}:
-                self._busy[name] = tool
+                self._busy[name] = clean(tool)
                 if self._verbose:
-                    self._line(name, f"→ {tool} {clean(record.get('arguments', ''))[:200]}", "bright_black")
+                    whose = " (its own)" if record.get("own") else ""
+                    told = f"→ {clean(tool)}{whose} {clean(record.get('arguments', ''))[:200]}"
+                    self._line(name, told, "bright_black")
             case {"event": "tool_result", "name": name, "ok": False, "text": text}:
                 if self._verbose:
                     self._line(name, f"✗ {clean(text)[:200]}", "red")

@@ -146,36 +146,58 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
             str(r["steps"]),
             f"{r['tokens']:,}",
             usd(r["usd"], r["estimated"]),
-            r["reason"],
+            "; ".join(filter(None, (_tries(r), r["reason"]))),
         )
         for r in found
     ]
     tell_table(("run", "agent", "state", "started", "steps", "tokens", "cost", ""), rows, empty="no runs yet")
 
 
+def _tries(run: dict[str, Any]) -> str:
+    """How many times a run has begun, if its model has sent it away."""
+    return f"{run['tries']:,} tries" if run["tries"] > 1 else ""
+
+
 @click.command()
 @click.argument("run")
+@click.option("--full", is_flag=True, help="Word by word what its model was sent: prompt, tools, every request.")
 @as_json_option
-def explain(run: str, as_json: bool) -> None:
-    """Show what RUN saw (the sections of its prompt) and did (its steps)."""
-    found = call("GET", f"/runs/{part(run)}")
+def explain(run: str, full: bool, as_json: bool) -> None:
+    """Show what RUN saw (the sections of its prompt) and did (its steps).
+
+    What a coding program did with its own tools is marked (its own): it told us, we had no part in it.
+    """
+    found = call("GET", f"/runs/{part(run)}", full=full)
     if as_json:
         return tell_json(found)
     about = found["run"]
     if about["held"]:
         click.echo("a person took back what this run was told, said and learned; it is shown to people only")
     cost = usd(about["usd"], about["estimated"])
-    click.echo(f"{about['agent']} {about['state']}  {about['backend']} {about['model']}  {cost}")
+    facts = (f"{about['agent']} {about['state']}", f"{about['backend']} {about['model']}", _tries(about), cost)
+    click.echo("  ".join(filter(None, facts)))
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
     tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
+    if full:
+        from agent_worker.cli.sent import tell_sent
+
+        tell_sent(found["sent"])
     for step in found["steps"]:
         click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
         if step["text"]:
             click.echo(f"  {clean(step['text'])[:1000]}")
         for used in step["calls"]:
-            mark = "→" if used["ok"] else "✗"
-            click.echo(f"  {mark} {used['tool']} {clean(used['arguments'])[:200]}\n    {clean(used['result'])[:300]}")
+            _tell_call(used)
+    if not full and rows:
+        click.echo(f"\nword by word what its model was sent: agent-worker explain {clean(run)} --full")
+
+
+def _tell_call(used: dict[str, Any]) -> None:
+    mark = "…" if used["done_at"] is None else "→" if used["ok"] else "✗"
+    whose = " (its own)" if used["own"] else ""
+    click.echo(f"  {mark} {clean(used['tool'])}{whose} {clean(used['arguments'])[:200]}")
+    click.echo(f"    {clean(used['result'])[:300] if used['done_at'] else 'not finished'}")
 
 
 @click.command()
@@ -257,12 +279,14 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
     for provider in chosen:
         if provider["configured"]:
             click.echo(f"testing {provider['name']} …", err=True)
-        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model))
+        found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model, project=here()))
     if as_json:
         tell_json(found)
     else:
         rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
         tell_table(("provider", "test", "model", ""), rows)
+        if any(each["usd"] for each in found):
+            click.echo("this counts in what the project here spends today: agent-worker stats")
     if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
         sys.exit(1)
 
@@ -294,7 +318,7 @@ def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: 
 
 def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
     click.echo(f"testing {backend['name']} …", err=True)
-    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, timeout=1200))
+    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, project=here(), timeout=1200))
 
 
 def _shown(backend: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from agent_worker.client.discovery import (
     LOG_FILE,
     NONCE_HEADER,
     READY_VARIABLE,
+    RUN_TOKEN,
     AlreadyRunning,
     DaemonFile,
     check_home,
@@ -231,7 +232,14 @@ def connect(
     command: Sequence[str] = COMMAND,
     patience: float = _START_PATIENCE,
 ) -> Client:
-    """The running daemon; if there is none it is started, by one of all who want it."""
+    """The running daemon; if there is none it is started, by one of all who want it.
+
+    In the shell of a program that works as an agent it is neither: commands of the person are not the agent's.
+    """
+    if os.environ.get(RUN_TOKEN):
+        raise Refused(
+            "this is the shell of an agent at work, which has tools of its own", hint="agent-worker context tools"
+        )
     home = home or home_directory()
     if client := find(home):
         return client
@@ -247,6 +255,23 @@ def connect(
                 raise AgentWorkerError("the daemon is not ready yet; it may still be starting", hint=LOGS)
             if client := _started(home, command, until):
                 return client
+
+
+def request_with(token: str, host: str, port: int, path: str, body: object, *, timeout: float = 600.0) -> Any:
+    """The answer to somebody who has the token of a run, and knows nothing else of the daemon."""
+    there = DaemonFile(0, host, port, token, "", "", "")
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, text/event-stream",
+        "Connection": "close",
+    }
+    with _explained(there, timeout), closing(HttpSocket(host, port, within=timeout)) as wire:
+        wire.ask("POST", path, headers, json.dumps(body).encode())
+        status, answered = wire.head()
+        content = b"".join(wire.body(status, answered))
+    if status >= 300:
+        raise error_of(status, json_object(content))
+    return json_of(content, status)
 
 
 def looks_like_ours(host: str, port: int) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 from agent_worker.core.errors import Refused
 
 HOME_VARIABLE = "AGENT_WORKER_HOME"
+RUN_TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: set where a program works as an agent
 READY_VARIABLE = "AGENT_WORKER_READY_FD"  #: where a daemon tells whoever started it how that went
 NONCE_HEADER = "X-Agent-Worker-Nonce"
 NONCE = re.compile(r"[0-9a-f]{64}")

@@ -154,6 +154,7 @@ class Called(RunEvent):
     event = "tool_call"
     tool: str
     arguments: str
+    own: bool = False  #: a coding program uses a tool of its own: we are told of it, and had no part in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +163,7 @@ class Returned(RunEvent):
     tool: str
     text: str
     ok: bool = True
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

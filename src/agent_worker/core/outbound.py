@@ -85,6 +85,13 @@ def host_of(url: str) -> str:
     return _split(url).hostname or ""
 
 
+def is_local(url: str) -> bool:
+    """Does the address lie in the local network, by its text?"""
+    host = host_of(url)
+    address = literal(host)
+    return not _innermost(address).is_global if address else _is_local_name(host)
+
+
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     """The user's proxy. A client that is handed a transport no longer looks for it."""
     host, scheme = host_of(url), url.split(":", 1)[0]

@@ -16,6 +16,7 @@ ID = "made by us, or by SHA-256"
 ONE_OF = "one of a few words that we choose"
 NAME = "the name of an agent, a workflow or a tag: checked, and what it is known by"
 PLACE = "a path or an address that is opened again: changed, it would lead elsewhere"
+OURS = "names, numbers and sentences of our own: no word that somebody else wrote"
 BYTES = "bytes of a picture: changed, it would be none"
 KEY = "compared with what comes later: whoever makes it takes secrets out before"
 
@@ -40,10 +41,13 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     },
     "run": {
         **{"project": ID, "id": ID, "instruction": ID, "agent": ID, "workspace": ID, "root": ID, "backend": ONE_OF},
-        **{"state": ONE_OF},
+        **{"state": ONE_OF, "manifest": OURS, "sent": ID},
     },
     "step": {"project": ID, "work": ID, "run": ID},
     "call": {"project": ID, "work": ID, "id": KEY, "run": ID, "state": ONE_OF, "images": BYTES},
+    "program_call": {"project": ID, "work": ID, "run": ID},
+    "sent_text": {"project": ID, "id": ID},
+    "sent_use": {"project": ID, "workspace": ID, "agent": ID, "text": ID},
     "tally": {"project": ID, "scope": ONE_OF, "key": ID, "day": ONE_OF},
     "ledger": {"project": ID, "run": ID, "id": ID, "agent": ID, "root": ID},
     "thread": {"project": ID, "agent": ID, "context": ID},
@@ -73,7 +77,6 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
 #: Columns that hold JSON: secrets are taken out of each string in it, so that it stays JSON.
 JSON: Mapping[str, frozenset[str]] = {
     "workspace": frozenset({"given", "granted"}),
-    "run": frozenset({"manifest"}),
     "step": frozenset({"reply"}),
     "call": frozenset({"arguments"}),
     "proposal": frozenset({"options", "effect"}),

@@ -12,7 +12,7 @@ from agent_worker.core.control_files import CONTROL_NAMES
 from agent_worker.core.errors import BadInput
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
-from agent_worker.definitions.paths import Outside, beneath
+from agent_worker.definitions.paths import Outside, names_beneath
 from agent_worker.definitions.placeholders import BUILT_IN, is_secret, malformed_in, names_in
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
@@ -162,15 +162,19 @@ def check_own_path(path: Where, text: str, root: Path) -> Iterator[Broken]:
 
 def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> dict[str, Broken]:
     """The agents whose folder overlaps that of another; of two, the one that chose to be there."""
-    taken: dict[Path, str] = {}  # a folder → whose it is
-    above: dict[Path, str] = {}  # what such folders lie in → whose is the first there
+    taken: dict[tuple[str, ...], str] = {}  # a folder → whose it is
+    above: dict[tuple[str, ...], str] = {}  # what such folders lie in → whose is the first there
     found: dict[str, Broken] = {}
     for name, agent in sorted(agents.items(), key=lambda item: item[1].context.dir is not None):
-        mine = (root / agent.personal_dir).resolve()
-        other = above.get(mine) or next((taken[path] for path in (mine, *mine.parents) if path in taken), None)
+        try:
+            mine = names_beneath(root, agent.personal_dir)
+        except Outside:  # it leads out of the project by now: refused where it is used
+            continue
+        parents = [mine[:depth] for depth in range(len(mine))]
+        other = above.get(mine) or next((taken[path] for path in (mine, *parents) if path in taken), None)
         if other is None:
             taken[mine] = name
-            for path in mine.parents:
+            for path in parents:
                 above.setdefault(path, name)
         else:
             found[name] = Broken(("context", "dir"), f"is, or overlaps, the folder of agent {other}")
@@ -182,7 +186,7 @@ def _check_path(
 ) -> Iterator[Broken]:
     """`own` is a directory that we will fill and that therefore must not hold other things of the project."""
     try:
-        real = beneath(root, text)
+        names = names_beneath(root, text)
         if own and text != ".":
             storage_paths.names_in(text)  # what will open it asks the same, when it is too late to say so here
     except Outside:
@@ -191,7 +195,5 @@ def _check_path(
     except BadInput as error:
         yield Broken(path, error.message, error.hint)
         return
-    top = root.resolve()
-    first = real.relative_to(top).parts[:1]
-    if any(part.lower() in forbidden for part in first) or (own and real in (top, top / ".agents")):
+    if any(part.lower() in forbidden for part in names[:1]) or (own and names in ((), (".agents",))):
         yield Broken(path, "must be a directory of its own inside the project", "not one that holds other things")

@@ -26,7 +26,7 @@ from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
 from agent_worker.definitions.fields import InsidePath, Line, Money, Name
 from agent_worker.definitions.loading import load_agent, load_workflow, prompt_files, refuse, shown, with_prompt_read
-from agent_worker.definitions.paths import Outside, beneath
+from agent_worker.definitions.paths import Outside, names_beneath
 from agent_worker.definitions.problems import did_you_mean, validate
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
@@ -260,11 +260,12 @@ class _Look:
 
     def _refuse_shared_dirs(self) -> None:
         """Who moved into the folder of another stays where it was, if it was somewhere."""
-        for name, broken in check_personal_dirs(self._agents, self._root).items():
+        shared = check_personal_dirs(self._agents, self._root)
+        for name, broken in shared.items():
             self._note(self._agent_files[name], "context.dir", broken.message)
             if name in self._before.agents:
                 self._agents[name] = self._before.agents[name]
-        for name in check_personal_dirs(self._agents, self._root):
+        for name in check_personal_dirs(self._agents, self._root) if shared else ():
             self._broken[name] = self._agent_files.pop(name)
             del self._agents[name]
 
@@ -313,14 +314,19 @@ class _Look:
             file, found = pair
             return self._name_in(file) != found.name, file.stem != found.name
 
+        taken: dict[str, Path] = {}  # a name in small letters → whose it is
         for file, found in sorted(loaded, key=claim):
             kept = before.get(self._name_in(file))
-            if self._is_free(found.name, files, file):
-                here[found.name], files[found.name] = found, file
-            elif kept is not None and canonical(kept.name, files) is None:
-                here[kept.name], files[kept.name] = kept, file
+            if (other := taken.get(found.name.lower())) is None:
+                named = found
             else:
-                yield file
+                self._note(file, "name", f"{found.name} is taken by {self._shown(other)}", hint="choose another name")
+                if kept is None or kept.name.lower() in taken:
+                    yield file
+                    continue
+                named = kept
+            here[named.name] = named
+            files[named.name] = taken[named.name.lower()] = file
 
     def _or_kept(self, load: Callable[[], L], kept: K, file: Path) -> L | K:
         try:
@@ -332,12 +338,6 @@ class _Look:
             log.exception("%s could not be read: %s", file, id)
             self._note(file, "", f"this should not have happened: {id}", hint="agent-worker daemon logs")
         return kept
-
-    def _is_free(self, name: str, files: Mapping[str, Path], file: Path) -> bool:
-        taken = canonical(name, files)
-        if taken is not None:
-            self._note(file, "name", f"{name} is taken by {self._shown(files[taken])}", hint="choose another name")
-        return taken is None
 
     def _name_in(self, file: Path) -> str:
         """The name of what this file held before."""
@@ -354,7 +354,7 @@ class _Look:
 
     def _inside(self, file: Path) -> Path:
         try:
-            beneath(self._root, str(file.relative_to(self._root)))
+            names_beneath(self._root, str(file.relative_to(self._root)))
         except Outside:
             raise DefinitionError([Problem(self._shown(file), 1, 1, "", "leads out of the project")]) from None
         return file

@@ -98,11 +98,13 @@ _WRITING = frozenset(
 _TOLD = "select text from talk where project = :project and agent = :agent and run = :run"
 _POSTED = "select text from message where project = :project and workspace = :workspace and run = :run"
 _CALLS = "select tool, arguments, result from call where project = :project and work = :work and run = :run"
+_OWN_CALLS = "select result from program_call where project = :project and work = :work and run = :run"
 
 
 def _called_up(tx: Transaction, row: Row, words: Collection[str]) -> bool:
-    """Whether a tool showed such a line to the run."""
-    results = [call["result"] for call in tx.all(_CALLS, work=row["work"], run=row["id"])]
+    """Whether a tool, of ours or of its program, showed such a line to the run."""
+    made = [*tx.all(_CALLS, work=row["work"], run=row["id"]), *tx.all(_OWN_CALLS, work=row["work"], run=row["id"])]
+    results = [call["result"] for call in made]
     return any(line in result for result in results if result for line in words)
 
 

@@ -17,6 +17,7 @@ from agent_worker.files.root import Root
 from agent_worker.processes.environment import path_of_ours
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.service.trials import Trial
 
 RESULTS = "tested.json"
 
@@ -61,8 +62,11 @@ async def backends(service: Service, only: str | None = None) -> list[BackendSta
 
 
 @operation("POST", "/backends/{name}/test")
-async def backend_test(service: Service, name: str, model: str = "") -> BackendStatus:
-    """Prove what a program can do, with two tiny runs of it. They cost what such runs cost."""
+async def backend_test(service: Service, name: str, model: str = "", project: str | None = None) -> BackendStatus:
+    """Prove what a program can do, with two tiny runs of it.
+
+    They cost what such runs cost, which counts in what the project spends today.
+    """
     if name not in KNOWN:
         raise BadInput(f"{name} is not a program that can be tested", hint=f"one of: {', '.join(KNOWN)}")
     if not (binary := _place(name)):
@@ -73,12 +77,14 @@ async def backend_test(service: Service, name: str, model: str = "") -> BackendS
         with service.runtime.supervisor.visited(guest):
             yield
 
+    trial = Trial(service, await service.project(project), model or name)
     with scratch("test") as place:
         backend = service.runtime.backends.to_try(name, model, place)
         try:
-            seen = await probe(backend, invite, model=model)
+            seen = await probe(backend, invite, trial.charge, model=model)
         finally:
             await backend.close()
+            await trial.charged()
     at = from_micros(service.now()).isoformat(timespec="seconds")
     await asyncio.to_thread(_keep, service, name, Tested(await version(binary), at, seen))
     return await _status(name, (await asyncio.to_thread(_results, service)).get(name))

@@ -15,8 +15,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from agent_worker.backends.programs.program import owner_of
+from agent_worker.client.discovery import DATABASE
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.text import plural
 from agent_worker.database.backup import UNFINISHED
 from agent_worker.database.database import Row, WholeTransaction
 from agent_worker.database.restore import SAVED
@@ -25,9 +27,11 @@ from agent_worker.files.makers import abandoned
 from agent_worker.service.backups import BACKUPS, home_of
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.work import agent_rows, sent_texts
 
 OLD = timedelta(days=30)
 BACKUPS_KEPT = 3  #: the newest, however old they are
+_AT_ONCE = 1000  # texts that go in one transaction: others want to write too
 _SET_ASIDE = (".replaced-", ".damaged-", ".version-", SAVED)
 
 
@@ -40,16 +44,53 @@ class Leftover:
 
 @operation("GET", "/leftovers")
 async def leftovers(service: Service) -> list[Leftover]:
-    """What can go from the disk: of killed runs, of deleted agents, old sessions of programs, backups and logs."""
-    rows = await service.runtime.database.read(_agents)
-    return await asyncio.to_thread(lambda: sorted(_all(service, rows), key=lambda each: -each.bytes))
+    """What can go from the disk: of killed runs and deleted agents, old sessions, backups, logs and prompts."""
+    texts = await _old_texts(service)
+    return sorted([*await _files(service), *texts], key=lambda each: -each.bytes)
 
 
 @operation("DELETE", "/leftovers")
 async def leftovers_remove(service: Service) -> list[Leftover]:
     """Remove what can go; what it was."""
-    found = await leftovers(service)
-    return await asyncio.to_thread(lambda: [each for each in found if _removed(Path(each.path))])
+    found, texts = await _files(service), await _old_texts(service)
+    gone = await asyncio.to_thread(lambda: [each for each in found if _removed(Path(each.path))])
+    if texts:
+        await _remove_texts(service)
+    return sorted([*gone, *texts], key=lambda each: -each.bytes)
+
+
+async def _files(service: Service) -> list[Leftover]:
+    rows = await service.runtime.database.read(_agents)
+    return await asyncio.to_thread(lambda: list(_all(service, rows)))
+
+
+# --- what models were sent ----------------------------------------------------------------------------
+
+
+async def _old_texts(service: Service) -> list[Leftover]:
+    size = await service.runtime.database.read(_size_of_texts, _oldest_text(service))
+    days = plural(service.runtime.prompts_kept.days, "day")
+    what = f"what models were sent more than {days} ago, in the database"
+    return [Leftover(str(home_of(service).location() / DATABASE), what, size)] if size else []
+
+
+async def _remove_texts(service: Service) -> None:
+    database, before = service.runtime.database, _oldest_text(service)
+    for project in await database.read(agent_rows.projects):
+        while await database.of(project).write(sent_texts.forget_before, before, most=_AT_ONCE) == _AT_ONCE:
+            pass
+    await database.shed()
+
+
+def _oldest_text(service: Service) -> int:
+    return service.now() - service.runtime.prompts_kept // timedelta(microseconds=1)
+
+
+def _size_of_texts(tx: WholeTransaction, before: int) -> int:
+    return sum(sent_texts.size_before(tx.of(project), before) for project in agent_rows.projects(tx))
+
+
+# --- files --------------------------------------------------------------------------------------------
 
 
 def _all(service: Service, rows: list[Row]) -> Iterator[Leftover]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent_worker.backends.backend import Usage
+from agent_worker.backends.backend import LoneSink
 from agent_worker.backends.models.model_api import ModelApi
 from agent_worker.backends.models.providers import (
     PROVIDERS,
@@ -20,7 +20,7 @@ from agent_worker.backends.models.providers import (
 from agent_worker.core.errors import BackendFailure, NotFound
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.work.limits import price_of
+from agent_worker.service.trials import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ProviderTest:
     reason: str = ""  #: why it failed, or was not tried
     hint: str = ""  #: what would help
     tokens: int = 0
-    usd: float = 0.0  #: counted in no limit: no agent spent it
+    usd: float = 0.0  #: counted in what the project spends today
     estimated: bool = False  #: the price is not known, or how many tokens it were
 
 
@@ -44,19 +44,26 @@ async def providers(service: Service) -> list[ProviderStatus]:
 
 
 @operation("POST", "/providers/{name}/test")
-async def provider_test(service: Service, name: str, model: str = "") -> ProviderTest:
-    """Prove the key of a provider with one tiny request, to a cheap model unless one is named. It costs very little."""
+async def provider_test(service: Service, name: str, model: str = "", project: str | None = None) -> ProviderTest:
+    """Prove the key of a provider with one tiny request, to a cheap model unless one is named.
+
+    It costs very little, which counts in what the project spends today.
+    """
     provider = PROVIDERS.get(name)
     if provider is None:
         raise NotFound(f"there is no provider {name}", hint="agent-worker providers")
     model = parse_model(model, name)[1] if model else provider.cheap
     if untried := _why_not(provider, model):
         return untried
+    trial = Trial(service, await service.project(project), f"{name}/{model}")
+    api = ModelApi(service.runtime.backends.catalogue, Endpoint(name))
+    found = ProviderTest(name, "ok", model)
     try:
-        usage = await ModelApi(service.runtime.backends.catalogue, Endpoint(name)).try_out(model)
+        trial.charge(await api.try_out(model, LoneSink(trial.charge)))
     except BackendFailure as failure:
-        return ProviderTest(name, "failed", model, failure.message, failure.hint)
-    return _answered(name, model, usage)
+        found = ProviderTest(name, "failed", model, failure.message, failure.hint)
+    await trial.charged()
+    return replace(found, tokens=trial.tokens, usd=trial.usd, estimated=trial.estimated)
 
 
 def _why_not(provider: Provider, model: str) -> ProviderTest | None:
@@ -69,8 +76,3 @@ def _why_not(provider: Provider, model: str) -> ProviderTest | None:
     if not model:
         return ProviderTest(provider.name, "not tried", "", "nobody knows which models it has", "name one: -m MODEL")
     return None
-
-
-def _answered(name: str, model: str, usage: Usage) -> ProviderTest:
-    usd, estimated = price_of(usage.tokens, usage.usd, guessed=usage.guessed)
-    return ProviderTest(name, "ok", model, tokens=usage.tokens, usd=usd, estimated=estimated)

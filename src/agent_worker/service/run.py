@@ -47,6 +47,7 @@ class ToolCall:
     agent: str
     tool: str
     arguments: str
+    own: bool = False  #: a coding program used a tool of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +322,7 @@ class _TeamRun(_Followed):
 
 def _tool_call(told: EventRecord) -> ToolCall:
     record = told.record()
-    return ToolCall(record["name"], record["tool"], record["arguments"])
+    return ToolCall(record["name"], record["tool"], record["arguments"], record["own"])
 
 
 def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, now: int) -> Row:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from agent_worker.backends.backend import Reply
@@ -12,6 +13,7 @@ from agent_worker.core.address import WorkspaceName, parse_address
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
+from agent_worker.service.sent import Sent, sent_in
 from agent_worker.service.service import Service
 from agent_worker.workspaces import workspace_rows
 
@@ -33,6 +35,7 @@ class Run:
     workspace: str = ""  #: its name; '' is personal context
     text: str = ""  #: the beginning of what it said at its end
     held: bool = False  #: a person took back what it was told, said and learned
+    tries: int = 1  #: how many times it has begun: once more each time after it waited for its model
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Everything about one run: the sections of its prompt with their sizes, its steps, its answer."""
+    """Everything about one run: the sections of its prompt with their sizes, its steps, its answer.
+
+    A call of a step has `own` when a coding program made it with a tool of its own, which we had no part in; one
+    without `done_at` never came to an end that we know of.
+    """
 
     run: Run
     instruction: str
@@ -59,6 +66,7 @@ class Explained:
     source: str = ""
     queued_at: int | None = None
     attempts: list[Run] = field(default_factory=list)  #: all runs of the same instruction, oldest first
+    sent: Sent | None = None  #: what the model was sent, word by word; None when nobody asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +100,10 @@ async def runs_list(
 
 
 @operation("GET", "/runs/{run}")
-async def explain(service: Service, run: str) -> Explained:
-    """What a run saw and did."""
-    return await (await service.holding("run", run)).read(_explain, run)
+async def explain(service: Service, run: str, full: bool = False) -> Explained:
+    """What a run saw and did; in `full`, word by word what its model was sent."""
+    found = await service.holding("run", run)
+    return await found.read(_explain, run, full=full, kept=service.runtime.prompts_kept, now=service.now())
 
 
 @operation("GET", "/stats")
@@ -118,8 +127,12 @@ select r.*, a.name, w.workflow, w.tag,
  where r.project = :project"""
 
 CALLS = """
-select tool, arguments, ok, result, at, done_at from call
- where project = :project and work = :work and step = :n order by at"""
+select run, step, tool, arguments, ok, result, at, done_at, 0 as own from call
+ where project = :project and work = :work
+union all
+select run, step, tool, arguments, ok, result, at, done_at, 1 as own from program_call
+ where project = :project and work = :work and run = :run
+ order by at"""
 
 
 def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
@@ -150,6 +163,7 @@ def _run(row: Row) -> Run:
         workspace=_place(row),
         text=row["text"][:200],
         held=bool(row["held"]),
+        tries=row["tries"],
     )
 
 
@@ -164,31 +178,53 @@ def _said(step: Row) -> str:
         return f"({error.message})"
 
 
-def _explain(tx: Transaction, id: str) -> Explained:
+def _calls(tx: Transaction, work: str, run: str, steps: Collection[int]) -> dict[int, list[dict[str, Any]]]:
+    """The calls that a run made, or asked for in one of its steps, by step, in the order in which they were made."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for call in tx.all(CALLS, work=work, run=run):
+        if call["run"] != run and call["step"] not in steps:
+            continue
+        shown = {
+            "tool": call["tool"],
+            "arguments": call["arguments"],
+            "ok": bool(call["ok"]),
+            "result": call["result"][:2000],
+            "at": call["at"],
+            "done_at": call["done_at"],
+            "own": bool(call["own"]),
+        }
+        found.setdefault(call["step"], []).append(shown)
+    return found
+
+
+def _steps(tx: Transaction, work: str, run: str) -> list[Step]:
+    """What a run did. A step that was never completed is there too, if something was called in it."""
+    guessed = tx.all("select step from ledger where project = :project and run = :id and estimated = 1", id=run)
+    guesses = {each["step"] for each in guessed}
+    sql = "select * from step where project = :project and work = :work and run = :id order by n"
+    rows = tx.all(sql, work=work, id=run)
+    calls = _calls(tx, work, run, {row["n"] for row in rows})
+    done = [
+        Step(
+            row["n"],
+            _said(row),
+            calls.pop(row["n"], []),
+            row["tokens"],
+            row["micros"] / 1e6,
+            row["at"],
+            row["n"] in guesses,
+        )
+        for row in rows
+    ]
+    return sorted([*done, *(Step(n, "", made, 0, 0.0) for n, made in calls.items())], key=lambda step: step.n)
+
+
+def _explain(tx: Transaction, id: str, *, full: bool, kept: timedelta, now: int) -> Explained:
     row = tx.one(f"{RUN} and r.id = :id", id=id)
     if row is None:
         raise NotFound(f"there is no run {id}", hint="agent-worker runs")
     asked = tx.one("select * from instruction where project = :project and id = :id", id=row["instruction"])
     work = asked["work"] if asked else ""
-    guessed = tx.all("select step from ledger where project = :project and run = :id and estimated = 1", id=id)
-    guesses = {each["step"] for each in guessed}
-    steps = []
-    sql = "select * from step where project = :project and work = :work and run = :id order by n"
-    for step in tx.all(sql, work=work, id=id):
-        calls = tx.all(CALLS, work=step["work"], n=step["n"])
-        shown = [
-            {
-                "tool": c["tool"],
-                "arguments": c["arguments"],
-                "ok": bool(c["ok"]),
-                "result": c["result"][:2000],
-                "at": c["at"],
-                "done_at": c["done_at"],
-            }
-            for c in calls
-        ]
-        usd, estimated = step["micros"] / 1e6, step["n"] in guesses
-        steps.append(Step(step["n"], _said(step), shown, step["tokens"], usd, step["at"], estimated))
     attempts = tx.all(
         f"{RUN} and r.instruction = :instruction order by r.started_at, r.id", instruction=row["instruction"]
     )
@@ -196,12 +232,13 @@ def _explain(tx: Transaction, id: str) -> Explained:
         run=_run(row),
         instruction=asked["text"] if asked else "",
         sections=json.loads(row["manifest"]) if row["manifest"] else [],
-        steps=steps,
+        steps=_steps(tx, work, id),
         text=row["text"],
         sender=asked["sender"] if asked else "",
         source=asked["source"] if asked else "",
         queued_at=asked["queued_at"] if asked else None,
         attempts=[_run(each) for each in attempts],
+        sent=sent_in(tx, row, work, kept=kept, now=now) if full else None,
     )
 
 

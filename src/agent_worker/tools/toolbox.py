@@ -58,6 +58,11 @@ def tools_of(
     return (*TEAM, *_own(has_home=has_home), person.ask_user, *chosen)
 
 
+def are_ours(definition: AgentDefinition) -> bool:
+    """Are all tools of an agent our own? Then nothing can be wrong with them; of others that is known only by a try."""
+    return not definition.skills and all(tool.name == "bash" or tool.name in TASK for tool in definition.tools)
+
+
 def _own(*, has_home: bool) -> tuple[Tool, ...]:
     """An inline agent has no files of its own, only what was said."""
     return recall.OWN + recall.HISTORY if has_home else recall.HISTORY

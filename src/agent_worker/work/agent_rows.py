@@ -173,6 +173,11 @@ def forget(tx: Transaction, agent: str) -> None:
         tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))
 
 
+def at_home(tx: Transaction) -> list[Row]:
+    """All lasting and quick agents of the project."""
+    return tx.all("select * from agent where project = :project and home = ''")
+
+
 def known(tx: Transaction, name: str) -> Row | None:
     """The lasting or quick agent that has this name, or had it when its file was last seen. Case does not count."""
     return tx.one(

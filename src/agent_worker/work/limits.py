@@ -162,17 +162,34 @@ class Charge:
 
 
 def price_of(tokens: int, usd: float | None, *, guessed: bool) -> tuple[float, bool]:
-    """What tokens cost, and whether that is estimated: nobody told the price, or the tokens are a guess."""
-    return (tokens * UNKNOWN_PRICE / 1e6, True) if usd is None else (usd, guessed)
+    """What tokens cost, and whether that is estimated: nobody told the price, or the tokens are a guess.
+
+    What costs nothing costs nothing however many tokens it were.
+    """
+    return (tokens * UNKNOWN_PRICE / 1e6, True) if usd is None else (usd, guessed and usd > 0)
 
 
 def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
     """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when nobody told them."""
+    cost = _enter(tx, account, item, now=now)
+    if cost:
+        _add(tx, "root", account.root, "", **cost)
+        _add(tx, "agent", account.agent, day_of(now), **cost)
+    return cost.get("micros", 0)
+
+
+def charge_project(tx: Transaction, item: Charge, *, now: int) -> None:
+    """Charge for what no agent spent, because a person tried something out: it counts in what the project spends."""
+    _enter(tx, Payer("", ""), item, now=now)
+
+
+def _enter(tx: Transaction, account: Payer, item: Charge, *, now: int) -> dict[str, int]:
+    """Enter a cost into the ledger and the day of the project; what it adds to a tally, nothing if it is nothing."""
     tokens = item.tokens
     usd, estimated = price_of(tokens, item.usd, guessed=item.guessed)
     micros = round(usd * 1e6)
     if not tokens and not micros:
-        return 0
+        return {}
     tx.run(
         """insert into ledger(project, id, run, step, agent, root, model, input, cached, output, micros, estimated, at)
            values (:project, :id, :run, :step, :agent, :root, :model, :input, :cached, :output, :micros,
@@ -190,12 +207,9 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
         estimated=int(estimated),
         at=now,
     )
-    day = day_of(now)
-    spent = {"tokens": tokens, "micros": micros, "estimated": micros if estimated else 0}
-    _add(tx, "root", account.root, "", **spent)
-    _add(tx, "agent", account.agent, day, **spent)
-    _add(tx, "project", "", day, **spent)
-    return micros
+    cost = {"tokens": tokens, "micros": micros, "estimated": micros if estimated else 0}
+    _add(tx, "project", "", day_of(now), **cost)
+    return cost
 
 
 def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: str, *, hops: int = 0, now: int) -> None:

@@ -54,6 +54,7 @@ class Instruction:
     attempts: int
     failures: int
     queued_at: int
+    waits_since: int | None = None  #: when it began to wait for its model
 
     @classmethod
     def of(cls, row: Row) -> Instruction:
@@ -73,6 +74,7 @@ class Instruction:
             attempts=row["attempts"],
             failures=row["failures"],
             queued_at=row["queued_at"],
+            waits_since=row["waits_since"],
         )
 
 
@@ -160,8 +162,35 @@ def companions(tx: Transaction, first: Row) -> list[Row]:
 
 def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str, now: int) -> str:
     """Count the attempt and open its run, before anything is tried: one that kills its worker is counted too."""
+    run = _taken_up(tx, taken) or _new_run(tx, taken[0], backend=backend, model=model, now=now)
+    for row in taken:
+        tx.run(
+            """update instruction set state = 'running', run = :run, attempts = attempts + 1
+                where project = :project and id = :id""",
+            run=run,
+            id=row["id"],
+        )
+    return run
+
+
+def _taken_up(tx: Transaction, taken: Sequence[Row]) -> str | None:
+    """The run that only waited for its model, if the work that led it leads again; others that waited are over."""
+    known = {row["run"] for row in taken if row["run"]}
+    if not known:
+        return None
+    first = tx.one(
+        """update run set state = 'running', reason = '', tries = tries + 1
+            where project = :project and id = :run and instruction = :first and state = 'waiting' returning id""",
+        run=taken[0]["run"],
+        first=taken[0]["id"],
+    )
+    for run in known - ({first["id"]} if first else set()):
+        tx.run("update run set state = 'yielded' where project = :project and id = :run and state = 'waiting'", run=run)
+    return str(first["id"]) if first else None
+
+
+def _new_run(tx: Transaction, first: Row, *, backend: str, model: str, now: int) -> str:
     run = new_id("r")
-    first = taken[0]
     tx.run(
         """insert into run(project, id, instruction, agent, workspace, root, backend, model, state, started_at)
            values (:project, :id, :instruction, :agent, :workspace, :root, :backend, :model, 'running', :now)""",
@@ -174,13 +203,6 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
         model=model,
         now=now,
     )
-    for row in taken:
-        tx.run(
-            """update instruction set state = 'running', run = :run, attempts = attempts + 1
-                where project = :project and id = :id""",
-            run=run,
-            id=row["id"],
-        )
     return run
 
 
@@ -271,12 +293,18 @@ def put_back(
     preempted: bool = False,
     failed: bool = False,
     not_before: int = 0,
+    waits_since: int | None = None,
     ageing: Ageing | None = None,
 ) -> None:
-    """Back to its lane, with its completed steps; pushed aside often enough, one lane up."""
+    """Back to its lane, with its completed steps; pushed aside often enough, one lane up.
+
+    With `waits_since` it waits for its model, since then if it did not before, and goes on in the same run.
+    """
     tx.run(
         """update instruction
-              set state = 'queued', run = null, not_before = :not_before,
+              set state = 'queued', not_before = :not_before,
+                  run = case when :waits_since is null then null else run end,
+                  waits_since = coalesce(waits_since, :waits_since),
                   failures = failures + :failed,
                   lane = case when :preempted = 1 and preempted + 1 >= :up and lane > 0 then lane - 1 else lane end,
                   preempted = case when :preempted = 1 and preempted + 1 >= :up then 0
@@ -286,8 +314,24 @@ def put_back(
         preempted=int(preempted),
         failed=int(failed),
         not_before=not_before,
+        waits_since=waits_since,
         up=(ageing or Ageing()).up_after_preemptions,
     )
+
+
+def begin_wait(tx: Transaction, id: str, *, now: int) -> None:
+    """Queued work waits for its model from now on, unless it does already."""
+    tx.run(
+        """update instruction set waits_since = :now
+            where project = :project and id = :id and state = 'queued' and waits_since is null""",
+        id=id,
+        now=now,
+    )
+
+
+def end_wait(tx: Transaction, run: str) -> None:
+    """The model has answered."""
+    tx.run("update instruction set waits_since = null where project = :project and run = :run", run=run)
 
 
 def set_waiting(tx: Transaction, run: str) -> None:
@@ -341,6 +385,24 @@ def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> N
         reason=reason,
         now=now,
     )
+    tx.run(
+        """update run set state = :state, reason = :reason, ended_at = :now
+            where project = :project and instruction = :id and state = 'waiting'""",
+        id=id,
+        state=state,
+        reason=reason,
+        now=now,
+    )
+
+
+def rest_run(tx: Transaction, run: str, *, reason: str) -> None:
+    """A run waits for its model, and goes on when that lets it."""
+    tx.run(
+        """update run set state = 'waiting', reason = :reason
+            where project = :project and id = :run and state = 'running'""",
+        run=run,
+        reason=reason,
+    )
 
 
 def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
@@ -375,8 +437,20 @@ def produced_by(tx: Transaction, instruction: str) -> Row:
     return row
 
 
-def keep_manifest(tx: Transaction, run: str, manifest: str) -> None:
-    tx.run("update run set manifest = :manifest where project = :project and id = :run", run=run, manifest=manifest)
+def keep_manifest(tx: Transaction, run: str, manifest: str, *, sent: str = "") -> None:
+    """Keep what the prompt of a run is made of, and by which ids its texts are found."""
+    tx.run(
+        "update run set manifest = :manifest, sent = :sent where project = :project and id = :run",
+        run=run,
+        manifest=manifest,
+        sent=sent,
+    )
+
+
+def manifest_of(tx: Transaction, run: str) -> Row:
+    row = tx.one("select manifest, sent from run where project = :project and id = :run", run=run)
+    assert row is not None
+    return row
 
 
 def lost_runs(tx: Transaction, instruction: str) -> int:
@@ -424,7 +498,9 @@ def forget(tx: Transaction, agent: str) -> None:
     """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
     tx.run("delete from instruction where project = :project and agent = :agent", agent=agent)
     tx.run(
-        "update run set text = '', reason = '', manifest = '' where project = :project and agent = :agent", agent=agent
+        """update run set text = '', reason = '', manifest = '', sent = ''
+            where project = :project and agent = :agent""",
+        agent=agent,
     )
 
 

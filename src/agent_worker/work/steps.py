@@ -1,8 +1,9 @@
 """Completed steps and tool calls: what a run leaves behind so that the next one goes on from there.
 
-The one writer of tables `step` and `call`. A step is stored when the model has answered, before its calls are
-made; a call is `started` before it reaches outside and `done` with its result. A stored effect and its `done`
-are one transaction.
+The one writer of tables `step`, `call` and `program_call`. A step is stored when the model has answered, before its
+calls are made; a call is `started` before it reaches outside and `done` with its result. A stored effect and its `done`
+are one transaction. What a coding program does with its own tools is only written down, for people: no later run goes
+on from it.
 """
 
 from __future__ import annotations
@@ -93,20 +94,45 @@ def put_call(
     )
 
 
+def begin_program_call(
+    tx: Transaction, *, work: str, run: str, n: int, step: int, tool: str, arguments: str, now: int
+) -> None:
+    """A program has begun to use a tool of its own. Whoever may write now: it has done so."""
+    tx.run(
+        """insert into program_call(project, work, run, n, step, tool, arguments, at)
+           values (:project, :work, :run, :n, :step, :tool, :arguments, :now)
+           on conflict (project, work, run, n) do nothing""",
+        work=work,
+        run=run,
+        n=n,
+        step=step,
+        tool=tool,
+        arguments=arguments,
+        now=now,
+    )
+
+
+def end_program_call(tx: Transaction, *, work: str, run: str, n: int, result: str, ok: bool, now: int) -> None:
+    tx.run(
+        """update program_call set result = :result, ok = :ok, done_at = :now
+            where project = :project and work = :work and run = :run and n = :n and done_at is null""",
+        work=work,
+        run=run,
+        n=n,
+        result=result,
+        ok=int(ok),
+        now=now,
+    )
+
+
 def forget(tx: Transaction, agent: str) -> None:
     """Forget the steps of an agent that is gone."""
-    tx.run(
-        """delete from step where project = :project and work in (
-             select work from instruction where project = :project and agent = :agent)""",
-        agent=agent,
-    )
-    tx.run(
-        """delete from call where project = :project and work in (
-             select work from instruction where project = :project and agent = :agent)""",
-        agent=agent,
-    )
+    tx.run(f"delete from step where project = :project and work in ({_WORK_OF_AGENT})", agent=agent)
+    tx.run(f"delete from call where project = :project and work in ({_WORK_OF_AGENT})", agent=agent)
+    tx.run(f"delete from program_call where project = :project and work in ({_WORK_OF_AGENT})", agent=agent)
 
 
+_WORK_OF_AGENT = "select work from instruction where project = :project and agent = :agent"
 _WORK = f"select work from instruction where project = :project and id in ({OF_WORKSPACE})"
 
 
@@ -114,3 +140,4 @@ def forget_workspace(tx: Transaction, workspace: str) -> None:
     """Forget the steps of all work in a workspace. The instructions must still be there."""
     tx.run(f"delete from step where project = :project and work in ({_WORK})", workspace=workspace)
     tx.run(f"delete from call where project = :project and work in ({_WORK})", workspace=workspace)
+    tx.run(f"delete from program_call where project = :project and work in ({_WORK})", workspace=workspace)

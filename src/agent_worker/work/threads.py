@@ -131,6 +131,12 @@ def last_seq(tx: Transaction, agent: str, context: str) -> int:
     return int(row["seq"]) if row else 0
 
 
+def last_seqs(tx: Transaction, context: str) -> dict[str, int]:
+    """How far the threads of all agents go in this context, by agent."""
+    rows = tx.all("select agent, seq from thread where project = :project and context = :context", context=context)
+    return {row["agent"]: int(row["seq"]) for row in rows}
+
+
 def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntry], *, seq: int) -> None:
     """An agent's folder came from elsewhere with its own history up to this seq: know its last lines, and go on."""
     for line in talk:

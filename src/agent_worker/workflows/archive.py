@@ -10,7 +10,7 @@ from agent_worker.database import event_rows
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.proposals import store
-from agent_worker.work import inbox, queue, steps, threads
+from agent_worker.work import inbox, queue, sent_texts, steps, threads
 from agent_worker.workspaces import channel, deliveries, document_rows, resources, workspace_rows
 
 FOLDER = ".archive"
@@ -50,7 +50,10 @@ def forget_old(tx: Transaction, *, now: int) -> None:
 
 
 #: Whoever keeps something of a workspace, in the order in which it goes: what is found by other rows goes before them.
-_KEEPERS = (steps, queue, deliveries, channel, resources, document_rows, store, inbox, event_rows, threads)
+_KEEPERS = (
+    *(steps, sent_texts, queue, deliveries, channel),
+    *(resources, document_rows, store, inbox, event_rows, threads),
+)
 
 
 def erase(tx: Transaction, workspace: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from agent_worker.agents.backend_factory import BackendFactory
 from agent_worker.agents.loader import Loader
+from agent_worker.agents.prompt_texts import KEPT
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.core.clock import Clock
@@ -39,4 +41,5 @@ class Runtime:
     programs: Path | None = None  #: where coding programs keep what lasts
     home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
     space: Space = field(default_factory=Space)  #: on the disk
+    prompts_kept: timedelta = KEPT  #: how long one can see what models were sent
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files

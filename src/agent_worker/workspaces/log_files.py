@@ -67,11 +67,15 @@ class LogFiles:
         self._task = asyncio.create_task(self._follow(), name="log files")
 
     def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:
-        """Keep this file up to date from now on, beginning with what it lacks: after `written`, if that is known."""
+        """Keep this file up to date from now on, beginning with what it lacks.
+
+        Whoever knows how far it is `written` says by `catch_up` whether it lacks anything.
+        """
         if written is not None and target not in self._places:  # else we know better
             self._written[target] = written
         self._places[target] = (root, path)
-        self._note(target)
+        if written is None:
+            self.catch_up(target)
 
     def forget(self, target: Target) -> None:
         self._places.pop(target, None)
@@ -103,15 +107,16 @@ class LogFiles:
     def _hear(self, event: Event) -> None:
         match event:
             case Posted(project=project, workspace=workspace):
-                self._note(Target(project, workspace, None))
+                self.catch_up(Target(project, workspace, None))
             case ResourceKept(project=project, workspace=str(workspace), id=id):
                 if workspace in self._lacking:
                     self._lacking[workspace].add(id)
-                self._note(Target(project, workspace, None))
+                self.catch_up(Target(project, workspace, None))
             case Talked(project=project, workspace=workspace, agent=agent):
-                self._note(Target(project, workspace, agent))
+                self.catch_up(Target(project, workspace, agent))
 
-    def _note(self, target: Target) -> None:
+    def catch_up(self, target: Target) -> None:
+        """Write what was committed and is not in this file yet, if it is one of those that are watched."""
         if target in self._places:
             self._behind[target] = None
             self._idle.clear()
@@ -133,7 +138,7 @@ class LogFiles:
     async def _write(self, places: Mapping[Target, Place]) -> None:
         """Bring these files up to date. If one of them fails they are tried one by one: it keeps no other from it."""
         try:
-            await self._catch_up(places)
+            await self._bring_up(places)
         except Exception as error:  # boundary: the record is safe; the file follows at the next event
             for target in places:  # some of it may have arrived: look again
                 self._written.pop(target, None)
@@ -150,7 +155,7 @@ class LogFiles:
             log.error("could not write the log of %s", target, exc_info=error)
         self._failing.add(target)
 
-    async def _catch_up(self, places: Mapping[Target, Place]) -> None:
+    async def _bring_up(self, places: Mapping[Target, Place]) -> None:
         """All at once: one look at the database, one way to the files. Meanwhile the next ones gather."""
         ends = {target: self._written[target] for target in places if target in self._written}
         if unknown := {target: place for target, place in places.items() if target not in ends}:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class Record:
     spoken: asyncio.Event = field(default_factory=asyncio.Event)
     shown: list[tuple[Call, Result | None]] = field(default_factory=list)
     kept: list[Reply] = field(default_factory=list)
+    prefaces: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -58,6 +59,12 @@ class Record:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         self.shown.append((call, result))
+
+    def preface(self, text: str) -> None:
+        self.prefaces.append(text)
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def keep(self, step: int, reply: Reply) -> None:
         self.kept.append(reply)
@@ -312,3 +319,22 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(Permanent, match="no-such-agent is not installed"):
         [_ async for _ in backend.work(Turn(run="r_1", system="", prompt=""), Record())]
+
+
+# --- what it does by itself
+
+
+async def test_a_call_is_told_once_when_it_is_known_with_what_it_is_made(tmp_path: Path) -> None:
+    runtime = Runtime(tmp_path)
+    assert (await runtime.run("bit-by-bit")).reply.text == "Done."
+    made = Call("c1", "bash", {"command": "ls"})
+    assert runtime.sink.shown == [(made, None), (made, Result("no such thing", ok=False))]
+
+
+async def test_an_edit_is_told_with_what_was_written_and_where(tmp_path: Path) -> None:
+    runtime = Runtime(tmp_path)
+    await runtime.run("edit")
+    (call, begun), (_, result) = runtime.sink.shown
+    assert call.arguments == {"kind": "edit", "paths": ["a.txt", "a.txt"], "written": {"a.txt": "two"}}
+    assert begun is None
+    assert result == Result("")

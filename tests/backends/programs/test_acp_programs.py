@@ -193,6 +193,9 @@ def test_B4_B7_nothing_in_the_repository_is_obeyed_and_only_files_of_it_are_chan
     assert there.ask(agent)["text"] == "Done."
     assert (place / "in.txt").read_text().strip() == "hello"
     assert not outside.exists()
+    made = there.own_calls(agent)
+    assert any("in.txt" in each["arguments"] and "hello" in each["arguments"] and each["ok"] for each in made), made
+    assert all(each["done_at"] for each in made)
     told = "".join(words(each.body) for each in there.asked())
     assert "CANARY" not in told
     assert not list(there.home.glob("obeyed*"))

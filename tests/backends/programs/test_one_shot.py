@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ class Hall:
         self.shown: list[object] = []
         self.kept: dict[int, Reply] = {}
         self.lost: list[Usage] = []
+        self.prefaces: list[str] = []
         self.is_over = False  #: somebody ended the run
         self.answers: dict[str, str] = {}
         if lists:
@@ -85,6 +87,12 @@ class Hall:
 
     def show(self, call: Call, result: Result | None = None) -> None:
         self.shown.append((call.tool, call.arguments) if result is None else (call.tool, result.text))
+
+    def preface(self, text: str) -> None:
+        self.prefaces.append(text)
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def spent(self, usage: Usage) -> None:
         self.lost.append(usage)

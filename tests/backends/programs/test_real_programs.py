@@ -250,6 +250,10 @@ def test_B7_a_program_changes_files_beneath_its_directory_and_nowhere_else(
         there.model.mind = writer(program, target)
         there.ask(agent, "write it")
         assert target.exists() is expected
+        made = there.own_calls(agent)
+        assert str(target.name) in json.dumps(made), made
+        assert all(call["done_at"] for call in made)
+        assert any(call["ok"] for call in made) is expected
 
 
 @each_program
@@ -266,9 +270,28 @@ def test_B7_a_program_that_may_only_read_changes_nothing(there: World, agent: st
 def test_B7_with_full_access_it_does_what_the_user_may(there: World, agent: str, program: str) -> None:
     outside = Path(there.environ["HOME"]) / f"outside-{agent}"
     there.hire(agent, program, more="access: full\n")
-    there.model.mind = shell(program, f"echo hello > {outside}")
+    there.model.mind = shell(program, f"echo hello > {outside}; echo there")
     there.ask(agent, "write it")
     assert outside.read_text() == "hello\n"
+    (made,) = there.own_calls(agent)
+    assert f"echo hello > {outside}" in made["arguments"]
+    assert made["result"].strip() == "there"
+
+
+@each_program
+def test_a_command_that_a_killed_program_had_begun_is_shown_as_not_finished(
+    there: World, agent: str, program: str
+) -> None:
+    begun = Path(there.environ["HOME"]) / f"begun-{agent}"
+    there.hire(agent, program, more="access: full\n")
+    there.model.mind = shell(program, f"touch {begun}; sleep 600")
+    there.send(agent, "do it")
+    assert eventually(begun.exists)
+    there.do("POST", f"/agents/{agent}/stop")
+    there.until_run(agent, lambda runs: runs[-1][0] != "running")
+    (made,) = there.own_calls(agent)
+    assert "sleep 600" in made["arguments"]
+    assert made["done_at"] is None
 
 
 @pytest.mark.parametrize("program", [pytest.param("claude", marks=needs_program("claude"))])
@@ -306,6 +329,21 @@ def shell(program: str, command: str) -> Callable[[Json], Step]:
     if program == "claude":
         return use("Bash", "Done.", command=command, description="write")
     return use("exec_command", "Done.", cmd=command)
+
+
+@each_program
+def test_its_shell_has_our_tools_and_none_of_the_persons_commands(there: World, agent: str, program: str) -> None:
+    there.hire(agent, program, more="access: full\n")
+    there.do("POST", "/workflows", workflow=agent)
+    there.model.mind = shell(program, "agent-worker context send 'Hello by hand.'; agent-worker ls; env")
+    there.send(f"@{agent}", f"@{agent} say hello")
+    there.until_run(agent, lambda runs: runs[-1][0] == "done")
+    assert ("Hello by hand.",) in there.rows("select text from message where sender = ?", agent)
+    told = words(there.asked()[-1].body)
+    assert "this is the shell of an agent at work" in told
+    if program == "codex":  # claude hands the key on to its commands, and without it does not start our tools
+        assert KEY not in told
+    assert not (Path(there.environ["HOME"]) / ".agent-worker").exists()
 
 
 @each_program

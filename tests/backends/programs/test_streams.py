@@ -211,6 +211,24 @@ def test_codex_is_understood() -> None:
     ]
 
 
+def test_what_codex_tells_only_when_it_is_done_is_a_call_too() -> None:
+    changes = [{"path": "a.txt", "kind": "update"}]
+    edit = {"id": "i1", "type": "file_change", "changes": changes, "status": "completed"}
+    failed = {"id": "i2", "type": "command_execution", "command": "false", "aggregated_output": "oh", "exit_code": 1}
+    signals = read(
+        CodexStream(),
+        {"type": "item.completed", "item": edit},
+        {"type": "item.started", "item": failed | {"exit_code": None}},
+        {"type": "item.completed", "item": failed | {"status": "failed"}},
+    )
+    assert signals == [
+        Calling("i1", "file_change", json.dumps({"changes": changes})),
+        ProgramReturned("i1", ""),
+        Calling("i2", "command_execution", json.dumps({"command": "false"})),
+        ProgramReturned("i2", "oh\n[exit 1]", ok=False),
+    ]
+
+
 @pytest.mark.parametrize(
     ("message", "kind"),
     [

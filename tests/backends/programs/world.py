@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,12 @@ class World:
             agent,
         )
 
+    def own_calls(self, agent: str) -> list[Json]:
+        """What the program did with its own tools in its last run, as `explain` tells it."""
+        run = self.do("GET", "/runs", agent=agent)[0]["id"]
+        steps = self.client.request("GET", f"/runs/{run}")[1]["steps"]
+        return [call for step in steps for call in step["calls"] if call["own"]]
+
     def until_run(self, agent: str, holds: Callable[[list[tuple[str, str]]], bool]) -> Any:
         found = eventually(lambda: (runs := self.runs(agent)) and holds(runs) and runs)
         assert found, (self.runs(agent), self.log()[-3000:])
@@ -200,6 +206,11 @@ class NoSink:
     def say(self, text: str) -> None: ...
 
     def show(self, call: Call, result: Result | None = None) -> None: ...
+
+    def preface(self, text: str) -> None: ...
+
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def keep(self, step: int, reply: Reply) -> None: ...
 

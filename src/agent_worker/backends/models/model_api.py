@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_worker.backends.backend import LoneSink, Model, PastStep, Reply, StepSink, Turn, Usage
+from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.models.anthropic_messages import AnthropicMessages
 from agent_worker.backends.models.chat_completions import ChatCompletions
 from agent_worker.backends.models.event_stream import EventReader
 from agent_worker.backends.models.failures import refused, told
 from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer, ModelClient
-from agent_worker.backends.models.prices import PriceList
+from agent_worker.backends.models.prices import FREE, Price, PriceList
 from agent_worker.backends.models.protocol import Fragments, Heard, Listener, ModelProtocol, ToldError
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
 from agent_worker.backends.models.reply import check_ended, reply_of, usage_of
@@ -70,6 +70,18 @@ class Catalogue:
             raise Permanent("the agent names no model", hint="write model: provider/model")
         return route(spec, endpoint, env=self._env, approval=endpoint.approval or self._approval)
 
+    def expect_price(self, where: Route) -> None:
+        if not where.free:
+            self.prices.expect(where.provider, where.model)
+
+    def known_price(self, where: Route) -> Price | None:
+        """The price, if it was looked up already."""
+        return FREE if where.free else self.prices.known(where.provider, where.model)
+
+    async def price(self, where: Route) -> Price | None:
+        """None: nobody knows it."""
+        return FREE if where.free else await self.prices.of(where.provider, where.model)
+
     def kept(self, protocol: str) -> Fragments:
         return self._kept.setdefault(protocol, Fragments())
 
@@ -89,32 +101,40 @@ class ModelApi:
         if added := self._catalogue.added(turn.model):
             return await added.reply(turn, steps, sink)
         where = self._catalogue.route(turn.model, self._endpoint)
-        self._catalogue.prices.expect(where.provider, where.model)
+        self._catalogue.expect_price(where)
         listener = PROTOCOLS[where.speaks].listen(where)
         heard = listener.heard
         try:
             await self._in_time(self._listen(turn, steps, where, listener, sink))
             reply = reply_of(heard, PROTOCOLS[where.speaks])
-            price = await self._catalogue.prices.of(where.provider, where.model)
+            price = await self._catalogue.price(where)
         except BaseException:  # cancelled, too: what was told to have been used is paid for
             if heard.told.known():
-                price = self._catalogue.prices.known(where.provider, where.model)
+                price = self._catalogue.known_price(where)
                 sink.spent(usage_of(heard, turn, steps, price))
             raise
         return replace(reply, usage=usage_of(heard, turn, steps, price))
 
-    async def try_out(self, model: str) -> Usage:
+    async def try_out(self, model: str, sink: StepSink) -> Usage:
         """Ask for as few words as the provider allows, and return what that used. Raises as `reply` does.
 
-        It is enough that it answers, whatever it says: one that thinks first may come to no word at all.
+        It is enough that it answers, whatever it says: one that thinks first may come to no word at all. The sink is
+        told what an answer has used that came to nothing.
         """
         where = self._catalogue.route(model, self._endpoint)
         turn = Turn(run="", system="", prompt="Hello.", model=model, max_tokens=where.quirks.fewest_tokens)
-        self._catalogue.prices.expect(where.provider, where.model)
+        self._catalogue.expect_price(where)
         listener = PROTOCOLS[where.speaks].listen(where)
-        await self._in_time(self._listen(turn, (), where, listener, LoneSink()), at_most=_TRIAL)
-        check_ended(listener.heard)
-        return usage_of(listener.heard, turn, (), await self._catalogue.prices.of(where.provider, where.model))
+        heard = listener.heard
+        try:
+            await self._in_time(self._listen(turn, (), where, listener, sink), at_most=_TRIAL)
+            check_ended(heard)
+            price = await self._catalogue.price(where)
+        except BaseException:  # as in `reply`
+            if heard.told.known():
+                sink.spent(usage_of(heard, turn, (), self._catalogue.known_price(where)))
+            raise
+        return usage_of(heard, turn, (), price)
 
     def credential(self, model: str) -> str:
         """Names the key without telling it: whoever shares it shares its rate limit."""

@@ -56,6 +56,9 @@ class Price:
         return cls(**rates)
 
 
+FREE = Price(Rate(0.0), Rate(0.0))
+
+
 @dataclass(slots=True)
 class PriceList:
     kept: Root | None = None  #: where prices are kept from one start to the next

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from agent_worker.core.errors import BadInput, Permanent
-from agent_worker.core.outbound import check_url, host_of
+from agent_worker.core.outbound import check_url, host_of, is_local
 
 Protocol = Literal["anthropic", "responses", "chat"]
 
@@ -42,6 +42,7 @@ class Provider:
     speaks: Protocol = "chat"
     base_variable: str = ""  #: lets the user point it elsewhere
     keyless: bool = False
+    own: bool = False  #: a program that the user runs: as long as it is in the local network, its tokens cost nothing
     quirks: Quirks = PLAIN
     headers: Mapping[str, str] = field(default_factory=dict)  #: header → the user's variable that it is taken from
     cheap: str = ""  #: a model that costs little, to try a key with; '' where nobody knows which there are
@@ -127,13 +128,17 @@ PROVIDERS = {
             ("FIREWORKS_API_KEY",),
             cheap="accounts/fireworks/models/gpt-oss-20b",
         ),
-        Provider(
-            "ollama",
-            "http://127.0.0.1:11434/v1",
-            ("OLLAMA_API_KEY",),
-            "chat",
-            "OLLAMA_BASE_URL",
-            keyless=True,
+        *(
+            Provider(
+                name,
+                f"http://127.0.0.1:{port}/v1",
+                (f"{name.upper()}_API_KEY",),
+                "chat",
+                f"{name.upper()}_BASE_URL",
+                keyless=True,
+                own=True,
+            )
+            for name, port in (("ollama", 11434), ("lmstudio", 1234), ("vllm", 8000), ("llamacpp", 8080))
         ),
     )
 }
@@ -171,6 +176,7 @@ class Route:
     local: bool  #: the address may lie in the local network
     quirks: Quirks = PLAIN
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  #: more of the user's own
+    free: bool = False  #: its tokens cost nothing
 
     @property
     def host(self) -> str:
@@ -250,6 +256,7 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
         local=approval.local or not foreign,
         quirks=provider.quirks,
         headers={} if foreign else _own_headers(provider, env),
+        free=provider.own and is_local(base_url),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent_worker.backends.backend import Usage
-from agent_worker.backends.programs.json_fields import blocks, text
+from agent_worker.backends.programs.json_fields import block, blocks, text
 from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.program import SERVER
 from agent_worker.backends.programs.runner import Clocks, Launch
@@ -69,6 +69,23 @@ def is_ours(call: Mapping[str, Any]) -> bool:
         return False
     names = (text(call, "title"), text(call, "toolCallId"))
     return any(name.startswith(_OURS) or name.endswith(f"({SERVER} MCP Server)") for name in names)
+
+
+def given(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With what a call is made, as far as the program tells: its input, else what it touches and writes there."""
+    told = call.get("rawInput")
+    if isinstance(told, dict) and told:
+        return told
+    written = {text(each, "path"): text(each, "newText") for each in blocks(call, "content") if "newText" in each}
+    found = {"kind": text(call, "kind"), "paths": _paths(call), "written": written}
+    return {name: value for name, value in found.items() if value}
+
+
+def outcome(call: Mapping[str, Any]) -> str:
+    """What came of a call, as far as the program tells."""
+    shown = "\n".join(filter(None, (text(block(each, "content"), "text") for each in blocks(call, "content"))))
+    out = block(call, "rawOutput")
+    return shown.strip() or text(out, "output") or text(out, "error")
 
 
 def may(access: Access, call: Mapping[str, Any], cwd: Path) -> bool:

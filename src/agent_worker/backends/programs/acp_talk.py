@@ -34,7 +34,7 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from agent_worker.backends.programs.acp_prompt import AcpPrompt, ended, is_ours, may
+from agent_worker.backends.programs.acp_prompt import AcpPrompt, ended, given, is_ours, may, outcome
 from agent_worker.backends.programs.json_fields import NOTHING, block, blocks, text
 from agent_worker.backends.programs.program import SERVER
 from agent_worker.backends.programs.runner import (
@@ -103,7 +103,8 @@ class _Conversation:
         self._answering: asyncio.Task[None] | None = None
         self._text = ""  # of the message that is being written
         self._message = ""
-        self._calls: set[str] = set()
+        self._calls: dict[str, Mapping[str, Any]] = {}  # announced, and not known yet with what they are made
+        self._told: set[str] = set()  # calls that were told of, or are ours
         self._used: Mapping[str, Any] = NOTHING
 
     async def open(self) -> str:
@@ -253,7 +254,8 @@ class _Conversation:
 
     def _permission(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         program, call = self._talk.job.program, block(asked, "toolCall")
-        self._called(call)
+        self._text = ""
+        self._called(call, asks=True)
         yes = may(program.access, call, program.cwd)
         wanted = ("allow_once", "allow_always") if yes else ("reject_once", "reject_always")
         offered = {text(each, "kind"): text(each, "optionId") for each in reversed(blocks(asked, "options"))}
@@ -266,26 +268,32 @@ class _Conversation:
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
                 self._said(update)
-            case "tool_call":
+            case "tool_call" | "tool_call_update":
+                over = update.get("status") in ("completed", "failed")
+                if over or update.get("sessionUpdate") == "tool_call":
+                    self._text = ""  # what it says after its last call is its answer
                 self._called(update)
-            case "tool_call_update" if update.get("status") in ("completed", "failed"):
-                self._text = ""
-                shown = "\n".join(text(block(each, "content"), "text") for each in blocks(update, "content"))
-                ok = update.get("status") == "completed"
-                self._signals.put_nowait(ProgramReturned(text(update, "toolCallId"), shown.strip(), ok))
+                if over:
+                    ok = update.get("status") == "completed"
+                    self._signals.put_nowait(ProgramReturned(text(update, "toolCallId"), outcome(update), ok))
             case "usage_update":
                 self._used = update
                 if not (usage := self._talk.words.spent(NOTHING, update)).is_nothing:
                     self._signals.put_nowait(ProgramSpent(usage))
 
-    def _called(self, call: Mapping[str, Any]) -> None:
-        self._text = ""  # what it says after its last call is its answer
+    def _called(self, call: Mapping[str, Any], *, asks: bool = False) -> None:
+        """Tell of a call once, as soon as it is known with what it is made: some tell that a moment later."""
         id = text(call, "toolCallId")
-        if id in self._calls or is_ours(call):
+        if id in self._told:
             return
-        self._calls.add(id)
-        arguments = json.dumps(call.get("rawInput") or {}, ensure_ascii=False)
-        self._signals.put_nowait(Calling(id, text(call, "title"), arguments))
+        known = {**self._calls.pop(id, NOTHING), **{name: value for name, value in call.items() if value}}
+        if call.get("status") == "pending" and not known.get("rawInput") and not asks:
+            self._calls[id] = known
+            return
+        self._told.add(id)
+        if not is_ours(known):
+            name = text(known, "title") or text(known, "kind") or "a tool"
+            self._signals.put_nowait(Calling(id, name, json.dumps(given(known), ensure_ascii=False)))
 
     def _said(self, update: Mapping[str, Any]) -> None:
         piece, message = text(block(update, "content"), "text"), text(update, "messageId")

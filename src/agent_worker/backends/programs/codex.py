@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
-from agent_worker.backends.programs.json_fields import block, count, text
+from agent_worker.backends.programs.json_fields import block, blocks, count, text
 from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
 from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
@@ -52,6 +52,8 @@ _QUIET = {
     "sandbox_workspace_write.exclude_slash_tmp": "true",  # it has a place of its own
     "check_for_update_on_startup": "false",
     "features.unbounded_connection_retries": "false",
+    "allow_login_shell": "false",  # which would have another PATH than ours
+    "shell_environment_policy.exclude": f'["{_KEY}"]',  # its commands need no model
 }
 
 
@@ -142,13 +144,14 @@ def _table(values: Mapping[str, str]) -> str:
 class CodexStream:
     def __init__(self) -> None:
         self._last = ""  # what its model said last is its answer
+        self._begun: set[str] = set()  # calls that it has told of
 
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]:
         match event.get("type"):
             case "thread.started":
                 yield ProgramStarted(text(event, "thread_id"))
             case "item.started":
-                yield from _begun(block(event, "item"))
+                yield from self._begin(block(event, "item"))
             case "item.completed":
                 yield from self._done(block(event, "item"))
             case "error":
@@ -167,14 +170,23 @@ class CodexStream:
             self._last = text(item, "text")
             yield Said(self._last)
         elif _is_own_call(item):
+            yield from self._begin(item)  # of some it tells only when they are done
             failed = item.get("status") in ("failed", "declined") or count(item, "exit_code") != 0
-            yield ProgramReturned(text(item, "id"), text(item, "aggregated_output"), ok=not failed)
+            yield ProgramReturned(text(item, "id"), _outcome(item), ok=not failed)
+
+    def _begin(self, item: Mapping[str, Any]) -> Iterator[Signal]:
+        id = text(item, "id")
+        if _is_own_call(item) and id not in self._begun:
+            self._begun.add(id)
+            kept = {name: item[name] for name in ("command", "changes", "query", "arguments") if item.get(name)}
+            yield Calling(id, text(item, "type"), json.dumps(kept, ensure_ascii=False))
 
 
-def _begun(item: Mapping[str, Any]) -> Iterator[Signal]:
-    if _is_own_call(item):
-        kept = {name: item[name] for name in ("command", "changes", "query", "arguments") if item.get(name)}
-        yield Calling(text(item, "id"), text(item, "type"), json.dumps(kept, ensure_ascii=False))
+def _outcome(item: Mapping[str, Any]) -> str:
+    code, failed = count(item, "exit_code"), text(block(item, "error"), "message")
+    returned = [text(each, "text") for each in blocks(block(item, "result"), "content")]
+    told = [text(item, "aggregated_output"), *returned, failed, f"[exit {code}]" if code else ""]
+    return "\n".join(filter(None, told))
 
 
 def _is_own_call(item: Mapping[str, Any]) -> bool:

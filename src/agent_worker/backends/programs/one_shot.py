@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from agent_worker.backends.backend import Finished, Outcome, Reply, StepSink, Suspended, Turn, Usage
 from agent_worker.backends.programs import sessions
-from agent_worker.backends.programs.program import TOKEN, Program, ToolEndpoint
+from agent_worker.backends.programs.program import TOKEN, URL, Program, ToolEndpoint
 from agent_worker.backends.programs.runner import Clocks, Launch, Parser, run_program
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.backends.programs.signals import (
@@ -62,7 +62,7 @@ class ProgramJob:
         """What it knows of ours, the token of its run, and a place for temporary files that goes with it."""
         scratch = self.folder / "tmp"
         scratch.mkdir(mode=0o700, exist_ok=True)
-        return self.program.environment() | {TOKEN: self.entry.token, "TMPDIR": str(scratch)}
+        return self.program.environment() | {TOKEN: self.entry.token, URL: self.entry.url, "TMPDIR": str(scratch)}
 
 
 class Cli(Protocol):

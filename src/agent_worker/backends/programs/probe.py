@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,7 @@ class ProbeResult:
 class ProbeSink:
     """The step sink of a run that no agent has: nothing is stored, and there is one tool."""
 
+    charge: Callable[[Usage], None]
     run: str = field(default_factory=lambda: new_id("r"))
     word: str = field(default_factory=lambda: secrets.token_hex(4))
     pieces: int = 0
@@ -72,10 +73,17 @@ class ProbeSink:
     def show(self, call: Call, result: Result | None = None) -> None:
         pass
 
-    def spent(self, usage: Usage) -> None:
+    def preface(self, text: str) -> None:
         pass
 
+    def asking(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def spent(self, usage: Usage) -> None:
+        self.charge(usage)
+
     async def keep(self, step: int, reply: Reply) -> None:
+        self.charge(reply.usage)
         self.kept.append(PastStep(reply))
 
     async def call(self, step: int, call: Call) -> Result:
@@ -85,15 +93,16 @@ class ProbeSink:
         return Result(f"{call.arguments.get('word', '')} {self.word}")
 
 
-async def probe(backend: Backend, invite: Invite, *, model: str = "") -> ProbeResult:
-    first = ProbeSink()
+async def probe(backend: Backend, invite: Invite, charge: Callable[[Usage], None], *, model: str = "") -> ProbeResult:
+    """What a backend can do. `charge` is told of everything that it uses."""
+    first = ProbeSink(charge)
     began = time.monotonic()
     try:
         reply = await _work(backend, invite, first, _turn(first, FIRST, model))
     except BackendFailure as failure:
         return ProbeResult(False, failure.message, tools=first.called)
     took = time.monotonic() - began
-    second = ProbeSink(word=first.word)
+    second = ProbeSink(charge, word=first.word)
     past = (*first.kept, PastStep(reply))
     try:
         again = await _work(backend, invite, second, _turn(second, AGAIN, model, past))
@@ -122,6 +131,7 @@ async def _work(backend: Backend, invite: Invite, guest: ProbeSink, turn: Turn) 
         try:
             async for outcome in work:
                 if isinstance(outcome, Finished):
+                    guest.charge(outcome.reply.usage)
                     return outcome.reply
         finally:
             await work.aclose()

@@ -10,7 +10,9 @@ import asyncio
 import hashlib
 import os
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +21,13 @@ from typing import Protocol
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
 from agent_worker.core.errors import Permanent
 from agent_worker.definitions.agent import Access
+from agent_worker.files.root import Root
 from agent_worker.processes.environment import safe_environment, search_path
 from agent_worker.tools.tool import Call
 
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
+URL = "AGENT_WORKER_RUN_URL"  #: and where our tools are
 
 
 def owner_of(name: str, root: Path, who: str) -> str:
@@ -40,6 +44,17 @@ class ProgramHost:
     state: Path | None = None  #: what lasts from run to run is kept beneath it
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     approval: Approval = NOTHING_APPROVED
+
+    def commands(self) -> list[str]:
+        """A folder for a program's PATH in which `agent-worker` is, and nothing else: for `agent-worker context`."""
+        if self.state is None:
+            return []
+        text = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m agent_worker.cli "$@"\n'
+        files, name = Root(self.state), "bin/agent-worker"
+        if not files.exists(name) or files.read_text(name) != text:  # another Python, since an upgrade
+            files.replace(name, text)
+            os.chmod(files.location(name), 0o700)
+        return [str(self.state / "bin")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +98,7 @@ class Program:
 
     def environment(self) -> dict[str, str]:
         """What it may know of ours: a base set without secrets, and what its definition names."""
-        path = filter(self._elsewhere(), search_path(self.program_host.environ))
+        path = [*filter(self._elsewhere(), search_path(self.program_host.environ)), *self.program_host.commands()]
         return safe_environment(self.variables, self.program_host.environ) | {"PATH": os.pathsep.join(path)}
 
     def _elsewhere(self) -> Callable[[str], bool]:

@@ -63,6 +63,7 @@ async def opening(turn: Turn, sink: StepSink, *, resumes: bool) -> str:
     if turn.past:
         parts.append(INTERRUPTED if resumes else LOST)
         parts += await _answers(turn.past, sink)
+        sink.preface("\n\n".join(parts))
     return "\n\n".join([*parts, turn.prompt])
 
 

@@ -25,13 +25,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from uvicorn.lifespan.on import LifespanOn
 
+from agent_worker.agents.prompt_texts import kept_for
 from agent_worker.agents.retries import longest_wait
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
-from agent_worker.core.events import Ended, Retrying
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.daemon.http.openapi import describe
@@ -73,13 +73,14 @@ async def make_app(identity: Identity) -> App:
             space=space,
             reached_by=reached_by,
             longest_wait=longest_wait(os.environ),
+            prompts_kept=kept_for(os.environ),
         )
         runtime = await opening.enter_async_context(open_runtime(settings, tool_access=entries, redact=identity.redact))
         entries.identity_of = runtime.supervisor.identity
         service = Service(runtime, closing=identity.stopping)
         opening.push_async_callback(service.close)
-        opening.callback(runtime.bus.listen(tokens.hear, Ended, Retrying))
-        opening.callback(runtime.bus.listen(entries.hear, Ended, Retrying))
+        opening.callback(tokens.follow(runtime.bus))
+        opening.callback(entries.follow(runtime.bus))
         mcp = LazyApp(lambda: _mcp(service, entries))
         entries.expects = mcp.wake
         opening.callback(end_rendering)

@@ -13,12 +13,12 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from agent_worker.client.discovery import authority
-from agent_worker.core.events import RunEvent
+from agent_worker.core.events import Bus, Ended, Retrying, RunEvent
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.tools.tool import RunIdentity
 
@@ -66,8 +66,11 @@ class Tokens:
         self._issued[_digest(token.encode())] = caller
         return token
 
-    def hear(self, event: RunEvent) -> None:
-        """Forget the token of a run that ended, or is tried again."""
+    def follow(self, bus: Bus) -> Callable[[], None]:
+        """From now on forget the token of a run that ends, or is tried again; the returned function ends that."""
+        return bus.listen(self._hear, Ended, Retrying)
+
+    def _hear(self, event: RunEvent) -> None:
         self.end_run(event.run)
 
     def end_run(self, run: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from agent_worker.backends.programs.program import ToolEndpoint
 from agent_worker.core.errors import Fenced
-from agent_worker.core.events import RunEvent
+from agent_worker.core.events import Bus, Ended, Retrying, RunEvent
 from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.tools.tool import Call, RunIdentity
 
@@ -41,6 +41,9 @@ class RunTokens:
             entry.unanswered = (step, call)
             entry.waiting.set()
 
-    def hear(self, event: RunEvent) -> None:
-        """Forget a run that ended, or is tried again."""
+    def follow(self, bus: Bus) -> Callable[[], None]:
+        """From now on forget a run that ends, or is tried again; the returned function ends that."""
+        return bus.listen(self._hear, Ended, Retrying)
+
+    def _hear(self, event: RunEvent) -> None:
         self._entries.pop(event.run, None)

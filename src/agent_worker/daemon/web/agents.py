@@ -249,12 +249,13 @@ def _runs(done: Sequence[Run], project: str | None) -> Html:
 
     def entry(run: Run) -> Html:
         took = seconds(run.ended_at - run.started_at) if run.ended_at else "now"
+        tries = f" · {run.tries:,} tries" if run.tries > 1 else ""
         place = f"@{run.workspace}" if run.workspace else "direct"
         return h(
             "li",
             dot(run.state),
             h("a", when(run.started_at, day=True), " ", place, href=link("run", run.id, project=project)),
-            h("span", f"{took} · {count(run.tokens)} tokens · {money(run.usd, run.estimated)}", class_="less"),
+            h("span", f"{took}{tries} · {count(run.tokens)} tokens · {money(run.usd, run.estimated)}", class_="less"),
             h("p", run.reason, class_="why") if run.reason else None,
             data_entry=True,
         )

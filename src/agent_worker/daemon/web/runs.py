@@ -29,6 +29,7 @@ from agent_worker.daemon.web.prose import code, prepared, prose
 from agent_worker.service import runs
 from agent_worker.service.operation import operation
 from agent_worker.service.runs import Explained, Run, Step
+from agent_worker.service.sent import Sent, SentRequest
 from agent_worker.service.service import Service
 
 
@@ -54,7 +55,7 @@ def _view(found: Explained, project: str | None, now: int) -> list[Child]:
         _bar(found, project),
         section("Asked", h("p", _asked(found), class_="less"), _folded(found.instruction)),
         section("Time", timeline(spans)),
-        section("What did it see?", _manifest(found.sections)),
+        section("What did it see?", _manifest(found.sections), _word_by_word(found, project)),
         section("Steps", _steps(found)),
         section("Said at the end", h("div", prose(found.text), class_="prose")) if _is_new(found) else None,
         section("Attempts", _attempts(found, project)) if len(found.attempts) > 1 else None,
@@ -68,7 +69,8 @@ def _bar(found: Explained, project: str | None) -> Html:
     place = h("a", f"@{about.workspace}", href=workspace) if about.workspace else None
     facts = (
         when(about.started_at, day=True),
-        seconds(took) if took is not None else "at work now",
+        seconds(took) if took is not None else "waits for its model" if about.state == "waiting" else "at work now",
+        f"{about.tries:,} tries" if about.tries > 1 else None,
         plural(about.steps, "step"),
         f"{count(about.tokens)} tokens",
         money(about.usd, about.estimated),
@@ -156,6 +158,68 @@ def _manifest(sections: Sequence[dict[str, Any]]) -> Html:
     )
 
 
+def _word_by_word(found: Explained, project: str | None) -> Html | None:
+    """What the model was sent, fetched when somebody opens it: it is long."""
+    if not found.sections:
+        return None
+    return h(
+        "details",
+        h("summary", "Word by word what its model was sent"),
+        class_="sent",
+        data_key="sent",
+        data_load=source("sent", run=found.run.id, project=project),
+    )
+
+
+@operation("GET", "/page/sent")
+async def sent(service: Service, run: str, project: str | None = None) -> View:
+    found = await runs.explain(service, run, full=True)
+    assert found.sent is not None
+    return View("", h("div", _sent(found.sent)))
+
+
+def _sent(sent: Sent) -> list[Child]:
+    system = [each for each in sent.sections if each.part == "system"]
+    asked = [each for each in sent.sections if each.part != "system"]
+    return [
+        *(h("p", note, class_="why") for note in _notes(sent)),
+        *(_fold(f"system: {each.name}", each.text) for each in system),
+        *(_fold(f"prompt: {each.name}", each.text) for each in asked),
+        _fold("tools", None) if sent.tools is None else None,
+        *(_fold(f"tool: {tool['name']}", _definition(tool)) for tool in sent.tools or ()),
+        *(_request(n, each) for n, each in enumerate(sent.requests, start=1)),
+    ]
+
+
+def _notes(sent: Sent) -> Iterator[str]:
+    if sent.program:
+        yield f"This is what {sent.program} was given; what it adds for its model by itself is not known to us."
+    if sent.redacted:
+        yield "Secrets are taken out of what is kept: where it says [redacted:…], the model may have seen one."
+    if sent.missing:
+        yield f"{sent.missing[0].upper()}{sent.missing[1:]}."
+
+
+def _fold(title: str, text: str | None) -> Html:
+    if text is None:
+        return h("p", h("code", title), " is not kept", class_="less")
+    size = h("span", plural(len(text), "character"), class_="less")
+    return h("details", h("summary", h("code", title), size), h("pre", text), class_="tool")
+
+
+def _definition(tool: dict[str, Any]) -> str:
+    return f"{tool['description']}\n\n{json.dumps(tool['schema'], indent=2, ensure_ascii=False)}"
+
+
+def _request(number: int, request: SentRequest) -> Html:
+    same = "all of the above" if number == 1 else "the same"
+    more = f", and {plural(len(request.added), 'message')} more" if request.added else ""
+    title = f"request {number}: {same}{more}{'' if request.answered else ' (no answer to it is kept)'}"
+    if not request.added:
+        return h("p", h("code", title))
+    return _fold(title, "\n\n".join(json.dumps(each, indent=2, ensure_ascii=False) for each in request.added))
+
+
 # --- what it did --------------------------------------------------------------------------------------
 
 
@@ -187,8 +251,9 @@ def _call(step: Step, n: int, call: dict[str, Any]) -> Html:
         "details",
         h(
             "summary",
-            dot("done" if call["ok"] else "failed"),
+            dot(("done" if call["ok"] else "failed") if call["done_at"] else "incomplete"),
             h("code", call["tool"]),
+            h("span", "its own", class_="tag", title=_OWN) if call["own"] else None,
             h("span", _short(call["arguments"]), class_="arguments"),
             h("span", took, class_="less"),
         ),
@@ -197,6 +262,9 @@ def _call(step: Step, n: int, call: dict[str, Any]) -> Html:
         data_key=f"call-{step.n}-{n}",
         class_="tool",
     )
+
+
+_OWN = "A tool of the coding program: it told us of it, and we had no part in it"
 
 
 def _short(arguments: str) -> str:

@@ -111,7 +111,7 @@ create table instruction (
   root text not null,
   hop integer not null,
   state text not null,                      -- queued | running | waiting | done | failed | incomplete | cancelled | dead
-  run text,                                 -- the run it is part of now, or ended in
+  run text,                                 -- the run it is part of now, ended in, or goes on in when its model lets it
   attempts integer not null default 0,
   failures integer not null default 0,
   preempted integer not null default 0,
@@ -119,6 +119,7 @@ create table instruction (
   reason text not null default '',
   queued_at bigint not null,
   not_before bigint not null default 0,
+  waits_since bigint,                       -- when it began to wait for its model; null when it does not
   ended_at bigint,
   primary key (project, id),
   foreign key (project, agent) references agent(project, id)
@@ -141,12 +142,14 @@ create table run (
   root text not null,
   backend text not null default '',
   model text not null default '',
-  state text not null,                      -- running | done | failed | incomplete | cancelled | yielded | lost
+  state text not null,                      -- running | waiting (for its model) | done | failed | incomplete | cancelled | yielded | lost
+  tries integer not null default 1,         -- how many times it has begun: once more after each wait for its model
   reason text not null default '',
   posted integer not null default 0,        -- messages it sent while running
   produced integer not null default 0,      -- stored effects it had
   text text not null default '',
-  manifest text not null default '',
+  manifest text not null default '',        -- JSON: the sections of its prompt
+  sent text not null default '',            -- JSON: ids of the texts of these and of its tools, and its mark
   held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
   started_at bigint not null,
   ended_at bigint,
@@ -184,6 +187,40 @@ create table call (
   done_at bigint,
   primary key (project, work, step, id)
 );
+
+create table program_call (                 -- what a coding program did with its own tools: it told, we had no part in it
+  project text not null,
+  work text not null,
+  run text not null,
+  n integer not null,                       -- counts the calls of the run
+  step integer not null,                    -- at which the run was
+  tool text not null,
+  arguments text not null,                  -- their beginning
+  ok integer not null default 1,
+  result text not null default '',          -- its beginning
+  at bigint not null,
+  done_at bigint,                           -- null: the program never told how it ended
+  primary key (project, work, run, n)
+);
+
+create table sent_text (                    -- what models were sent: sections of prompts, definitions of tools
+  project text not null,
+  id text not null,                         -- SHA-256 of the text as it stands here, its first half
+  size bigint not null,                     -- characters
+  text text not null,
+  primary key (project, id)
+);
+
+create table sent_use (                     -- whom a text was sent to: it goes with the last of them
+  project text not null,
+  workspace text not null,                  -- '' is personal
+  agent text not null,
+  text text not null,                       -- a sent_text
+  at bigint not null,                       -- when it was last sent, to the day
+  primary key (project, workspace, agent, text)
+);
+create index sent_use_text on sent_use(project, text);
+create index sent_use_at on sent_use(project, at);
 
 create table tally (
   project text not null,

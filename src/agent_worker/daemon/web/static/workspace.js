@@ -44,7 +44,7 @@ export class Workspace {
         return this.catchUp();
       case "started": return this.#work(event.run, event.name);
       case "chunk": return this.#write(event);
-      case "tool_call": return this.#note(event, `calls ${event.tool}`);
+      case "tool_call": return this.#note(event, `${event.own ? "uses its own" : "calls"} ${event.tool}`);
       case "tool_result": return this.#note(event, "");
       case "retry": return this.#note(event, "failed, and tries again");
       case "ended": return this.#end(event.run);
