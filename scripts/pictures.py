@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
 sys.path.insert(0, str(ROOT))
 
+from tests import stored  # noqa: E402
 from tests.patience import eventually  # noqa: E402
 from tests.shells.served import served  # noqa: E402
 from tests.web.browser import chromium, visit  # noqa: E402
@@ -20,15 +21,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as tmp, served(Path(tmp)) as daemon, chromium() as browser:
         demo = daemon.client.request("POST", "/demo", {})[1]
         there = replace(daemon, project=Path(demo["project"]))
-        done = "select count(*) from message where text like '%the review is done%'"
-        assert eventually(lambda: daemon.rows(done)[0][0]), "the demo did not end"
-        longest = (
-            "select r.id from run r join agent a on a.id = r.agent where a.name = 'ben' order by r.id desc limit 1"
-        )
-        ((run,),) = daemon.rows(longest)
+        done = "the review is done"
+        assert eventually(lambda: any(done in row["text"] for row in daemon.read(stored.messages))), "it did not end"
+        run = daemon.read(stored.runs, name="ben")[-1]["id"]
         with visit(browser, there, viewport={"width": 1280, "height": 800}) as guest:
             page = guest.open(guest.workspace("review"))
-            page.get_by_text("the review is done").wait_for()
+            page.get_by_text(done).wait_for()
             page.screenshot(path=FIGURES / "page-workspace.png")
             guest.go(guest.place(f"run/{run}"))
             page.screenshot(path=FIGURES / "page-run.png")

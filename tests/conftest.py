@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Generator
@@ -41,6 +42,14 @@ LONG = (
     "tests/attacks/test_approval.py",
     "tests/test_processes.py",
     "tests/backends/programs/test_mixed_team.py",
+    "tests/definitions/test_one_bad_definition.py",
+    "tests/attacks/test_crowds.py",
+    "tests/web/test_views.py",
+    "tests/web/test_slow_texts.py",
+    "tests/web/test_workspace.py",
+    "tests/tools/test_sandbox.py",
+    "tests/trust/test_reach.py",
+    "tests/shells/test_http.py",
 )
 
 # What hypothesis makes up is the same in every short run, and it may take its time: no luck, no clock.
@@ -50,6 +59,11 @@ settings.load_profile("suite")
 # Hundreds of processes are started here, and each would compile all that it imports: let the first one keep it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Files are in memory where there is such a place: a killed process leaves the same behind, and syncs cost nothing.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2_000_000_000:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

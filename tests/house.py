@@ -15,6 +15,7 @@ from agent_worker.database.database import Row
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
 from agent_worker.workflows.runtime import Runtime
+from tests import stored
 from tests.teams import Mocks, write_project
 
 
@@ -36,8 +37,13 @@ class House:
     async def ask(self, agent: str, message: str) -> str:
         return str((await self.do("serve", agent=agent, message=message))["content"])
 
-    async def rows(self, sql: str) -> list[Row]:
-        return await self.runtime.database.read(lambda tx: tx.all(sql))
+    async def read(self, view: stored.View, **wanted: object) -> list[Row]:
+        """What is stored, of all projects."""
+        return await self.runtime.database.read(view, **wanted)
+
+    async def change(self, table: str, **columns: object) -> None:
+        """As `stored.change`."""
+        await self.runtime.database.write(stored.change, table, **columns)
 
     async def flaw(self) -> str:
         """What is wrong with the audit."""
@@ -62,6 +68,6 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
         await service.close()
 
 
-def stored(tmp: Path) -> bytes:
+def bytes_in(tmp: Path) -> bytes:
     """Every byte of the database, its log, and the project."""
     return b"".join(path.read_bytes() for path in tmp.rglob("*") if path.is_file())

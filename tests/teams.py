@@ -25,7 +25,8 @@ from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
 from agent_worker.workflows import start as workflows
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
-from agent_worker.workspaces import channel, routing
+from agent_worker.workspaces import channel, routing, workspace_rows
+from tests import stored
 
 T = TypeVar("T")
 
@@ -87,16 +88,16 @@ class Team:
 
     async def idle(self) -> None:
         """Nothing is queued or running anywhere, DMs included."""
-        await self.until(lambda rows: not rows, "select 1 from instruction where state in ('queued', 'running')")
+        await self.until(lambda rows: not rows, stored.unfinished)
 
-    async def until(self, holds: Callable[[list[Row]], Any], sql: str, **values: object) -> list[Row]:
+    async def until(self, holds: Callable[[list[Row]], Any], view: stored.View, **wanted: object) -> list[Row]:
         """Look again after everything that happens, until it holds."""
         stirred = asyncio.Event()
         unlisten = self.runtime.bus.listen(lambda _: stirred.set())
         try:
             while True:
                 stirred.clear()
-                rows = await self.rows(sql, **values)
+                rows = await self.read(view, **wanted)
                 if holds(rows):
                     return rows
                 await stirred.wait()
@@ -171,30 +172,30 @@ class Team:
     async def thread(self, agent: str, context: str = PERSONAL) -> list[ThreadEntry]:
         return await self.read(recent, self.id_of(agent), context, 1000)
 
-    async def rows(self, sql: str, **values: object) -> list[Row]:
-        return await self.read(lambda tx: tx.all(sql, **values))
-
     async def agent(self, name: str) -> Row:
-        (row,) = await self.rows("select * from agent where id = :id", id=self.id_of(name))
+        (row,) = await self.read(stored.agents, id=self.id_of(name))
         return row
 
+    async def workspace_row(self) -> Row:
+        """The workspace, as it is stored."""
+        return await self.read(workspace_rows.get, self.workspace.id)
+
     async def inbox(self) -> list[tuple[str, str]]:
-        rows = await self.rows("select kind, text from inbox_item where state = 'open' order by at, id")
-        return [(row["kind"], row["text"]) for row in rows]
+        return [(row["kind"], row["text"]) for row in await self.asked(state="open")]
 
     async def states(self) -> list[str]:
         return [row["state"] for row in await self.queue()]
 
     async def queue(self, **wanted: object) -> list[Row]:
         """The instructions, oldest first; `queue(state="done")` are those in that state."""
-        return await self._stored("instruction", wanted)
+        return await self.read(stored.instructions, **wanted)
 
     async def runs(self, **wanted: object) -> list[Row]:
-        return await self._stored("run", wanted)
+        return await self.read(stored.runs, **wanted)
 
     async def calls(self, **wanted: object) -> list[Row]:
         """The calls of tools."""
-        return await self._stored("call", wanted)
+        return await self.read(stored.calls, **wanted)
 
     async def program_calls(self) -> list[Row]:
         """What programs did with tools of their own."""
@@ -206,16 +207,15 @@ class Team:
 
     async def deliveries(self, **wanted: object) -> list[Row]:
         """What was brought to whom."""
-        return await self._stored("delivery", wanted)
+        return await self.read(stored.deliveries, **wanted)
 
     async def asked(self, **wanted: object) -> list[Row]:
         """What the person was asked or told: everything that ever was in the inbox."""
-        return await self._stored("inbox_item", wanted)
+        return await self.read(stored.inbox, **wanted)
 
-    async def _stored(self, table: str, wanted: dict[str, object]) -> list[Row]:
-        """Whole rows, in the order in which they were made."""
-        where = "".join(f" and {column} is :{column}" for column in wanted)
-        return await self.rows(f"select * from {table} where true{where} order by rowid", **wanted)
+    async def change(self, table: str, of: dict[str, object] | None = None, **columns: object) -> None:
+        """As `stored.change`."""
+        await self.write(stored.change, table, of, **columns)
 
     async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return await self.database.read(query, *args, **kwargs)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -17,6 +19,12 @@ from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, missing
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted(path for path in (ROOT / "tests").rglob("*.py") if path.name != "needs.py")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
 
 SKIPPING = f"""
 import pytest
@@ -52,7 +60,7 @@ def test_what_is_missing_is_skipped_in_one_way() -> None:
     loose = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in ("pytest.skip", "pytest.mark.skipif", "pytest.importorskip")
         and any(word in ast.unparse(node) for word in ("install", "which(", "sandbox", MISSING, "importorskip('"))
@@ -77,7 +85,7 @@ def test_whatever_starts_programs_of_others_is_in_their_tier() -> None:
 
 
 def _imported(path: Path) -> list[str]:
-    found = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
+    found = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom) and node.module]
     modules = [".".join(str(node.module).split(".")[-2:]) for node in found]
     return [*modules, *(alias.name for node in found for alias in node.names)]
 
@@ -106,13 +114,72 @@ def test_setting_up_where_the_network_is_gone_says_so_and_ends_well(tmp_path: Pa
     assert f"because {refused}: " in done.stderr
 
 
+#: Who says SQL, with the reason. All others look at what is stored with the views of tests/stored.py.
+SAYS_SQL = {
+    "tests/stored.py": "the views",
+    "tests/database/": "the database itself",
+    "tests/faults/oracle.py": "judges what our own code has left behind, and so does without it",
+    "tests/faults/test_backup.py": "what is in a copy of the database, and copies made by others",
+    "tests/faults/test_broken_disk.py": "writes on a disk that fails, below everything that knows tables",
+    "tests/faults/test_bugs.py": "a bug may be in a statement",
+    "tests/faults/test_damage.py": "looks at every table of a damaged file, whatever it is",
+    "tests/faults/test_growth.py": "the size of the log beside the database",
+    "tests/faults/test_migrations.py": "tables that no release has",
+    "tests/faults/test_power_cut.py": "writes on a disk that loses its power",
+    "tests/faults/test_recovery.py": "a long past, made in one statement",
+    "tests/faults/test_taken_away.py": "the database below everything that knows tables",
+    "tests/attacks/test_words.py": "a local user who tampers with the audit",
+    "tests/memory/test_audit.py": "the same",
+    "tests/memory/test_index.py": "the version of the index, which is a file of its own",
+}
+SQL = re.compile(r"\s*(select\s.*\sfrom\s|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|pragma\s)", re.I | re.S)
+
+
+def test_tests_know_no_tables() -> None:
+    """A column that is renamed is renamed in one place of the suite."""
+    found = {str(path.relative_to(ROOT)) for path in FILES if any(statements(tree(path)))}
+    loose = {file for file in found if not file.startswith(tuple(SAYS_SQL))}
+    assert loose == set()
+    assert [known for known in SAYS_SQL if not any(file.startswith(known) for file in found)] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'rows("select state from run")',
+        'rows(f"select * from {table}")',
+        'tx.run("""\n  update agent\n     set paused = 1""")',
+        'LEFT = """\nSELECT 1\nFROM run"""',
+    ],
+)
+def test_one_that_does_is_seen(source: str) -> None:
+    assert list(statements(ast.parse(source)))
+
+
+def test_words_about_a_choice_are_no_statement() -> None:
+    assert not list(statements(ast.parse('say("select one of them, and update it")')))
+
+
+def statements(module: ast.Module) -> Iterator[str]:
+    """The texts of a module that are SQL."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr):
+            text = "".join(str(each.value) if isinstance(each, ast.Constant) else "x" for each in node.values)
+        else:
+            continue
+        if SQL.match(text):
+            yield text
+
+
 WAITING = {"timeout", "within", "patience"}  #: arguments that say how long something may take
 CLOCKS = {"monotonic", "perf_counter", "perf_counter_ns", "time"}
 
 
 def test_no_test_asks_a_machine_to_be_quick() -> None:
     """One that waits uses tests.patience; a few tenths of a second are for what must run out, whatever the machine."""
-    assert [place for path in FILES for place in hurried(path.read_text(), str(path.relative_to(ROOT)))] == []
+    assert [place for path in FILES for place in hurried(tree(path), str(path.relative_to(ROOT)))] == []
 
 
 @pytest.mark.parametrize(
@@ -128,11 +195,11 @@ def test_no_test_asks_a_machine_to_be_quick() -> None:
     ],
 )
 def test_one_that_does_is_found(source: str) -> None:
-    assert list(hurried(source, "x.py")) == ["x.py:1"]
+    assert list(hurried(ast.parse(source), "x.py")) == ["x.py:1"]
 
 
-def hurried(source: str, name: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+def hurried(module: ast.Module, name: str) -> Iterator[str]:
+    for node in ast.walk(module):
         if (isinstance(node, ast.Call) and any(map(_is_short, _patience_of(node)))) or _is_measured(node):
             yield f"{name}:{node.lineno}"
 

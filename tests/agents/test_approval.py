@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.fakes.model_protocols import Answer, Ask
 from tests.fakes.model_server import ModelServer
 from tests.models import results_in, sdk
@@ -50,7 +51,7 @@ def pressed(project: Path) -> list[str]:
 
 
 async def waiting(team: Team, count: int = 1) -> None:
-    await team.until(lambda rows: len(rows) == count, "select 1 from instruction where state = 'waiting'")
+    await team.until(lambda rows: len(rows) == count, stored.instructions, state="waiting")
 
 
 async def answer(team: Team, text: str, *, about: str = "") -> None:
@@ -244,7 +245,7 @@ async def test_an_answer_that_comes_before_the_work_is_laid_aside_is_not_lost(pr
     async with open_team(project, "alice", clock=clock, extra=extra) as team:
         team.backends["alice"].then(both(calls("stand"), pressing), says("done"))
         await team.dm("alice", "wait for me")
-        await team.until(bool, "select 1 from inbox_item")
+        await team.until(bool, stored.inbox)
         await answer(team, "yes")
         assert await team.states() == ["running"]
         await asyncio.to_thread((project / "gate").write_text, "stood")

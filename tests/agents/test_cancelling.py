@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.recorders import TERMS, by_hand, recorder_of
 from tests.teams import Team, open_team
 
@@ -169,7 +170,7 @@ async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(
         with pytest.raises(Fenced):
             await write
     assert await queued.queue() == before
-    assert await queued.rows("select * from step") == []
+    assert await queued.read(stored.steps) == []
     assert await queued.texts() == ["@alice go"]
 
 

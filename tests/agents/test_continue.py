@@ -44,8 +44,7 @@ def worker(server: ModelServer, *, family: str = "anthropic", steps: int = 2) ->
 
 
 async def last_state(team: Team) -> str:
-    (row,) = await team.rows("select state from instruction order by ord desc limit 1")
-    return str(row["state"])
+    return (await team.states())[-1]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.house import House, house, stored
+from tests import stored
+from tests.house import House, bytes_in, house
 
 from agent_worker.backends.mock import calls, says
 from agent_worker.backends.programs.program import owner_of
@@ -19,11 +20,8 @@ PIN = "my pin is 1234"
 
 async def prompt_of(here: House, agent: str) -> list[str]:
     """The names of what its last run saw."""
-    (row,) = await here.rows(
-        f"select r.manifest from run r join agent a on a.id = r.agent where a.name = '{agent}' "
-        "order by r.started_at desc, r.id desc limit 1"
-    )
-    return [section["name"] for section in json.loads(row["manifest"])]
+    last = (await here.read(stored.runs, name=agent))[-1]
+    return [section["name"] for section in json.loads(last["manifest"])]
 
 
 async def test_I6_after_delete_with_files_nothing_of_it_is_left_on_disk(tmp_path: Path) -> None:
@@ -39,15 +37,14 @@ async def test_I6_after_delete_with_files_nothing_of_it_is_left_on_disk(tmp_path
         session.mkdir(parents=True)
         (session / "one.jsonl").write_text(PIN)
         await here.runtime.log_files.flush()
-        assert PIN.encode() in stored(tmp_path)
+        assert PIN.encode() in bytes_in(tmp_path)
         said = await here.do("agent_delete", name="m1", files=True)
         assert "with its files" in said
-        assert PIN.encode() not in stored(tmp_path)
+        assert PIN.encode() not in bytes_in(tmp_path)
         assert await here.flaw() == ""
-        assert await here.rows("select state, text, manifest from run") == [
-            {"state": "done", "text": "", "manifest": ""}
-        ], "that it ran is counted"
-    assert PIN.encode() not in stored(tmp_path)
+        (run,) = await here.read(stored.runs)
+        assert (run["state"], run["text"], run["manifest"]) == ("done", "", ""), "that it ran is counted"
+    assert PIN.encode() not in bytes_in(tmp_path)
 
 
 async def test_I6_the_next_agent_of_a_name_inherits_neither_conversation_nor_state(tmp_path: Path) -> None:
@@ -71,7 +68,7 @@ async def test_I6_without_files_the_folder_is_taken_over_and_create_says_so(tmp_
         await here.runtime.log_files.flush()
         await here.do("agent_set", name="m1", action="stop")
         assert ".agents/m1" in await here.do("agent_delete", name="m1")
-        assert not await here.rows("select 1 from talk")
+        assert not await here.read(stored.talk)
         made = await here.do("agent_create", name="m1", backend="mock")
         assert made["found"] == str(here.root / ".agents" / "m1")
         assert made["state"] == "idle"
@@ -109,9 +106,9 @@ async def test_I6_a_quick_agent_ends_with_its_daemon_and_its_words_with_it(
     if how == "killed":
         shutil.copytree(aside, tmp_path, dirs_exist_ok=True)
     else:
-        assert PIN.encode() not in stored(tmp_path)
+        assert PIN.encode() not in bytes_in(tmp_path)
     async with house(tmp_path) as here:
-        assert PIN.encode() not in stored(tmp_path)
+        assert PIN.encode() not in bytes_in(tmp_path)
         made = await here.do("agent_create", backend="mock", lasting=False)
         assert (made["name"], made["state"]) == ("agent-1", "idle")
         assert (await here.do("agent_info", name="agent-1"))["thread"] == []
@@ -139,17 +136,15 @@ async def test_I6_an_service_that_a_team_gave_is_not_inherited(tmp_path: Path) -
         with pytest.raises(Refused, match="m1 takes part in @duo"):
             await here.do("agent_delete", name="m1", files=True)
         await here.do("send", to="@duo", message=f"@m1 {PIN}")
-        await here.service.running((await here.rows("select id from workspace"))[0]["id"]).quiet()  # type: ignore[union-attr]
-        await here.runtime.database.write(
-            lambda tx: tx.run("update workspace set coordinator = 'm1', document_owner = 'm1'")
-        )
+        (workspace,) = await here.read(stored.workspaces)
+        await here.service.running(workspace["id"]).quiet()  # type: ignore[union-attr]
+        await here.change("workspace", coordinator="m1", document_owner="m1")
         await here.do("workflow_stop", instance="duo")
         assert (here.root / "room" / "history" / "m1.jsonl").exists()
         await here.do("agent_delete", name="m1", files=True)
         assert not (here.root / "room" / "history" / "m1.jsonl").exists()
-        assert await here.rows("select coordinator, document_owner from workspace") == [
-            {"coordinator": "", "document_owner": ""}
-        ]
+        (workspace,) = await here.read(stored.workspaces)
+        assert (workspace["coordinator"], workspace["document_owner"]) == ("", "")
         assert PIN in (here.root / "room" / "channel.jsonl").read_text(), "what was said in the channel is the team's"
 
 
@@ -169,9 +164,8 @@ async def test_the_audit_notices_words_that_were_taken_out_of_it(tmp_path: Path)
     async with house(tmp_path) as here:
         here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("ok"))
         await here.ask("alice", "hello")
-        database = here.runtime.database
         assert await here.flaw() == ""
-        await database.write(lambda tx: tx.run("update audit set about = '', before = '', salt = ''"))
+        await here.change("audit", about="", before="", salt="")
         assert await here.flaw() == "entry 1 of the audit was altered"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests import stored
 from tests.fakes.model_server import ModelServer
 from tests.teams import Team, open_team
 
@@ -76,7 +77,7 @@ async def test_what_is_learned_is_kept_by_kind_with_its_run_and_its_day(tmp_path
     ]
     async with learning_team(tmp_path, clock, Learner(lessons)) as team:
         await work(team, working, says("we take SQLite"))
-        (run,) = await team.rows("select id from run where workspace is not null")
+        (run,) = await team.runs(workspace=team.workspace.id)
     source = {"source": run["id"], "updated": "2026-01-05"}
     assert {
         key: dict(value) | {"updated": str(value["updated"])} for key, value in learned(tmp_path, "decisions").items()
@@ -172,7 +173,7 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
         team.backends["alice"].then(calls("memory_recall", query="database"), calls("memory_read"), says("nothing"))
         await team.dm("alice", "what do we use?")
         await team.idle()
-        results = await team.rows("select result from call where tool in ('memory_recall', 'memory_read')")
+        results = [row["result"] for row in await team.calls() if row["tool"] in ("memory_recall", "memory_read")]
         assert "SQLite" not in json.dumps(results)
     root = Root(tmp_path / ".agents" / "alice")
     memory.release(root, "database")
@@ -221,9 +222,9 @@ async def test_A5_core_memory_is_not_changed_by_what_is_learned(tmp_path: Path, 
 async def test_what_learning_costs_is_charged_to_the_same_request(tmp_path: Path, clock: TestClock) -> None:
     async with learning_team(tmp_path, clock, Learner([CHOICE])) as team:
         await work(team, working, says("we take SQLite"))
-        (row,) = await team.rows("select * from ledger where model = 'fake/learner'")
-        (run,) = await team.rows("select id, root from run where workspace is not null")
-        (tally,) = await team.rows("select * from tally where scope = 'root' and key = :root", root=run["root"])
+        (row,) = await team.read(stored.ledger, model="fake/learner")
+        (run,) = await team.runs(workspace=team.workspace.id)
+        (tally,) = await team.read(stored.tallies, scope="root", key=run["root"])
     assert (row["run"], row["step"], row["root"]) == (run["id"], -1, run["root"])
     assert row["input"] + row["output"] == tally["tokens"] > 0
     assert row["micros"] == tally["micros"] > 0
@@ -248,7 +249,7 @@ async def test_an_answer_that_cannot_be_used_is_nothing_and_still_charged(
     async with learning_team(tmp_path, clock, Learner(answer)) as team:
         await work(team, working, says("we take SQLite"))
         assert set(await team.states()) == {"done"}
-        assert len(await team.rows("select 1 from ledger where model = 'fake/learner'")) == 1
+        assert len(await team.read(stored.ledger, model="fake/learner")) == 1
     assert not (tmp_path / ".agents/alice/memory").exists()
 
 
@@ -276,7 +277,7 @@ async def test_a_broken_memory_file_costs_the_lesson_and_nothing_else(tmp_path: 
     async with learning_team(tmp_path, clock, Learner([CHOICE, other])) as team:
         await work(team, working, says("we take SQLite"))
         assert set(await team.states()) == {"done"}
-        assert len(await team.rows("select 1 from ledger where model = 'fake/learner'")) == 1
+        assert len(await team.read(stored.ledger, model="fake/learner")) == 1
     assert broken.read_text() == "a: [1, 2\n"
     assert list(learned(tmp_path, "patterns")) == ["red builds"]
 
@@ -312,8 +313,8 @@ async def test_work_that_rested_in_between_is_learned_from_as_a_whole(tmp_path: 
         asking = calls("ask_user", question="Which database?")
         team.backends["alice"].then(calls("channel_send", text="I compare them"), asking)
         await team.post("user", "@alice decide")
-        (item,) = await team.until(bool, "select id from inbox_item")
-        await team.until(bool, "select 1 from instruction where state = 'waiting'")
+        (item,) = await team.until(bool, stored.inbox)
+        await team.until(bool, stored.instructions, state="waiting")
         team.backends["alice"].then(says("we take SQLite"))
         await team.write(commands.answer, item["id"], "as you like", now=team.now())
         await settled(team)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.backends.backend import Turn
@@ -40,7 +41,7 @@ async def test_without_a_script_it_says_what_it_does_and_answers(team: Team) -> 
     await team.post("user", "@alice look at the parser")
     await team.still()
     assert (await team.texts())[-1] == "I have looked at this: alice look at the parser"
-    (row,) = await team.rows("select status from member where name = 'alice'")
+    (row,) = await team.read(stored.members, name="alice")
     assert row["status"].startswith("on it: ")
 
 
@@ -61,7 +62,7 @@ async def test_without_a_script_it_answers_a_direct_message(team: Team) -> None:
 async def test_it_costs_nothing(team: Team) -> None:
     await team.post("user", "@alice look, then ask @bob")
     await team.meanwhile(team.quiet())
-    assert await team.rows("select coalesce(sum(micros), 0) as cost from ledger") == [{"cost": 0}]
+    assert sum(row["micros"] for row in await team.read(stored.ledger)) == 0
 
 
 async def test_a_script_comes_from_the_definition(tmp_path: Path) -> None:

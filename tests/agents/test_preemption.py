@@ -28,8 +28,8 @@ def slowly(tool: str, seconds: float = 10, **arguments: object) -> ScriptEntry:
 
 
 async def runs(team: Team) -> list[tuple[str, str]]:
-    rows = await team.rows("select i.text, r.state from run r join instruction i on i.id = r.instruction order by r.id")
-    return [(row["text"], row["state"]) for row in rows]
+    texts = {row["id"]: row["text"] for row in await team.queue()}
+    return [(texts[run["instruction"]], run["state"]) for run in await team.runs()]
 
 
 async def put(team: Team, text: str, lane: Lane, agent: str = "alice") -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.recorders import TERMS, by_hand, recorder_of
 from tests.teams import Team, open_team
 
@@ -48,7 +49,7 @@ async def test_Q3_work_that_died_twice_is_taken_only_by_one_who_is_alone(team: T
         job = await by_hand(team, owner=f"host {died}")
         await team.runtime.database.write(recovery.recover, "another host", now=team.now())
         assert [row["state"] for row in await team.runs(id=job.run)] == ["lost"]
-        await team.write(lambda tx: tx.run("update workspace set state = 'running'"))
+        await team.change("workspace", state="running")
     fence = await team.write(agent_rows.claim, team.id_of("alice"), "me")
     how = {"now": team.now(), "ageing": AGEING}
     assert await team.write(run_begin.begin, fence, lambda _: TERMS, **how) == Suspect()
@@ -60,8 +61,8 @@ async def test_L2_requests_that_are_answered_together_are_each_counted(team: Tea
     receipts = [await team.post("user", f"@alice {n}") for n in range(3)]
     job = await by_hand(team)
     assert len(job.taken) == 3
-    rows = await team.rows("select key, runs from tally where scope = 'root'")
-    assert {row["key"]: row["runs"] for row in rows} == {receipt.id: 1 for receipt in receipts}
+    tallies = await team.read(stored.tallies, scope="root")
+    assert {row["key"]: row["runs"] for row in tallies} == {receipt.id: 1 for receipt in receipts}
 
 
 async def test_L2_work_that_is_laid_aside_and_goes_on_is_counted_once(team: Team) -> None:
@@ -70,7 +71,7 @@ async def test_L2_work_that_is_laid_aside_and_goes_on_is_counted_once(team: Team
         job = await by_hand(team)
         await team.write(run_end.put_back, job, why="preempted", preempted=True, now=team.now(), ageing=AGEING)
     await by_hand(team)
-    assert await team.rows("select runs from tally where scope = 'root'") == [{"runs": 1}]
+    assert [row["runs"] for row in await team.read(stored.tallies, scope="root")] == [1]
 
 
 async def test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin(team: Team) -> None:
@@ -182,5 +183,4 @@ async def test_L3_runs_that_fail_are_runs_that_produce_nothing(tmp_path: Path) -
         for n in range(6):
             await team.post("user", f"@alice {n}")
             await team.still()
-        (workspace,) = await team.rows("select paused from workspace")
-        assert "5 runs in a row produced nothing new" in workspace["paused"]
+        assert "5 runs in a row produced nothing new" in (await team.workspace_row())["paused"]

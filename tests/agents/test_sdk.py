@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.fakes.model_protocols import Answer, Ask, Refusal
 from tests.fakes.model_server import Fault, ModelServer
 from tests.models import FAMILIES, MODELS, sdk, sent, waits_pass
@@ -171,13 +173,13 @@ async def test_usage_and_cost_of_each_step_are_in_the_ledger_and_in_the_tallies(
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra={"alice": definition}, approval=LOCAL) as team:
         await team.dm("alice", "go")
         await team.idle()
-        ledger = await team.rows("select * from ledger order by step")
-        tallies = await team.rows("select * from tally order by scope")
+        ledger = await team.read(stored.ledger)
+        tallies = await team.read(stored.tallies)
     assert [(row["step"], row["input"], row["output"]) for row in ledger] == [(0, 1000, 50), (1, 2000, 10)]
     assert {row["model"] for row in ledger} == {MODELS[family]}
     assert all(row["micros"] > 0 and not row["estimated"] for row in ledger)
     spent = sum(row["micros"] for row in ledger)
-    assert [(t["scope"], t["tokens"], t["micros"]) for t in tallies] == [
+    assert [(t["scope"], t["tokens"], t["micros"]) for t in sorted(tallies, key=itemgetter("scope"))] == [
         ("agent", 3060, spent),
         ("project", 3060, spent),
         ("root", 3060, spent),
@@ -190,7 +192,7 @@ async def test_L4_a_model_of_unknown_price_is_charged_a_stated_estimate(tmp_path
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra={"alice": definition}, approval=LOCAL) as team:
         await team.dm("alice", "hi")
         await team.idle()
-        (row,) = await team.rows("select * from ledger")
+        (row,) = await team.read(stored.ledger)
     assert (row["micros"], row["estimated"]) == (120 * 15, 1)
 
 
@@ -256,8 +258,7 @@ async def ask(team: Team, text: str = "@alice go") -> dict[str, object]:
     """Post it and see what became of the work."""
     await team.post("user", text)
     await team.idle()
-    (row,) = await team.rows("select state, reason, attempts, failures from instruction order by ord desc limit 1")
-    return row
+    return (await team.queue())[-1]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -415,7 +416,6 @@ async def test_answers_that_break_off_are_paid_for(tmp_path: Path, server: Model
         with waits_pass(team):
             await team.post("user", "@alice go")
             await team.idle()
-        paid = await team.rows("select input, estimated from ledger")
-        assert [row["input"] for row in paid] == [100, 100, 100]
-        tallies = await team.rows("select tokens, micros from tally where scope = 'root'")
+        assert [row["input"] for row in await team.read(stored.ledger)] == [100, 100, 100]
+        tallies = await team.read(stored.tallies, scope="root")
         assert [row["tokens"] >= 300 and row["micros"] > 0 for row in tallies] == [True]

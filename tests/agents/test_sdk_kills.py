@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.fakes.model_protocols import Answer, Ask, Json
 from tests.fakes.model_server import ModelServer
 from tests.models import results_in, sdk
@@ -83,15 +82,6 @@ async def lives(project: Path, server: ModelServer) -> AsyncIterator[Lives]:
     await process.wait()
 
 
-@contextmanager
-def rows(project: Path, sql: str) -> Iterator[list[tuple[object, ...]]]:
-    database = sqlite3.connect(project / "state.db")
-    try:
-        yield database.execute(sql).fetchall()
-    finally:
-        database.close()
-
-
 @pytest.fixture
 def project(tmp_path: Path, server: ModelServer) -> Path:
     (tmp_path / "tool.py").write_text(TOOL)
@@ -115,7 +105,7 @@ async def test_Q5_a_loop_of_twenty_steps_survives_two_kills_and_repeats_nothing(
     assert (project / "marched.log").read_text().split() == [str(n) for n in range(STEPS)]
     assert "The outcome of this call is unknown" in mind.shown[7]
     assert [f"step {n} is taken" in shown for n, shown in enumerate(mind.shown)].count(False) == 1
-    with rows(project, "select state, attempts from instruction") as found:
-        assert found == [("done", 3)]
-    with rows(project, "select count(*), count(distinct step) from ledger") as found:
-        assert found == [(STEPS + 1, STEPS + 1)], "each step is paid for once"
+    (asked,) = stored.read(project / "state.db", stored.instructions)
+    assert (asked["state"], asked["attempts"]) == ("done", 3)
+    paid = Counter(row["step"] for row in stored.read(project / "state.db", stored.ledger))
+    assert paid == Counter(range(STEPS + 1)), "each step is paid for once"

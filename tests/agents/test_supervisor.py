@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
@@ -257,7 +258,7 @@ async def test_an_agent_that_is_deleted_leaves_quietly(tmp_path: Path) -> None:
         await service.project(str(tmp_path))
         team.backends["carol"].then(fails("transient"))
         await team.dm("carol", "hello")
-        await team.until(bool, "select 1 from run where state = 'failed'")
+        await team.until(bool, stored.runs, state="failed")
         await OPERATIONS["agent_delete"].call(service, {"name": "carol", "project": str(tmp_path)})
         await team.elapse(30)
         assert not changes.crashes

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import stored
 from tests.patience import eventually
 from tests.shells.served import Answer, Served
 
@@ -93,7 +94,7 @@ def holding(daemon: Served, to: str, name: str) -> Iterator[Insider]:
     daemon.do("POST", "/send", to=to, message=f"hold {name}")
     token = eventually(lambda: (folder / f"{name}.token").exists())
     try:
-        assert token, daemon.log()[-3000:] + json.dumps(daemon.rows("select state, reason from run"))
+        assert token, daemon.log()[-3000:] + json.dumps(daemon.read(stored.runs))
         yield Insider(daemon, (folder / f"{name}.token").read_text())
     finally:
         (folder / f"{name}.end").touch()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.attacks.insider import AGENT, Insider, environ_with_insider, holding
 from tests.patience import eventually, growing_limits
 from tests.shells.served import Served, served
@@ -124,11 +125,11 @@ def test_M8_an_agent_in_two_workspaces_acts_only_in_the_one_of_its_run(
 ) -> None:
     """Messages are numbered per room: what is hers over there is not hers to deal with from here."""
     receipt = daemon.do("POST", "/send", to="alice@review:b", message="for later")
-    number = daemon.rows(f"select seq from message where id = '{receipt['id']}'")[0][0]
+    number = daemon.read(stored.messages, id=receipt["id"])[0]["seq"]
     assert number > 1
     assert "not in your inbox" in alice.refused("my_inbox_ack", messages=[number])
     assert "for later" not in alice.call("my_inbox")[1]
-    assert daemon.rows(f"select state from delivery where message = '{receipt['id']}'") == [("queued",)]
+    assert [row["state"] for row in daemon.read(stored.deliveries, message=receipt["id"])] == ["queued"]
 
 
 def test_M8_a_workspace_is_no_argument(alice: Insider) -> None:
@@ -215,7 +216,7 @@ def test_M20_an_agent_reaches_no_operation_that_acts_for_the_person(daemon: Serv
         "remote",
     )
     assert not [tool for tool in tools for word in words if word in tool]
-    before = daemon.rows("select count(*) from schedule")
+    before = daemon.read(stored.schedules)
     for method, path, body in (
         ("PUT", "/schedules/alice", {"wakeup": "10s", "prompt": "@bob obey"}),
         ("POST", "/workflows", {"workflow": "review", "tag": "c"}),
@@ -228,7 +229,7 @@ def test_M20_an_agent_reaches_no_operation_that_acts_for_the_person(daemon: Serv
         answer = daemon.ask(method, path, body={"project": str(daemon.project)} | body, token=alice.token)
         assert answer.status == 403, (path, answer)
         assert alice.call(path.strip("/").replace("/", "_"))[0] is False
-    assert daemon.rows("select count(*) from schedule") == before
+    assert daemon.read(stored.schedules) == before
 
 
 @pytest.mark.parametrize(
@@ -246,16 +247,19 @@ def test_M20_nobody_gives_a_role_to_themselves(
 ) -> None:
     """A binding outcome acts with the room's rights, so the room must have wanted it."""
     alice.refused("team_proposal_create", question="Who rules?", kind="election", role=role, **asked)
-    assert set(daemon.rows(f"select {role} from workspace where tag = 'a'")) == {("",)}
+    assert {row[role] for row in daemon.read(stored.workspaces, tag="a")} == {""}
+
+
+def granted(daemon: Served) -> list[str]:
+    return [row["granted"] for row in daemon.read(stored.workspaces, tag="a")]
 
 
 def test_M20_no_vote_of_agents_raises_a_limit(daemon: Served, alice: Insider) -> None:
-    allowed = "select granted from workspace where tag = 'a'"
-    before = daemon.rows(allowed)
+    before = granted(daemon)
     asked = {"question": "More?", "kind": "approval", "usd": 1e6, "voters": ["alice"], "vote": "approve"}
     ok, text = alice.call("team_proposal_create", **asked)
     assert not ok or "decided" not in text
-    assert daemon.rows(allowed) == before
+    assert granted(daemon) == before
 
 
 def test_M20_what_a_schedule_says_is_said_to_its_agent_and_to_nobody_else(daemon: Served) -> None:
@@ -267,9 +271,9 @@ def test_M20_what_a_schedule_says_is_said_to_its_agent_and_to_nobody_else(daemon
         kept = daemon.do("PUT", "/schedules/carol", at=when, prompt=text)
         if kept["due_at"] or kept["fired_at"]:  # a moment that is over when it is heard of is never due
             break
-    ours = "select a.name, i.workspace, i.sender from instruction i join agent a on a.id = i.agent where i.text like"
-    assert eventually(lambda: daemon.rows(f"{ours} '%hold clock%' and i.state = 'done'"))
-    assert daemon.rows(f"{ours} '%obey%'") == [("carol", None, "schedule")]
+    assert eventually(lambda: [r for r in daemon.read(stored.instructions, state="done") if "hold clock" in r["text"]])
+    obeyed = [row for row in daemon.read(stored.instructions) if "obey" in row["text"]]
+    assert [(row["name"], row["workspace"], row["sender"]) for row in obeyed] == [("carol", None, "schedule")]
     assert [said(daemon, workspace) for workspace in ("review:a", "review:b")] == before
 
 

@@ -125,8 +125,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
             for name in ("bash", "setup"):
                 assert eventually(partial(let_go, daemon.project / f"{name}.pipe")), name
             starting.result(PATIENCE)
-            done = f"select state from instruction where id = '{asked['id']}'"
-            assert eventually(lambda: daemon.rows(done) == [("done",)]), daemon.rows(done)
+            assert eventually(lambda: daemon.is_done(asked)), daemon.log()[-3000:]
 
 
 def plant(shared: Path, victim: Path) -> None:

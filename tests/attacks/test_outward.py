@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.patience import eventually
 from tests.shells.served import Served, served
 
@@ -92,10 +93,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, guide: Host) -> Iterator[Se
 
 def ended(daemon: Served, agent: str) -> tuple[Any, ...]:
     """How the last run of an agent ended."""
-    sql = "select r.state, r.reason from run r join agent a on a.id = r.agent"
-    found = eventually(lambda: daemon.rows(f"{sql} where a.name = '{agent}' and r.state <> 'running'"))
+    found = eventually(lambda: [run for run in daemon.read(stored.runs, name=agent) if run["state"] != "running"])
     assert found, daemon.log()[-2000:]
-    return tuple(found[-1])
+    return found[-1]["state"], found[-1]["reason"]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -123,10 +123,10 @@ def test_N3_an_mcp_server_that_redirects_is_not_followed(daemon: Served, guide: 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("agent", ["anthropic", "chat"])
 def test_N3_whatever_the_kind_of_redirect(daemon: Served, guide: Host, thief: Host, status: int, agent: str) -> None:
-    before = len(daemon.rows("select 1 from run where state = 'failed'"))
+    before = len(daemon.read(stored.runs, state="failed"))
     guide.status = status
     daemon.do("POST", "/send", to=agent, message="again")
-    assert eventually(lambda: len(daemon.rows("select 1 from run where state = 'failed'")) > before)
+    assert eventually(lambda: len(daemon.read(stored.runs, state="failed")) > before)
     assert thief.heard == []
 
 

@@ -127,8 +127,7 @@ def test_F16_nothing_we_make_can_be_written_by_others_under_any_umask(daemon: Se
     daemon.do("POST", "/trust", workflow="open")
     daemon.do("POST", "/workflows", workflow="open")
     asked = daemon.do("POST", "/send", to="carol", message="remember")
-    done = f"select state from instruction where id = '{asked['id']}'"
-    assert eventually(lambda: daemon.rows(done) == [("done",)])
+    assert eventually(lambda: daemon.is_done(asked))
     daemon.client.request("PUT", "/documents/a/b.md", {"at": "@open", "text": "x", "project": str(daemon.project)})
     daemon.do("POST", "/agents", name="dave", backend="mock", system="You are dave.")
     ours = [daemon.project / name for name in (".workspace", "deep", ".agents/carol", ".agents/alice")]

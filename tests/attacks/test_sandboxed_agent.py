@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from tests import stored
 from tests.needs import needs_sandbox
 from tests.patience import eventually
 from tests.shells.served import Served, served
@@ -53,13 +54,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (made.project / ".workflows/review.yaml").write_text(workspace)
         made.do("POST", "/trust")
         asked = made.do("POST", "/send", to="alice", message="go")
-        done = f"select state from instruction where id = '{asked['id']}'"
-        assert eventually(lambda: made.rows(done) == [("done",)]), made.log()[-3000:]
+        assert eventually(lambda: made.is_done(asked)), made.log()[-3000:]
         yield made
 
 
 def results(daemon: Served) -> str:
-    return json.dumps(daemon.rows("select * from call"), default=str)
+    return json.dumps(daemon.read(stored.calls), default=str)
 
 
 def test_C15_no_limit_and_no_setting_of_the_project_changes(daemon: Served) -> None:

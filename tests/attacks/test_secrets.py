@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.attacks.insider import Insider
 from tests.patience import eventually
 from tests.shells.served import Served, follow, served
@@ -72,8 +73,7 @@ def used(daemon: Served) -> Served:
     """Everybody has worked, or failed to."""
     for to in ("alice@review", "alice@review", "keyed", "served"):
         daemon.do("POST", "/send", to=to, message=f"use {HELD['DEPLOY_TOKEN']} and {KEY}")
-    over = "select state from instruction where state in ('queued', 'running')"
-    assert eventually(lambda: not daemon.rows(over)), daemon.rows("select * from instruction")
+    assert eventually(lambda: not daemon.read(stored.unfinished)), daemon.read(stored.instructions)
     return daemon
 
 
@@ -83,8 +83,9 @@ def leaks(text: str) -> list[str]:
 
 def addresses(daemon: Served) -> Iterator[str]:
     """Every question that can be asked, about what there is."""
-    run, agent = daemon.rows("select r.id, a.name from run r join agent a on a.id = r.agent limit 1")[0]
-    message = daemon.rows("select id from message limit 1")[0][0]
+    first = daemon.read(stored.runs)[0]
+    run, agent = first["id"], first["name"]
+    message = daemon.read(stored.messages)[0]["id"]
     known = {"run": run, "message": message, "instance": "review", "target": "alice", "number": "1", "id": "0" * 64}
     known |= {"name:path": "notes.md", "note": "x.md"}
     paths = [each.path for each in OPERATIONS.values() if each.method == "GET" and not each.is_stream]
@@ -189,6 +190,6 @@ def test_N5_the_log_holds_none_when_a_tool_prints_logs_or_breaks_over_one(daemon
     daemon.do("POST", "/send", to="eve", message="go")
     for told in ("printed", "logged", "RuntimeError: raised"):
         assert eventually(lambda told=told: f"{told} [redacted:secret]" in daemon.log()), told
-    failed = "select result from call where tool = 'leak' and not ok"
-    assert "RuntimeError: failed [redacted:secret]" in eventually(lambda: daemon.rows(failed))[0][0]
+    failed = eventually(lambda: daemon.read(stored.calls, tool="leak", ok=0))
+    assert "RuntimeError: failed [redacted:secret]" in failed[0]["result"]
     assert leaks(daemon.log()) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.house import House, house
 
 from agent_worker.backends.mock import calls, says
@@ -108,7 +109,7 @@ async def test_N9_no_operation_writes_a_secret_down(tmp_path: Path, known: None,
         await here.runtime.log_files.flush()
         await here.runtime.database.back_up(tmp_path / "copy.db")
         assert leaks(tmp_path) == []
-        rows = {n: await here.rows(f"select * from {n}") for n in ("workspace", "proposal", "message", "event")}
+        rows = await here.read(stored.everything)
         assert "[redacted:" in rows["workspace"][-1]["given"]
         assert "[redacted:" in json.dumps(rows["proposal"])
         assert SECRET not in json.dumps(rows)
@@ -149,8 +150,8 @@ async def test_N9_no_tool_writes_a_secret_down(tmp_path: Path, known: None) -> N
         await here.do("send", to="@duo", message="@alice do everything")
         await (await here.workspace("duo")).quiet()
         await here.runtime.log_files.flush()
-        made = await here.rows("select tool, result from call where ok = 1")
-        assert {row["tool"] for row in made} >= WRITERS, await here.rows("select * from call where ok = 0")
+        made = await here.read(stored.calls, ok=1)
+        assert {row["tool"] for row in made} >= WRITERS, await here.read(stored.calls, ok=0)
         assert leaks(tmp_path) == []
 
 
@@ -187,8 +188,8 @@ async def test_N9_what_was_kept_under_a_secret_is_found_by_whoever_says_it_again
         )
         await here.do("send", to="@duo", message="@alice do it")
         await (await here.workspace("duo")).quiet()
-        assert await here.rows("select tool, result from call where ok = 0") == []
-        read = await here.rows("select result from call where tool = 'memory_read'")
+        assert await here.read(stored.calls, ok=0) == []
+        read = await here.read(stored.calls, tool="memory_read")
         assert "a fact" in read[0]["result"]
         assert leaks(tmp_path) == []
 
@@ -211,7 +212,7 @@ async def test_N9_what_a_person_wrote_into_a_document_stays_theirs(tmp_path: Pat
         await here.do("doc_append", at="@duo", name="plan.md", text=f"and mine is {SHAPED}\n")
         assert file.read_text() == f"one\nthe password is {SECRET}\nand mine is [redacted:github]\n"
         await here.do("doc_append", at="@duo", name="plan.md", text="the end\n")
-        texts = json.dumps(await here.rows("select text from document"))
+        texts = json.dumps(await here.read(stored.documents))
         assert SECRET not in texts
         assert "the password is [redacted:secret]" in texts
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests import stored
 from tests.shells.served import Answer, Served, served
 
 import agent_worker
@@ -84,12 +85,12 @@ def test_N7_a_filter_is_a_value_and_never_a_part_of_a_query(daemon: Served, oper
 
 @pytest.mark.parametrize("operation", WRITING, ids=lambda each: each.name)
 def test_N7_what_is_written_is_stored_as_it_is_or_refused(daemon: Served, operation: Operation) -> None:
-    tables = daemon.rows("select name, sql from sqlite_schema order by name")
+    tables = daemon.read(stored.schema)
     for payload in PAYLOADS:
         for attacked, answer in asked(daemon, operation, payload):
             assert answer.status < 500, (attacked, payload, answer)
-    assert daemon.rows("select name, sql from sqlite_schema order by name") == tables
-    assert daemon.rows(f"select count(*) from message where text = '{CANARY}'") == [(1,)]
+    assert daemon.read(stored.schema) == tables
+    assert len(daemon.read(stored.messages, text=CANARY)) == 1
 
 
 def test_N7_there_is_no_field_to_sort_by_and_no_key_to_filter_on(daemon: Served) -> None:

@@ -8,6 +8,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.faults.report import report
 from tests.teams import open_team
 
@@ -87,16 +88,12 @@ async def test_N8_work_with_a_hostile_step_fails_with_a_reason_and_its_agent_goe
     monkeypatch.chdir(tmp_path)
     async with open_team(tmp_path / "p", "alice", clock=TestClock()) as team:
         for n, record in enumerate(HOSTILE.values()):
-            await team.write(lambda tx: tx.run("update agent set paused = 'while we break in'"))
+            await team.change("agent", paused="while we break in")
             await team.dm("alice", f"question {n}")
-            await team.write(
-                lambda tx, record=record: tx.run(
-                    """insert into step(project, work, n, run, reply, at)
-                       select project, work, 0, 'r', :stored, 0 from instruction where state = 'queued'""",
-                    stored=record,
-                )
-            )
-            await team.write(lambda tx: tx.run("update agent set paused = ''"))
+            (asked,) = await team.queue(state="queued")
+            step = {"project": asked["project"], "work": asked["work"], "n": 0, "run": "r"}
+            await team.write(stored.add, "step", **step, reply=record, at=0)
+            await team.change("agent", paused="")
             team.runtime.supervisor.wake(team.id_of("alice"))
             await team.idle()
         assert set(await team.states()) == {"failed"}

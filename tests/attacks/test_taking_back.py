@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.house import House, house
 from tests.teams import equipped
 
@@ -48,10 +49,7 @@ class Watched:
 
 
 async def last_run(here: House, agent: str) -> str:
-    (row,) = await here.rows(
-        f"select r.id from run r join agent a on a.id = r.agent where a.name = '{agent}' order by r.id desc limit 1"
-    )
-    return str(row["id"])
+    return str((await here.read(stored.runs, name=agent))[-1]["id"])
 
 
 async def work(here: House, text: str) -> None:
@@ -85,10 +83,7 @@ LOOK_IN_TEAM = [
 
 async def everything_seen(here: House, agent: str, *, after: str) -> str:
     """All that tools have shown, and all that stood in prompts, in later runs of an agent."""
-    rows = await here.rows(
-        f"""select c.tool, c.result from call c join run r on r.id = c.run join agent a on a.id = r.agent
-             where a.name = '{agent}' and r.id > '{after}'"""
-    )
+    rows = [row for row in await here.read(stored.calls, name=agent) if row["run"] > after]
     assert rows
     return json.dumps(rows)
 
@@ -139,8 +134,8 @@ async def test_A14_nor_does_anybody_in_the_team_find_it(here: House) -> None:
         says(""),
     )
     await work(here, "@alice read the web page")
-    poisoned = (await here.rows("select run from message where kind = 'proposal'"))[0]["run"]
-    (kept,) = await here.rows("select id from resource")
+    poisoned = (await here.read(stored.messages, kind="proposal"))[0]["run"]
+    (kept,) = await here.read(stored.resources)
     taken = await here.do("memory_revert", name="alice", source=poisoned)
     assert {"@duo: new.md", "@duo: plan.md", "@duo: decisions.md"} == set(taken["documents"])
     assert taken["for_you"] == ["proposal 1 was resolved: yes"]
@@ -166,7 +161,7 @@ async def test_A14_nor_why_a_proposal_was_cancelled(here: House) -> None:
         says("done"),
     )
     await here.do("send", to="@duo", message="@alice ask")
-    while not await here.rows("select id from message where text = 'asked'"):  # noqa: ASYNC110 - it votes, so it is not quiet
+    while not await here.read(stored.messages, text="asked"):  # noqa: ASYNC110 - it votes, so it is not quiet
         await asyncio.sleep(0.01)
     await work(here, "@alice take it back")
     await here.do("memory_revert", name="alice", source=await last_run(here, "alice"))
@@ -218,9 +213,9 @@ async def test_A14_nor_the_reason_of_a_vote_on_what_others_asked(here: House) ->
     )
     here.mocks["alice"].then(calls("team_vote", proposal=1, choice="yes", reason=POISON), says(""))
     await work(here, "@bob ask")
-    (voted,) = await here.rows("select run from call where tool = 'team_vote'")
+    (voted,) = await here.read(stored.calls, tool="team_vote")
     await here.do("memory_revert", name="alice", source=voted["run"])
-    assert [row["reason"] for row in await here.rows("select reason from vote where voter = 'alice'")] == [""]
+    assert [row["reason"] for row in await here.read(stored.votes, voter="alice")] == [""]
 
 
 @pytest.mark.parametrize("store", ["file", "sqlite"])
@@ -265,8 +260,7 @@ async def test_A15_work_that_would_go_on_from_it_is_cancelled(here: House) -> No
     here.mocks["alice"].then(says(f"@bob {POISON}"))
     await work(here, "@alice look at the page")
     await here.do("memory_revert", name="alice", source=await last_run(here, "alice"))
-    states = await here.rows("select i.state from instruction i join agent a on a.id = i.agent where a.name = 'bob'")
-    assert states == [{"state": "cancelled"}]
+    assert [row["state"] for row in await here.read(stored.instructions, name="bob")] == ["cancelled"]
 
 
 async def test_A14_people_see_it_struck_out(here: House) -> None:

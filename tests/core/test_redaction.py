@@ -14,6 +14,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests import stored
 from tests.teams import open_team
 
 from agent_worker.agents.recorder import SHOWN
@@ -357,9 +358,6 @@ class Leaky:
             yield Call(f"c{number}", tool, arguments)
 
 
-REFUSED = "select tool from call where not ok and run in (select id from run where workspace is not null)"
-
-
 def files_with(secret: str, folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
@@ -381,9 +379,12 @@ async def test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written
         await team.still()
         assert await team.states() == ["done", "done", "failed"]
         assert "[redacted:secret]" in "".join(await team.texts())
-        refused = await team.rows(REFUSED)
-        assert sorted(row["tool"] for row in refused) == ["[redacted:secret]", "no_such_tool"]
-        for kept in await team.rows("select id from resource"):
+        there = [row["id"] for row in await team.runs(workspace=team.workspace.id)]
+        assert sorted(row["tool"] for row in await team.calls(ok=0) if row["run"] in there) == [
+            "[redacted:secret]",
+            "no_such_tool",
+        ]
+        for kept in await team.read(stored.resources):
             assert "[redacted:secret]" in (await team.read(resources.load, team.workspace.id, kept["id"])).text
         workspace = await team.read(workspace_rows.get, team.workspace.id)
         document = await Documents(team.database, team.clock, workspace).read("a.md")

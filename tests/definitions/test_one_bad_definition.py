@@ -213,6 +213,12 @@ for title, text in SDK.items():
     )
 
 
+@pytest.fixture(autouse=True)
+def short_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the backends searches all of PATH, and there are hundreds of looks."""
+    monkeypatch.setenv("PATH", os.defpath)
+
+
 def fresh(root: Path) -> None:
     """The project as it should be."""
     for path in root.iterdir() if root.exists() else ():

@@ -105,13 +105,20 @@ class Bug:
 
     def made(self, root: Path) -> dict[Path, str]:
         """The files that it changes, as they are with it."""
-        changed: dict[Path, ast.Module] = {}
+        trees = {path: tree for path, tree, _, _ in self.broken(root)}
+        return {path: ast.unparse(tree) + "\n" for path, tree in trees.items()}
+
+    def broken(self, root: Path) -> list[tuple[Path, ast.Module, str, ast.AST]]:
+        """For each edit: its file with all of them, its symbol, and that symbol in the file."""
+        trees: dict[Path, ast.Module] = {}
+        found = []
         for edit in self.edits:
             path, symbol = self._place(root, edit)
-            tree = changed.setdefault(path, ast.parse(path.read_text("utf-8")))
-            (node,) = (each for name, each in _symbols(tree) if name == symbol and edit.found(each))
+            tree = trees.setdefault(path, ast.parse(path.read_text("utf-8")))
+            (node,) = (each for name, each in symbols(tree) if name == symbol and edit.found(each))
             edit.make(node)
-        return {path: ast.unparse(tree) + "\n" for path, tree in changed.items()}
+            found.append((path, tree, symbol, node))
+        return found
 
     def _place(self, root: Path, edit: Edit | Inside) -> tuple[Path, str]:
         named = [each for each in _package(root)[edit.symbol.rpartition(".")[2]] if _is(each[1], edit.symbol)]
@@ -131,7 +138,7 @@ def _package(root: Path) -> Mapping[str, list[tuple[Path, str, ast.AST]]]:
     """Everything that has a name, by the last part of it."""
     found = defaultdict(list)
     for path in sorted((root / PACKAGE).rglob("*.py")):
-        for name, node in _symbols(ast.parse(path.read_text("utf-8"))):
+        for name, node in symbols(ast.parse(path.read_text("utf-8"))):
             found[name.rpartition(".")[2]].append((path, name, node))
     return found
 
@@ -145,17 +152,17 @@ def _tests(root: Path) -> Mapping[str, list[Path]]:
     return found
 
 
-def _symbols(node: ast.AST, within: str = "") -> Iterator[tuple[str, ast.AST]]:
+def symbols(node: ast.AST, within: str = "") -> Iterator[tuple[str, ast.AST]]:
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield within + name, child
-                yield from _symbols(child, f"{within}{name}.")
+                yield from symbols(child, f"{within}{name}.")
             case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
                 if isinstance(node, ast.Module | ast.ClassDef):
                     yield within + name, child
             case ast.stmt():
-                yield from _symbols(child, within)
+                yield from symbols(child, within)
 
 
 def _places(node: ast.AST, right: Block) -> Iterator[tuple[Block, int]]:

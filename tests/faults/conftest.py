@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.faults.driver import Nursery
 from tests.faults.report import LONG, report
-
-MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """In memory where there is such a place: a killed process leaves the same behind there, and syncs cost nothing."""
-    place = MEMORY if os.access(MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="aw-faults-", dir=place, ignore_cleanup_errors=True) as path:
-        yield Path(path)
 
 
 @pytest.fixture(scope="session")

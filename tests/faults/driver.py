@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_worker.database.database import Row
+from tests import stored
 from tests.faults.worker import Order
 from tests.patience import PATIENCE, eventually
 from tests.teams import write_project
@@ -151,6 +153,10 @@ class Scene:
     @property
     def workspace(self) -> Path:
         return self.project / ".workspace" / "review" / "main"
+
+    def read(self, view: stored.View, **wanted: object) -> list[Row]:
+        """What is stored, looked at from outside."""
+        return stored.read(self.home / "state.db", view, **wanted)
 
     @contextmanager
     def life(self, *, failpoints: str = "", gate_open: bool = True) -> Iterator[Life]:

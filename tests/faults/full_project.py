@@ -21,6 +21,7 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.daemon.http.routes import status_of
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
+from tests import stored
 
 LONG = "words " * 2000  # more than a page that is still free here and there could take
 
@@ -100,10 +101,8 @@ async def attempt(service: Service, root: Path, name: str) -> dict[str, Any]:
 async def tools(service: Service, root: Path) -> list[str]:
     """What the tools of an agent answered."""
     await OPERATIONS["ask"].call(service, {"project": str(root), "agent": "worker", "message": "go"})
-    rows = await service.runtime.database.read(
-        lambda tx: tx.all("select c.result from call c order by c.rowid desc limit :n", n=len(TOOLS))
-    )
-    return [row["result"] for row in rows]
+    made = await service.runtime.database.read(stored.calls)
+    return [row["result"] for row in made[: -len(TOOLS) - 1 : -1]]
 
 
 async def play(root: Path, how: str) -> dict[str, Any]:

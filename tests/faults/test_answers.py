@@ -31,7 +31,7 @@ def test_D5_an_error_nobody_thought_of_is_answered_and_closes_the_door(nursery: 
 
 async def test_G7_a_damaged_resource_is_an_error_for_the_one_who_reads_it_and_stops_nobody(team: Team) -> None:
     kept = await team.write(resources.store, team.workspace.id, "the truth")
-    await team.write(lambda tx: tx.run("update resource set text = 'a lie' where id = :id", id=kept.id))
+    await team.change("resource", {"id": kept.id}, text="a lie")
     team.backends["alice"].then(calls("resource_read", id=kept.id), says("it is damaged"))
     await team.post("user", "@alice read it")
     await team.quiet()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.faults.breaking import Bug, Edit, Inside, Stale
+from tests.faults.breaking import Bug, Edit, Inside, Stale, symbols
 from tests.faults.bugs import BUGS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -27,9 +28,10 @@ def unfit(bug: Bug) -> str:
     """What is wrong with a bug, if anything is."""
     try:
         assert bug.test(ROOT)
-        for path, broken in bug.made(ROOT).items():
+        for path, _, symbol, node in bug.broken(ROOT):
+            broken = ast.unparse(node)
             ast.parse(broken)  # a slip of the pen would prove nothing
-            if broken == plain(path):
+            if broken in plain(path)[symbol]:
                 return "it changes nothing"
     except (Stale, SyntaxError, ValueError) as error:
         return str(error) or repr(error)
@@ -37,9 +39,12 @@ def unfit(bug: Bug) -> str:
 
 
 @cache
-def plain(path: Path) -> str:
-    """A file of the source as it is, in the layout that broken ones have."""
-    return ast.unparse(ast.parse(path.read_text("utf-8"))) + "\n"
+def plain(path: Path) -> dict[str, list[str]]:
+    """The symbols of a file of the source as they are, in the layout that broken ones have."""
+    found = defaultdict(list)
+    for name, node in symbols(ast.parse(path.read_text("utf-8"))):
+        found[name].append(ast.unparse(node))
+    return found
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from agent_worker.service.backups import LOOK, DiskWatch
 from agent_worker.service.cleanup import Leftover, leftovers, leftovers_remove
 from agent_worker.service.projects import status
 from agent_worker.service.service import Service
+from tests import stored
 from tests.faults.report import LONG, SEED, report
 from tests.teams import Team, open_team, write_project
 
@@ -181,15 +182,8 @@ async def test_G6_gc_lists_what_can_go_and_removes_that_and_nothing_else(tempora
         (project / ".agents" / "bob.yaml").unlink()
         goes += [made(sessions["bob"]).parents[2], made(sessions["zoe"]).parents[2]]
         stays += [made(sessions["carol"])]
-        await team.write(
-            lambda tx: tx.run(
-                "insert into project(id, root, name) values ('q', :root, 'q')",
-                root=str(gone),
-            )
-        )
-        await team.write(
-            lambda tx: tx.run("insert into agent(id, project, name, kind) values ('c', 'q', 'carol', 'project')")
-        )
+        await team.runtime.database.write(stored.add, "project", id="q", root=str(gone), name="q")
+        await team.runtime.database.write(stored.add, "agent", id="c", project="q", name="carol", kind="project")
         goes += [old(made(sessions["alice"].with_name("old.jsonl"))), old(made(home / "backups" / "0.db"))]
         os.utime(goes[-1], (OLD - 10, OLD - 10))
         listed = await leftovers(service)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import stored
 from tests.faults.driver import Killed, Nursery, Scene
-from tests.faults.oracle import check, rows
+from tests.faults.oracle import check
 
 
 @pytest.mark.parametrize("fault", ["replace.tmp=enospc", "replace.rename=eio", "document.after_file=enospc"])
@@ -24,7 +25,7 @@ def test_D3_a_document_whose_file_could_not_be_written_gets_it_later_without_a_r
             scene.hear_until(life, lambda said: "quiet" in said)
         life.ask(stop=True)
         scene.hear_until(life, lambda said: "bye" in said)
-    assert rows(scene, "select ok from call where tool = 'team_doc_append'") == [{"ok": 1}, {"ok": 1}]
+    assert [call["ok"] for call in scene.read(stored.calls, tool="team_doc_append")] == [1, 1]
     check(scene)
 
 
@@ -45,7 +46,7 @@ def test_D8_an_edit_made_while_the_process_was_dead_stands_and_does_not_keep_it_
     assert document.read_text().startswith("a person wrote this\n")
     kept = [p.read_text() for p in document.parent.glob("notes.md.conflict-*")]
     assert kept == ["<first.alice>\n<second.alice>\n"]
-    assert [r["kind"] for r in rows(scene, "select kind from inbox_item")] == ["conflict"]
+    assert [item["kind"] for item in scene.read(stored.inbox)] == ["conflict"]
 
 
 def test_D7_a_new_instance_in_an_old_directory_has_its_own_log(nursery: Nursery, tmp_path: Path) -> None:

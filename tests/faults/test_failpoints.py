@@ -15,8 +15,9 @@ import pytest
 import agent_worker
 from agent_worker.core.failpoints import VARIABLE
 from agent_worker.database.migrations import versions
+from tests import stored
 from tests.faults.driver import Killed, Life, Nursery, Scene, wait_for
-from tests.faults.oracle import check, rows
+from tests.faults.oracle import check
 from tests.faults.report import LONG, report
 from tests.faults.worker import Order
 
@@ -84,7 +85,7 @@ def test_D1_accepted_messages_survive_kill_9_at(nursery: Nursery, tmp_path: Path
     assert killed or passing > 1, f"{name} is not passed by this work"
     scene.settle()
     check(scene)
-    assert {r["state"] for r in rows(scene, "select state from instruction")} == {"done"}
+    assert {row["state"] for row in scene.read(stored.instructions)} == {"done"}
     report.count("D1 kills at failpoints", killed)
 
 
@@ -98,8 +99,7 @@ def test_D1_a_start_that_is_killed_is_gone_on_with_and_kicks_off_once(
     for _ in range(2):
         scene.settle()
         check(scene)
-        texts = [r["text"] for r in rows(scene, "select text from message where sender = 'user'")]
-        assert texts == ["@alice work:kick hops:1 hello"]
+        assert [row["text"] for row in scene.read(stored.messages, sender="user")] == ["@alice work:kick hops:1 hello"]
     report.count("D1 kills at failpoints")
 
 
@@ -123,17 +123,16 @@ def test_R9_a_schedule_slot_fires_once_when_its_tick_is_killed(nursery: Nursery,
     (scene.project / ".agents" / "alice.yaml").write_text(definition)
     with scene.life() as life:
         life.until("ready")
-    rows(scene, "update schedule set due_at = 1")  # and then time passed
-    slot = "select * from instruction where source = 'schedule'"
+    stored.write(scene.home / "state.db", stored.change, "schedule", due_at=1)  # and then time passed
     with scene.life(failpoints=f"schedule.tick=kill:{passing}") as life, suppress(Killed):
         scene.hear_until(life, lambda said: said.get("event") == "ended")
     with scene.life() as life:
         life.until("ready")
-        wait_for(lambda: rows(scene, slot))
+        wait_for(lambda: scene.read(stored.instructions, source="schedule"))
     for _ in range(2):
         scene.settle()
         check(scene)
-        assert [r["state"] for r in rows(scene, slot)] == ["done"]
+        assert [row["state"] for row in scene.read(stored.instructions, source="schedule")] == ["done"]
     report.count("R9 kills around a tick")
 
 

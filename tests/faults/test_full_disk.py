@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import stored
 from tests.faults.driver import Life, Nursery, Scene
-from tests.faults.oracle import check, rows
+from tests.faults.oracle import check
 from tests.faults.report import LONG, report
 from tests.faults.worker import Order
 from tests.patience import PATIENCE
@@ -124,7 +125,7 @@ def test_D4_a_full_disk_refuses_cleanly_and_passes_without_a_restart(scene: Scen
         scene.hear_until(life, lambda said: "bye" in said)
     scene.settle()
     check(scene)
-    assert {r["state"] for r in rows(scene, "select state from instruction")} == {"done"}
+    assert {row["state"] for row in scene.read(stored.instructions)} == {"done"}
 
 
 def _talk_while_it_fills(scene: Scene, disk: SmallDisk, fill: int) -> list[dict[str, str]]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import stored
 from tests.faults.driver import Killed, Life, Nursery, Scene, wait_a_moment
-from tests.faults.oracle import check, rows
+from tests.faults.oracle import check
 from tests.faults.report import LONG, SEED, report
 
 KILLS = 240 if LONG else 40
@@ -54,4 +55,4 @@ def test_D1_accepted_messages_survive_kill_9_at_random_moments(nursery: Nursery,
         check(scene)
         report.count("D1 random kills", KILLS_PER_HOME)
         report.count("D1 accepted messages", len(scene.books.accepted))
-        report.count("D1 instructions", len(rows(scene, "select 1 from instruction")))
+        report.count("D1 instructions", len(scene.read(stored.instructions)))

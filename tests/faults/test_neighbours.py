@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from agent_worker.compose import RuntimeSettings
+from tests import stored
 from tests.faults.report import LONG, report
 from tests.patience import eventually
 from tests.shells.served import Served, served
@@ -34,7 +35,7 @@ def test_I2_those_that_hang_and_one_that_crashes_slow_nobody(tmp_path: Path) -> 
         crashing.start()
         beside = answers(daemon)
         assert len(_programs(daemon)) == 1  # it hangs to this moment, and nobody waited for it
-        assert eventually(lambda: daemon.rows("select 1 from instruction where failures > 0"))
+        assert eventually(lambda: any(work["failures"] for work in daemon.read(stored.instructions)))
         hang(daemon, HUNG)
         report.count("I2 answers beside nine hung programs", len(answers(daemon)))
         assert len(_programs(daemon)) == RuntimeSettings().programs_at_once

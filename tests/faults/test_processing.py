@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import stored
 from tests.faults.driver import Killed, Nursery, Scene, Silent, wait_a_moment
-from tests.faults.oracle import check, rows
+from tests.faults.oracle import check
 from tests.faults.report import LONG, SEED, report
 from tests.faults.test_failpoints import TALKING
 
@@ -33,13 +34,13 @@ def march(scene: Scene, failpoint: str, *, word: str = "") -> None:
             scene.hear_until(life, lambda said: "quiet" in said)
     scene.settle()
     check(scene)
-    assert [r["state"] for r in rows(scene, "select state from instruction")] == ["done"]
+    assert [row["state"] for row in scene.read(stored.instructions)] == ["done"]
     report.count("Q5 kills at step boundaries")
 
 
 def calls_shown(scene: Scene) -> dict[int, str]:
     """What the model was told of each call, by step."""
-    return {r["step"]: r["result"] for r in rows(scene, "select * from call")}
+    return {r["step"]: r["result"] for r in scene.read(stored.calls)}
 
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
@@ -94,7 +95,7 @@ def test_Q3_a_message_that_kills_its_worker_is_dead_after_three_deaths_and_stops
         scene.intend(f"said{n}", "@review", f"@{scene.members[n % 3]} work:said{n} hops:1")
     scene.settle()
     check(scene)
-    states = {r["text"]: r["state"] for r in rows(scene, "select text, state from instruction")}
+    states = {r["text"]: r["state"] for r in scene.read(stored.instructions)}
     assert states.pop("@alice work:poison poison") == "dead"
     assert set(states.values()) == {"done"}
     assert len([line for line in lines(tmp_path / "asked.log") if line == "poison poison"]) <= 4
@@ -104,7 +105,7 @@ def test_Q3_a_message_that_kills_its_worker_is_dead_after_three_deaths_and_stops
         listed = life.until("inbox")["inbox"]
     assert [kind for kind, _ in listed] == ["dead"]
     assert "work:poison" in listed[0][1]
-    assert "was given up" in rows(scene, "select text from message where kind = 'system'")[0]["text"]
+    assert "was given up" in scene.read(stored.messages, kind="system")[0]["text"]
     report.count("Q3 deaths by poison", scene.deaths)
 
 
@@ -120,7 +121,7 @@ def test_Q3_only_the_message_that_kills_is_to_blame(nursery: Nursery, tmp_path: 
             scene.hear_answers(life)
     scene.settle()
     check(scene)
-    states = {r["text"]: r["state"] for r in rows(scene, "select text, state from instruction")}
+    states = {r["text"]: r["state"] for r in scene.read(stored.instructions)}
     assert states.pop("@alice work:p poison") == "dead"
     assert set(states.values()) == {"done"}, states
 
@@ -130,14 +131,14 @@ def test_Q3_what_is_dead_can_be_tried_again_by_hand(nursery: Nursery, tmp_path: 
     scene.intend("p", "alice", "work:p poison")
     scene.settle()
     (tmp_path / "antidote").touch()
-    dead = rows(scene, "select id from instruction where state = 'dead'")[0]["id"]
+    dead = scene.read(stored.instructions, state="dead")[0]["id"]
     with scene.life() as life:
         life.until("ready")
         life.ask(retry=dead)
         life.until("retried")
     scene.settle()
-    assert [r["state"] for r in rows(scene, "select state from instruction order by ord")] == ["dead", "done"]
-    assert not rows(scene, "select * from inbox_item where state = 'open'")
+    assert [row["state"] for row in scene.read(stored.instructions)] == ["dead", "done"]
+    assert not scene.read(stored.inbox, state="open")
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -156,7 +157,7 @@ def test_Q6_a_busy_agent_queues_and_answers_in_order(nursery: Nursery, tmp_path:
             scene.hear_until(life, lambda said: "bye" in said)
     scene.settle()
     check(scene)
-    told = [r["text"] for r in rows(scene, "select text from talk where who = 'user' order by seq")]
+    told = [r["text"] for r in scene.read(stored.talk, who="user")]
     assert told == ["work:busy hold", *(f"work:f{n}" for n in range(10))]
     report.count("Q6 busy agents stopped or killed")
 
@@ -183,8 +184,8 @@ def test_Q7_restarts_do_not_replay_the_past(nursery: Nursery, tmp_path: Path) ->
 
 
 def _past(scene: Scene) -> list[object]:
-    tables = ("message", "instruction", "delivery", "run", "step", "call", "ledger", "talk", "inbox_item")
-    return [lines(scene.home / "asked.log"), *(rows(scene, f"select * from {t} order by 1, 2, 3") for t in tables)]
+    views = (stored.messages, stored.instructions, stored.deliveries, stored.runs, stored.steps, stored.calls)
+    return [lines(scene.home / "asked.log"), *map(scene.read, (*views, stored.ledger, stored.talk, stored.inbox))]
 
 
 @pytest.mark.timeout(600)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import apsw
 import psutil
@@ -21,6 +21,8 @@ import pytest
 from agent_worker.client.connection import Client, connect
 from agent_worker.client.discovery import is_running, signal_daemon
 from agent_worker.compose import RuntimeSettings
+from agent_worker.database.database import Row
+from tests import stored
 from tests.faults.report import LONG, report
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import daemon_command
@@ -60,20 +62,20 @@ class Place:
             signal_daemon(self.home, client.found, signal.SIGKILL)
             assert eventually(lambda: not is_running(client.found))
 
-    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        connection = apsw.Connection(str(self.home / "state.db"))
-        connection.set_busy_timeout(10_000)
-        try:
-            return list(connection.execute(sql, values))
-        finally:
-            connection.close()
+    def read(self, view: stored.View, **wanted: object) -> list[Row]:
+        return stored.read(self.home / "state.db", view, **wanted)
+
+    def change(self, sql: str, *values: object) -> None:
+        with closing(apsw.Connection(str(self.home / "state.db"))) as connection:
+            connection.set_busy_timeout(10_000)
+            connection.execute(sql, values)
 
     def forgive(self) -> None:
         """Who is killed again and again while it works is blamed for it; here nobody is."""
-        self.rows("delete from run where state = 'lost'")
+        self.change("delete from run where state = 'lost'")
 
     def states(self) -> dict[str, int]:
-        return dict(self.rows("select state, count(*) from instruction group by state"))
+        return Counter(row["state"] for row in self.read(stored.instructions))
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ def place(tmp_path: Path) -> Place:
 def put_work_and_history(place: Place) -> None:
     """Each agent has one instruction; now it has hundreds. And much was said in the room."""
     each = QUEUED // len(AGENTS) - 1
-    place.rows(
+    place.change(
         """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
            insert into instruction(project, id, work, agent, source, sender, lane, ord, text, root, hop, state,
                                    queued_at)
@@ -95,15 +97,15 @@ def put_work_and_history(place: Place) -> None:
                   hop, 'queued', queued_at from (select * from instruction group by agent) join n""",
         each,
     )
-    place.rows("update agent set ordered = ordered + ?", each)
-    place.rows(
+    place.change("update agent set ordered = ordered + ?", each)
+    place.change(
         """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?)
            insert into message(project, workspace, seq, id, sender, kind, text, mentions, root, hop, at)
            select w.project, w.id, w.seq + n, 'm_' || n, 'user', 'message', hex(zeroblob(2000)), '[]', 'm_' || n, 0, n
              from workspace w join n""",
         HISTORY * 250,
     )
-    place.rows("update workspace set seq = seq + ?", HISTORY * 250)
+    place.change("update workspace set seq = seq + ?", HISTORY * 250)
 
 
 def test_R1_a_killed_daemon_serves_again_at_once_however_much_it_has_to_do(place: Place) -> None:
@@ -137,12 +139,12 @@ def test_R2_interrupted_work_goes_on_before_any_other(place: Place) -> None:
         assert eventually(lambda: place.states().get("running") == AT_ONCE)
     for _ in range(40 if LONG else 2):  # one request may cause fifty runs
         place.forgive()
-        interrupted = {id for (id,) in place.rows("select id from instruction where state = 'running'")}
+        interrupted = {row["id"] for row in place.read(stored.instructions, state="running")}
         assert len(interrupted) == AT_ONCE
         with place.daemon():
             ready = time.time_ns() // 1000
             assert eventually(lambda: place.states().get("running") == AT_ONCE)
-            started = dict(place.rows("select instruction, started_at from run where state = 'running'"))
+            started = {row["instruction"]: row["started_at"] for row in place.read(stored.runs, state="running")}
         report.count("R2 interrupted runs", len(interrupted))
-        report.count("R2 of them at work within 1 s", sum(int(at) < ready + SECOND for at in started.values()))
+        report.count("R2 of them at work within 1 s", sum(at < ready + SECOND for at in started.values()))
         assert set(started) == interrupted

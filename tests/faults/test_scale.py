@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests import stored
 from tests.faults.report import LONG, report
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import Served, served
@@ -60,9 +61,10 @@ def test_L7_a_thousand_agents_wait_for_nothing_and_are_all_done(tmp_path: Path) 
                 for name in names:
                     talk.send(name, f"message {number}")
                 most = max(most, daemon.process.num_fds())
-        done = [(AGENTS * MESSAGES,)]
-        ended = "select count(*) from instruction where state = 'done'"
-        assert eventually(lambda: daemon.rows(ended) == done, within=600 if LONG else PATIENCE)
+        assert eventually(
+            lambda: len(daemon.read(stored.instructions, state="done")) == AGENTS * MESSAGES,
+            within=600 if LONG else PATIENCE,
+        )
         most = max(most, daemon.process.num_fds())
         report.count("L7 messages done", AGENTS * MESSAGES)
         report.count("L7 descriptors at most", most)

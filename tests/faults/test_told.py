@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from agent_worker.definitions.source import parse_source
+from tests import stored
 from tests.faults.driver import Killed, Life, Nursery, Scene, wait_a_moment
-from tests.faults.oracle import check, rows
+from tests.faults.oracle import check
 from tests.faults.report import LONG, SEED, report
 
 KILLS = 300 if LONG else 6
@@ -85,14 +86,14 @@ def happened(scene: Scene, told: dict[str, Any]) -> bool:
             return remembered(scene, told["agent"]).get(given["key"]) == given["value"]
         case "team_proposal_create":
             number = re.search(r"Proposal (\d+) was made", told["text"])
-            found = rows(scene, "select n from proposal where question = :question", question=given["question"])
+            found = scene.read(stored.proposals, question=given["question"])
             return [f"{row['n']}" for row in found] == [number[1] if number else ""]
         case "team_vote":
-            sql = "select 1 from vote v join proposal p on p.id = v.proposal where p.n = :n and v.voter = :voter"
-            return len(rows(scene, sql, n=given["proposal"], voter=told["agent"])) == 1
+            about = [row["id"] for row in scene.read(stored.proposals, n=given["proposal"])]
+            return len([v for v in scene.read(stored.votes, voter=told["agent"]) if v["proposal"] in about]) == 1
         case "channel_send":
             number = re.search(r"Sent as #(\d+)", told["text"])
-            found = rows(scene, "select seq from message where text = :text", text=given["text"])
+            found = scene.read(stored.messages, text=given["text"])
             return [f"{row['seq']}" for row in found] == [number[1] if number else ""]
     raise AssertionError(told)
 
@@ -121,5 +122,5 @@ def check_once_each(scene: Scene) -> None:
     assert all(count == 1 for count in lines.values()), lines
     minutes = scene.workspace / "documents" / "decisions.md"
     headings = re.findall(r"^## \d+\. (.*)$", minutes.read_text() if minutes.exists() else "", re.MULTILINE)
-    asked = {row["question"] for row in rows(scene, "select question from proposal where state <> 'open'")}
+    asked = {row["question"] for row in scene.read(stored.proposals) if row["state"] != "open"}
     assert sorted(headings) == sorted(asked)

@@ -11,6 +11,7 @@ from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.files.root import Root
 from agent_worker.workspaces import resources
 from agent_worker.workspaces.log_files import CONVERSATIONS, LogFiles, Target
+from tests import stored
 from tests.faults.driver import Nursery, Scene
 from tests.faults.oracle import check
 from tests.faults.report import report
@@ -40,9 +41,9 @@ def last_record_of(path: Path) -> int:
 
 async def catch_up(scene: Scene, database: SqliteDatabase, bus: Bus) -> None:
     """What a start does for the files."""
-    (row,) = await database.read(lambda tx: tx.all("select project, id from workspace"))
+    (row,) = await database.read(stored.workspaces)
     project, workspace = row["project"], row["id"]
-    alice = (await database.read(lambda tx: tx.all("select id from agent where name = 'alice'")))[0]["id"]
+    alice = (await database.read(stored.agents, name="alice"))[0]["id"]
     log_files = LogFiles(database, bus)
     log_files.watch(Target(project, workspace, None), Root(scene.workspace), "channel.jsonl")
     log_files.watch(Target(project, workspace, alice), Root(scene.workspace), "history/alice.jsonl")

@@ -37,11 +37,9 @@ from agent_worker.service.messages import deliver
 from agent_worker.work import inbox
 from agent_worker.workflows import start as workflows
 from agent_worker.workflows.runtime import Runtime
+from tests import stored
 from tests.faults.puppet import Puppet, outside, outside_again
 from tests.teams import equipped
-
-OPEN = """select 1 from instruction i left join workspace w on w.id = i.workspace
-           where i.state in ('queued', 'running', 'waiting') and coalesce(w.paused, '') = '' limit 1"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +153,13 @@ class Life:
 
 
 def _keys(tx: WholeTransaction) -> list[str]:
-    return [row["key"] for row in tx.all("select key from accepted where key not like 'kickoff/%'")]
+    return [row["key"] for row in stored.accepted(tx) if not row["key"].startswith("kickoff/")]
 
 
 def _is_open(tx: WholeTransaction) -> bool:
-    return bool(tx.one(OPEN))
+    paused = [row["id"] for row in stored.workspaces(tx) if row["paused"]]
+    open_work = [*stored.unfinished(tx), *stored.instructions(tx, state="waiting")]
+    return any(row["workspace"] not in paused for row in open_work)
 
 
 async def _lead(reader: int, out: int) -> None:

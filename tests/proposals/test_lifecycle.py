@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.patience import tries
 from tests.teams import Team, open_team
 from tests.workflows.test_quiet import again
@@ -32,7 +33,7 @@ INDEX = ProposalRequest("Which index?", options=["tree", "hash"])
 async def team(tmp_path: Path) -> AsyncIterator[Team]:
     """Alice, bob and carol, who do nothing by themselves: they are paused."""
     async with open_team(tmp_path, "alice", "bob", "carol", clock=TestClock()) as team:
-        await team.write(lambda tx: tx.run("update agent set paused = 'x'"))
+        await team.change("agent", paused="x")
         yield team
 
 
@@ -77,8 +78,7 @@ async def test_a_proposal_is_announced_and_calls_on_every_voter(team: Team) -> N
     assert message.sender == "alice"
     assert message.text.splitlines()[0] == "[PROPOSAL] 1: Which index?"
     assert 'team_vote(proposal=1, choice="tree")' in message.text
-    queued = await team.rows("select a.name from instruction i join agent a on a.id = i.agent order by a.name")
-    assert [row["name"] for row in queued] == ["alice", "bob", "carol"]
+    assert sorted(row["name"] for row in await team.queue()) == ["alice", "bob", "carol"]
 
 
 async def test_which_proposal_a_message_is_about_is_told_by_its_number_not_by_its_words(team: Team) -> None:
@@ -97,8 +97,7 @@ async def test_who_votes_in_asking_is_not_called_on(team: Team) -> None:
 
 async def test_names_in_a_question_wake_nobody(team: Team) -> None:
     await propose(team, ProposalRequest("Should @carol go? @all @user", voters=["bob"]))
-    queued = await team.rows("select a.name from instruction i join agent a on a.id = i.agent")
-    assert [row["name"] for row in queued] == ["bob"]
+    assert [row["name"] for row in await team.queue()] == ["bob"]
     assert await team.inbox() == []
 
 
@@ -148,7 +147,7 @@ async def test_a_later_vote_replaces_the_earlier_one(team: Team) -> None:
     await vote(team, "bob", "tree")
     await vote(team, "alice", "tree")
     assert (await vote(team, "carol", "hash")).outcome == "tree"
-    assert len(await team.rows("select * from vote")) == 3
+    assert len(await team.read(stored.votes)) == 3
 
 
 async def test_nothing_is_decided_when_no_option_has_what_it_needs(team: Team) -> None:
@@ -170,18 +169,15 @@ async def test_a_fallback_takes_effect_when_nothing_was_chosen(team: Team) -> No
 async def test_whoever_voted_or_need_not_any_more_is_not_woken_for_it(team: Team) -> None:
     await propose(team, ProposalRequest("Which index?", options=["tree", "hash"], quorum=2))
     await vote(team, "bob", "hash")
-    states = (
-        "select a.name, i.state from instruction i join agent a on a.id = i.agent where i.message = :m order by a.name"
-    )
     message = (await found(team)).message
-    assert [(r["name"], r["state"]) for r in await team.rows(states, m=message)] == [
+    assert sorted((r["name"], r["state"]) for r in await team.queue(message=message)) == [
         ("alice", "queued"),
         ("bob", "done"),
         ("carol", "queued"),
     ]
     await vote(team, "carol", "hash")
-    assert {r["state"] for r in await team.rows(states, m=message)} == {"done"}
-    assert not await team.rows("select * from delivery where message = :m and state <> 'acked'", m=message)
+    assert {r["state"] for r in await team.queue(message=message)} == {"done"}
+    assert {r["state"] for r in await team.deliveries(message=message)} == {"acked"}
 
 
 async def test_the_asker_is_called_on_with_the_outcome_unless_it_made_it(team: Team) -> None:
@@ -255,10 +251,10 @@ async def test_a_proposal_outlives_its_host_and_expires_when_the_workspace_is_op
     database, clock = tmp_path / "state.db", TestClock()
     quiet = {"alice": "script: []\n", "bob": "script: []\n"}
     async with open_team(tmp_path, "alice", "bob", clock=clock, database=database, extra=quiet) as team:
-        await team.write(lambda tx: tx.run("update agent set paused = 'x'"))
+        await team.change("agent", paused="x")
         await propose(team, ProposalRequest("Which index?", options=["tree", "hash"], minutes=5))
         await vote(team, "bob", "hash")
-        await team.write(lambda tx: tx.run("update workspace set state = 'left'"))  # as after a kill
+        await team.change("workspace", state="left")  # as after a kill
     await clock.advance(minutes=10)
     async with open_team(tmp_path, "alice", "bob", clock=clock, database=database, extra=quiet) as team:
         await team.still()
@@ -268,13 +264,13 @@ async def test_a_proposal_outlives_its_host_and_expires_when_the_workspace_is_op
 
 async def test_the_time_of_a_proposal_does_not_run_out_while_its_workspace_does_not_run(team: Team) -> None:
     made = await propose(team)
-    await team.write(lambda tx: tx.run("update workspace set state = 'left'"))
+    await team.change("workspace", state="left")
     assert await team.read(store.due, now=made.expires_at) == []
     assert await team.read(store.first_due) is None
 
 
 async def test_an_open_proposal_keeps_the_team_from_being_quiet(team: Team) -> None:
-    await team.write(lambda tx: tx.run("update agent set paused = ''"))
+    await team.change("agent", paused="")
     await propose(team, ProposalRequest("Which index?", voters=["user"], minutes=5), by="user")
     began = team.clock.monotonic()
     await team.meanwhile(team.workspace.run())
@@ -352,8 +348,8 @@ async def test_whatever_is_done_in_whatever_order_each_proposal_has_one_end(team
     for each in every:
         assert text.count(f"## {each.number}. ?\n") == (each.state != "cancelled")
     assert await team.inbox() == []
-    late = "select * from vote v join proposal p on p.id = v.proposal where v.at > p.ended_at"
-    assert await team.rows(late) == []
+    ended = {row["id"]: row["ended_at"] for row in await team.read(stored.proposals) if row["ended_at"]}
+    assert [row for row in await team.read(stored.votes) if row["at"] > ended.get(row["proposal"], row["at"])] == []
 
 
 # --- the person --------------------------------------------------------------------------------------------
@@ -456,7 +452,7 @@ async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> Non
 
 async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(team: Team) -> None:
     await propose(team, ProposalRequest("Who writes?", kind="election", role="document_owner", vote="bob"))
-    await team.write(lambda tx: tx.run("update workspace set document_owner = 'carol', owner_named = 1"))
+    await team.change("workspace", document_owner="carol", owner_named=1)
     await vote(team, "bob", "bob")
     await vote(team, "carol", "bob")
     assert (await team.read(workspace_rows.get, team.workspace.id))["document_owner"] == "carol"
@@ -495,8 +491,7 @@ async def test_a_raised_limit_counts_at_once(tmp_path: Path) -> None:
             team.employ(name, _Passes(other))
         await team.post("user", "@alice begin")
         await team.still()
-        (workspace,) = await team.rows("select paused from workspace")
-        assert workspace["paused"] == "limit reached: one request has led to 4 runs (limit 4)"
+        assert (await team.workspace_row())["paused"] == "limit reached: one request has led to 4 runs (limit 4)"
 
 
 class _Passes:
@@ -519,7 +514,7 @@ async def test_what_was_decided_is_in_decisions_md_in_the_same_transaction(team:
     text = await document(team)
     assert "## 1. Which index?" in text
     assert "- resolved: hash\n- votes: bob: hash\n" in text
-    (row,) = await team.rows("select recorded from proposal")
+    (row,) = await team.read(stored.proposals)
     assert row["recorded"] == 1
 
 
@@ -533,7 +528,7 @@ async def test_a_file_gets_it_once_even_if_the_host_dies_in_between(tmp_path: Pa
         assert team.workspace.directory is not None
         written = (team.workspace.directory / "documents" / "decisions.md").read_text()
         assert written.count("## 1. Question 1?") == written.count("## 2. Question 2?") == 1
-        await team.write(lambda tx: tx.run("update proposal set recorded = 0"))  # as if it had died before noting it
+        await team.change("proposal", recorded=0)  # as if it had died before noting it
         await team.workspace.stop()
         assert (team.workspace.directory / "documents" / "decisions.md").read_text() == written
 
@@ -563,8 +558,7 @@ async def test_I5_minutes_that_cannot_be_written_do_not_keep_a_team_from_stoppin
         await vote(team, "user", "yes")
         await team.still()
         await team.workspace.stop()
-        (workspace,) = await team.rows("select state from workspace")
-        assert workspace["state"] == "stopped"
+        assert (await team.workspace_row())["state"] == "stopped"
 
 
 async def test_a_persons_remark_in_decisions_md_stays(tmp_path: Path) -> None:
@@ -592,7 +586,7 @@ async def test_M12_only_who_was_a_voter_when_it_was_made_votes(team: Team) -> No
     for stranger in (voter(team, "carol"), PERSON, Voter("bob", team.id_of("carol")), Voter("mallory", "a_x")):
         with pytest.raises(Refused, match="has no vote on proposal 1"):
             await team.write(lifecycle.cast, team.workspace.id, 1, "yes", by=stranger, now=team.now())
-    assert await team.rows("select * from vote") == []
+    assert await team.read(stored.votes) == []
 
 
 async def test_M12_a_member_that_came_later_has_no_vote_and_changes_no_quorum(team: Team) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
@@ -144,15 +145,8 @@ async def test_I7_a_schedule_that_cannot_be_read_any_more_holds_up_no_other(sche
     async with scheduled("wakeup: '*/5 * * * *'") as team:
         team.backends["alice"].then(*[says("ok")] * 2)
         due = team.now() + 60_000_000
-        await team.write(
-            lambda tx: tx.run(
-                """insert into schedule(project, id, agent, workflow, workspace, instance, prompt, spec, set_by, due_at)
-                   values (:project, 's_other', :agent, '', '', '', 'x', :spec, 'person', :due)""",
-                agent=team.id_of("bob"),
-                spec=spec,
-                due=due,
-            )
-        )
+        row = {"project": team.database.project, "id": "s_other", "agent": team.id_of("bob"), "prompt": "x"}
+        await team.write(stored.add, "schedule", **row, spec=spec, set_by="person", due_at=due)
         await team.elapse(10 * 60 + 1)
         assert await fired(team) == ["5:00", "10:00"]
 
@@ -179,10 +173,10 @@ async def test_R8_missed_cron_ticks_fire_once_after_a_restart(scheduled: Open, c
 async def test_R9_a_slot_fires_once_however_often_it_is_looked_at(scheduled: Open, clock: TestClock) -> None:
     async with scheduled("wakeup: '*/5 * * * *'") as team:
         await team.runtime.supervisor.stop()
-        row = (await team.rows("select * from schedule"))[0]
+        row = (await team.read(stored.schedules))[0]
         due = from_micros(row["due_at"])
         for _ in range(3):  # as after a crash between two commits, had there been two
-            await team.write(lambda tx: tx.run("update schedule set due_at = :due", due=row["due_at"]))
+            await team.change("schedule", due_at=row["due_at"])
             await team.runtime.database.write(schedule.fire_due, now=due)
         assert len(await fired(team)) == 1
 
@@ -190,7 +184,7 @@ async def test_R9_a_slot_fires_once_however_often_it_is_looked_at(scheduled: Ope
 async def test_R9_firing_and_the_next_due_time_are_one_transaction(scheduled: Open) -> None:
     async with scheduled("wakeup: '*/5 * * * *'") as team:
         await team.runtime.supervisor.stop()
-        before = await team.rows("select due_at from schedule")
+        before = await team.read(stored.schedules)
         due = from_micros(before[0]["due_at"])
 
         def fire_and_break(tx: object) -> None:
@@ -199,7 +193,7 @@ async def test_R9_firing_and_the_next_due_time_are_one_transaction(scheduled: Op
 
         with pytest.raises(OSError, match="died here"):
             await team.runtime.database.write(fire_and_break)
-        assert await team.rows("select due_at from schedule") == before
+        assert await team.read(stored.schedules) == before
         assert await fired(team) == []
 
 
@@ -283,7 +277,7 @@ async def test_a_failed_wake_up_does_not_stop_the_next(scheduled: Open) -> None:
 async def test_wake_ups_do_not_pile_up_while_nobody_can_work(scheduled: Open, spec: str) -> None:
     async with scheduled(spec) as team:
         team.backends["alice"].then(says("ok"), says("ok"))
-        await team.write(lambda tx: tx.run("update agent set paused = 'by a person'"))
+        await team.change("agent", paused="by a person")
         await team.elapse(3600)
         assert len(await fired(team)) == 1
         await team.write(commands.resume_agent, team.id_of("alice"), now=team.now())
@@ -349,7 +343,7 @@ async def test_R9_a_file_does_not_overrule_what_a_person_has_set(tmp_path: Path,
         await kept(team, "5m")
         await kept(team, "7m", set_by="person")
         await kept(team, "9m")
-        (row,) = await team.rows("select spec, set_by from schedule")
+        (row,) = await team.read(stored.schedules)
         assert (schedule.spec_of(row | {"workflow": ""}).wakeup, row["set_by"]) == ("7m", "person")
 
 
@@ -360,7 +354,7 @@ async def test_R9_a_member_is_not_woken_while_the_workspace_that_wakes_it_does_n
         await team.runtime.supervisor.stop()
         await kept(team, "5m", instance=team.workspace.id)
         for state, woken in (("left", 0), ("running", 1)):
-            await team.write(lambda tx, state=state: tx.run("update workspace set state = :state", state=state))
+            await team.change("workspace", state=state)
             clock.jump(timedelta(minutes=6))
             await team.runtime.database.write(schedule.fire_due, now=clock.now())
             assert len(await team.states()) == woken

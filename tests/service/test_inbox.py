@@ -151,7 +151,7 @@ async def test_what_killed_its_worker_too_often_is_a_dead_letter_that_can_be_tri
                 await context.team.dm("alice", "go")
             await context.team.still()
             # The process ends here without a word: the run stays open.
-            await context.team.write(lambda tx: tx.run("update agent set owner = 'a host that died'"))
+            await context.team.change("agent", owner="a host that died")
             await context.team.halt()
     async with opened("alice", workflow=BOUND) as context:
         item = await context.only("dead")

@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock, from_micros
 from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.schedule_starter import Timekeeper
@@ -53,18 +55,20 @@ class Watched:
             await clock.advance(max(due, 0.0))
         await self.team.elapse(until - clock.monotonic())
 
+    async def instances(self) -> list[Row]:
+        """Of triage."""
+        return await self.team.read(stored.workspaces, workflow="triage")
+
     async def started(self) -> list[str]:
         """When each instance of triage began, as minutes and seconds since Monday at nine."""
-        rows = await self.team.rows("select started_at from workspace where workflow = 'triage' order by started_at")
+        rows = await self.instances()
         spans = [int((from_micros(row["started_at"]) - MONDAY).total_seconds()) for row in rows]
         return [f"{span // 60}:{span % 60:02}" for span in spans]
 
     async def said(self) -> list[str]:
-        rows = await self.team.rows(
-            """select m.text from message m join workspace w on w.id = m.workspace
-                where w.workflow = 'triage' and m.sender = 'user' order by m.at, m.seq"""
-        )
-        return [row["text"] for row in rows]
+        ids = [row["id"] for row in await self.instances()]
+        said = await self.team.read(stored.messages, sender="user")
+        return [row["text"] for row in said if row["workspace"] in ids]
 
 
 @pytest.fixture
@@ -96,8 +100,7 @@ async def test_a_workflow_with_a_schedule_is_run_each_time_and_ends_by_itself(wa
         await here.elapse(11 * 60)
         assert await here.started() == ["5:00", "10:00"]
         assert await here.said() == ["@tess sort what came in"] * 2
-        states = await here.team.rows("select state from workspace where workflow = 'triage'")
-        assert {row["state"] for row in states} == {"archived", "stopped"}
+        assert {row["state"] for row in await here.instances()} == {"archived", "stopped"}
 
 
 async def test_an_interval_runs_it_again_and_again(watched: Open) -> None:
@@ -177,8 +180,7 @@ async def test_R8_a_workflows_nine_o_clock_stays_nine_o_clock_when_clocks_change
     clock.jump(datetime.fromisoformat(begin_at) - clock.now())
     async with watched(TRIAGE + "schedule: { wakeup: '0 9 * * *', tz: Europe/Berlin }\n") as here:
         await here.elapse(51 * 3600)
-        rows = await here.team.rows("select started_at from workspace where workflow = 'triage' order by started_at")
-        assert [f"{from_micros(row['started_at']):%d %H:%M}" for row in rows] == times
+        assert [f"{from_micros(row['started_at']):%d %H:%M}" for row in await here.instances()] == times
 
 
 async def test_what_cannot_be_started_is_put_before_the_person_once_and_can_be_tried_again(
@@ -187,14 +189,14 @@ async def test_what_cannot_be_started_is_put_before_the_person_once_and_can_be_t
     triage = TRIAGE + "setup: [{ shell: test -e ready }]\nschedule: { wakeup: '*/5 * * * *' }\n"
     async with watched(triage) as here:
         await here.elapse(6 * 60)
-        await here.team.until(len, "select 1 from inbox_item")  # its set-up is a process of its own
+        await here.team.until(len, stored.inbox)  # its set-up is a process of its own
         await here.elapse(5 * 60)
         (item,) = await inbox_list(here.service, here.root)
         assert item.kind == "failure"
         assert "triage was not started by its schedule: set-up failed" in item.text
         (tmp_path / "p" / "ready").touch()
         assert await inbox_answer(here.service, item.id, "retry") == "it is being retried"
-        await here.team.until(len, "select 1 from workspace where workflow = 'triage'")
+        await here.team.until(len, stored.workspaces, workflow="triage")
         assert await here.started() == ["11:00"]
         assert await inbox_list(here.service, here.root) == []
 
@@ -241,8 +243,7 @@ async def test_next_and_last_are_told(watched: Open) -> None:
         (after,) = await schedules_list(here.service, here.root)
         assert from_micros(after.fired_at or 0) == MONDAY + timedelta(hours=1)
         assert from_micros(after.due_at or 0) == MONDAY + timedelta(hours=25)
-        rows = await here.team.rows("select tag from workspace where workflow = 'triage'")
-        assert [row["tag"] for row in rows] == ["nightly"]
+        assert [row["tag"] for row in await here.instances()] == ["nightly"]
 
 
 async def test_a_schedule_that_is_removed_from_the_file_ends(watched: Open, tmp_path: Path) -> None:
@@ -289,9 +290,7 @@ workspace: { provider: sqlite }
     async with watched(triage) as here:
         await begin(here.service, WorkflowRequest("triage", here.root))
         await here.elapse(11 * 60)
-        rows = await here.team.rows(
-            "select i.text, i.workspace from instruction i where source = 'schedule' order by queued_at"
-        )
+        rows = await here.team.queue(source="schedule")
         assert [row["text"] for row in rows] == ["look again", "look again", "and you"] or [
             row["text"] for row in rows
         ] == ["look again", "and you", "look again"]

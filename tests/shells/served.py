@@ -9,14 +9,14 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import apsw
 import psutil
+from tests import stored
 from tests.patience import PATIENCE
 from tests.shells import nursery
 from tests.teams import write_project
@@ -25,6 +25,8 @@ from agent_worker.client.connection import COMMAND, Client, connect
 from agent_worker.client.discovery import LOG_FILE, signal_daemon
 from agent_worker.daemon.web.site import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
+
+T = TypeVar("T")
 
 QUIET = "@alice hello\n"  # a kickoff
 WORKFLOW = "workspace: { provider: sqlite }\n"
@@ -143,23 +145,20 @@ class Served:
     def state(self) -> str:
         """A fingerprint of everything that is stored, but the count of the writes."""
         digest = hashlib.sha256()
-        with_rows = apsw.Connection(str(self.home / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
-        for (table,) in list(with_rows.execute("select name from sqlite_schema where type = 'table' order by name")):
-            if table == "progress":
-                continue
-            digest.update(repr((table, list(with_rows.execute(f"select * from {table}")))).encode())
-        with_rows.close()
+        tables = self.read(stored.everything)
+        del tables["progress"]
+        digest.update(repr(tables).encode())
         for path in sorted(self.project.rglob("*")):
             digest.update(repr((path, path.read_bytes() if path.is_file() else b"")).encode())
         return digest.hexdigest()
 
-    def rows(self, sql: str) -> list[Any]:
+    def read(self, view: Callable[..., T], **wanted: object) -> T:
         """What is stored, looked at from outside."""
-        connection = apsw.Connection(str(self.home / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            return list(connection.execute(sql))
-        finally:
-            connection.close()
+        return stored.read(self.home / "state.db", view, **wanted)
+
+    def is_done(self, receipt: Mapping[str, str]) -> bool:
+        """Whether what was sent has been done."""
+        return [row["state"] for row in self.read(stored.instructions, id=receipt["id"])] == ["done"]
 
     def log(self) -> str:
         return (self.home / LOG_FILE).read_text()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import Served, daemon_command, served
 from tests.shells.terminal import Terminal
@@ -85,7 +86,7 @@ def check(terminal: Terminal, *command: str) -> dict[str, Any]:
 
 
 def said_in(daemon: Served) -> list[str]:
-    return [text for (text,) in daemon.rows("select text from message where kind = 'message' order by seq")]
+    return [row["text"] for row in daemon.read(stored.messages, kind="message")]
 
 
 def test_gc_lists_and_then_removes(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_a_disk_without_workspace_is_told_everywhere_and_messages_are_still_acce
         doctor = terminal.run("doctor", "--json", **full)
         (disk,) = [check for check in json.loads(doctor.stdout) if check["check"] == "disk"]
         assert (disk["ok"], disk["fix"]) == (False, "agent-worker gc")
-        assert daemon.rows("select state from instruction") == [("queued",)]
+        assert [row["state"] for row in daemon.read(stored.instructions)] == ["queued"]
 
 
 def test_a_daemon_with_a_limit_that_is_no_size_does_not_start_and_says_why(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import Implementation
 from starlette.applications import Starlette
 from starlette.routing import Route
+from tests import stored
 from tests.patience import PATIENCE
 from tests.teams import Team, open_team
 
@@ -138,7 +140,7 @@ async def at_work(door: Door, name: str = "alice") -> AsyncIterator[str]:
     worker = door.team.runtime.registry.worker(door.team.loaded.agents[name], door.team.workspace.id)
     worker.kit.get().backend._model = model  # type: ignore[attr-defined]
     receipt = await door.team.post("user", f"@{name} work")
-    (run,) = await door.team.until(bool, "select * from run where state = 'running' and agent = :a", a=worker.agent)
+    (run,) = await door.team.until(bool, stored.runs, state="running", agent=worker.agent)
     identity = RunIdentity(
         agent=worker.agent,
         name=name,
@@ -190,16 +192,15 @@ async def test_what_a_program_says_twice_in_the_same_words_is_said_once(door: Do
         reads = [await client.call_tool("channel_read", {}) for _ in range(2)]
         assert "new" in text_of(reads[0])
         assert text_of(reads[1]) == "Nothing new."  # looking again is another call
-    rows = await door.team.rows("select tool, count(*) as n from call group by tool order by tool")
-    assert [(row["tool"], row["n"]) for row in rows] == [("channel_read", 2), ("channel_send", 1), ("note_write", 1)]
+    made = Counter(row["tool"] for row in await door.team.calls())
+    assert made == {"channel_read": 2, "channel_send": 1, "note_write": 1}
 
 
 async def test_a_program_that_names_its_calls_is_believed(door: Door) -> None:
     async with at_work(door) as token, door.client(token) as client:
         for id in ("a", "a", "b"):
             await client.call_tool("todo_add", {"text": "water the plants"}, meta={"claudecode/toolUseId": id})
-    (row,) = await door.team.rows("select count(*) as made from call")
-    assert row["made"] == 2
+    assert len(await door.team.calls()) == 2
 
 
 async def test_a_call_that_takes_long_goes_on_and_its_result_is_had_by_asking_again(tmp_path: Path) -> None:

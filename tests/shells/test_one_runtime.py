@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import Served, daemon_command, served
 from tests.shells.terminal import Terminal
@@ -60,8 +61,7 @@ async def test_S7_a_project_that_a_program_has_is_refused_alone_and_taken_up_whe
                 signal_daemon(again.home, again.client.found, signal.SIGKILL)
                 raise
         try:
-            running = "select 1 from workspace where state = 'running'"
-            assert eventually(lambda: again.rows(running))  # and nobody asked for it
+            assert eventually(lambda: again.read(stored.workspaces, state="running"))  # and nobody asked for it
             assert "not running" not in Terminal(again).says("send", "@review", "hello again")
             assert "project" not in checks(Terminal(again))
         finally:

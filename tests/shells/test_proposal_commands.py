@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.patience import eventually
 from tests.shells.served import follow, served
 from tests.shells.terminal import Terminal
@@ -146,4 +147,4 @@ def test_a_person_writes_the_documents_of_an_owner(terminal: Terminal) -> None:
         vote="bob",
     )
     assert "is at revision" in terminal.says("doc", "append", "@review", "plan.md", "- Friday")
-    assert daemon.rows("select document_owner from workspace where workflow = 'review'") == [("bob",)]
+    assert [row["document_owner"] for row in daemon.read(stored.workspaces, workflow="review")] == ["bob"]

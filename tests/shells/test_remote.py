@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.patience import PATIENCE, eventually
 from tests.repositories import Repository
 from tests.shells.served import Served, daemon_command, served
@@ -169,7 +170,8 @@ def test_a_started_one_goes_on_after_a_kill_at_the_commit_it_was_started_at(
         first.says("start", source, "--tag", "kept", "--trust", "--", "-t", "x")
         first.says("schedule", "set", "alice", "1h")
         commit = repository.git("rev-parse", "HEAD")
-        assert daemon.rows("select file from workspace") == [(source.replace("@main//", f"@{commit}/"),)]
+        (workspace,) = daemon.read(stored.workspaces)
+        assert workspace["file"] == source.replace("@main//", f"@{commit}/")
         repository.commit({"flows/elsewhere.yaml": "no workflow any more"})
         signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
         again = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)

@@ -12,6 +12,7 @@ from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.proposals import store
 from agent_worker.tools.tool import Result
+from tests import stored
 from tests.teams import Team, open_team
 from tests.tools.test_team_tools import Caller
 
@@ -68,10 +69,8 @@ async def test_a_mock_votes_on_every_proposal_it_was_called_on_for(team: Team) -
 
 async def test_proposals_count_on_the_request_they_came_of(team: Team) -> None:
     await results(team, ("team_proposal_create", {"question": "One?", "voters": ["bob"]}))
-    roots = await team.rows("select distinct root from instruction")
-    assert len(roots) == 1
-    hops = await team.rows("select hop from message order by seq")
-    assert [row["hop"] for row in hops] == [0, 1, 2]
+    assert len({row["root"] for row in await team.queue()}) == 1
+    assert [row["hop"] for row in await team.read(stored.messages)] == [0, 1, 2]
 
 
 async def test_making_one_says_how_it_stands(team: Team) -> None:
@@ -125,7 +124,7 @@ async def test_one_takes_back_what_one_asked(team: Team) -> None:
 
 
 async def test_members_show_their_services(team: Team) -> None:
-    await team.write(lambda tx: tx.run("update workspace set coordinator = 'bob', document_owner = 'alice'"))
+    await team.change("workspace", coordinator="bob", document_owner="alice")
     (shown,) = await results(team, ("team_members", {}))
     assert shown.text.splitlines() == [
         "@alice (you, owns the documents) running",

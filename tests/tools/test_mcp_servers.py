@@ -22,6 +22,7 @@ from agent_worker.core.errors import AgentWorkerError, Permanent, Refused, Trans
 from agent_worker.tools.mcp_server import SHOWN, McpProgram, McpRemote, Server, Times
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.tool import Result, Tool
+from tests import stored
 from tests.fakes.mcp_library_server import PICTURE, TEXT, Served
 from tests.patience import PATIENCE, growing_limits, until
 from tests.teams import open_team
@@ -30,7 +31,6 @@ from tests.test_processes import is_running, pids_in
 FAKES = Path(__file__).parent.parent / "fakes"
 BY_HAND = (sys.executable, str(FAKES / "mcp_by_hand.py"))
 WITH_LIBRARY = (sys.executable, str(FAKES / "mcp_library_server.py"))
-CALLS = "select tool, result, ok from call order by rowid"
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def test_an_agent_uses_a_server_of_its_definition(era: str, tmp_path: Path
             )
             await team.post("user", "@alice go")
             await team.quiet()
-            made = [(row["tool"], row["result"], row["ok"]) for row in await team.rows(CALLS)]
+            made = [(row["tool"], row["result"], row["ok"]) for row in await team.calls()]
             assert await team.texts() == ["@alice go", "done"]
     assert made[:2] == [("docs_echo", "echo: hi", 1), ("docs_refuse", "no way", 0)]
     assert made[2][0] == "docs_raise"
@@ -96,7 +96,7 @@ async def test_two_agents_share_one_connection_and_no_token_of_ours_goes_out(
             team.backends["bob"].then(calls("bobs_echo", text="b"), says("done"))
             await team.post("user", "@alice go")
             await team.quiet()
-            assert [row["result"] for row in await team.rows(CALLS)] == ["echo: a", "echo: b"]
+            assert [row["result"] for row in await team.calls()] == ["echo: a", "echo: b"]
         assert served.greetings == 1
         assert all("canary" not in str(headers) for headers in served.requests)
         assert not any({"authorization", "cookie"} & headers.keys() for headers in served.requests)
@@ -137,7 +137,7 @@ async def test_a_run_whose_server_is_away_is_tried_again(tmp_path: Path) -> None
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra=docs, quiet_moment=0.02) as team:
         team.backends["alice"].then(calls("docs_echo", text="hi"), says("done"))
         await team.post("user", "@alice go")
-        (failed,) = await team.until(lambda rows: rows, "select reason from run where state = 'failed'")
+        (failed,) = await team.until(bool, stored.runs, state="failed")
         where = f"MCP server docs (http://127.0.0.1:{port}/mcp)"
         assert failed["reason"].startswith(f"{where} cannot be used: ConnectError")
         async with Served(port=port):
@@ -218,7 +218,7 @@ async def test_an_agent_uses_a_program_of_its_definition(tmp_path: Path) -> None
         team.backends["alice"].then(calls("lib_echo", text="hi"), calls("lib_refuse", text="way"), says("done"))
         await team.post("user", "@alice go")
         await team.quiet()
-        made = [(row["tool"], row["result"], row["ok"]) for row in await team.rows(CALLS)]
+        made = [(row["tool"], row["result"], row["ok"]) for row in await team.calls()]
     assert made == [("lib_echo", "echo: hi", 1), ("lib_refuse", "no way", 0)]
 
 

@@ -39,8 +39,7 @@ async def use(team: Team, agent: str, tool: str, *, in_workspace: bool = False, 
     team.backends[agent].then(calls(tool, **arguments), says("done"))
     await (team.post("user", f"@{agent} go") if in_workspace else team.dm(agent, "go"))
     await team.idle()
-    rows = await team.rows("select result from call order by rowid desc limit 1")
-    return str(rows[0]["result"])
+    return str((await team.calls())[-1]["result"])
 
 
 async def say(team: Team, agent: str, asked: str, answered: str, *, in_workspace: bool = False) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import apsw
 import pytest
+from tests import stored
 from tests.shells.served import Served, served
 from tests.web.browser import Browser, Visit, needs_chromium, say, start, visit, wait, workspace_of_one
 
@@ -131,19 +131,16 @@ def test_a_channel_of_ten_thousand_messages_stays_light(guest: Visit) -> None:
 
 def fill(daemon: Served, workspace: str, count: int) -> None:
     """A long past, written where it is stored."""
-    connection = apsw.Connection(str(daemon.home / "state.db"))
-    connection.set_busy_timeout(5000)
-    with connection:
-        connection.executemany(
-            """insert into message(project, workspace, seq, id, sender, kind, text, mentions, root, hop, at)
-               values ((select project from workspace where id = ?), ?, ?, ?, ?, 'message', ?, '[]', '', 0, ?)""",
-            [
-                (workspace, workspace, n, f"m_{workspace}_{n}", "bob", f"number {n}", n * 1_000_000)
-                for n in range(1, count + 1)
-            ],
-        )
-        connection.execute("update workspace set seq = ? where id = ?", (count, workspace))
-    connection.close()
+    (row,) = daemon.read(stored.workspaces, id=workspace)
+    said = {"project": row["project"], "workspace": workspace, "sender": "bob", "kind": "message"}
+    said |= {"mentions": "[]", "root": "", "hop": 0}
+
+    def put(tx: stored.Writer) -> None:
+        for n in range(1, count + 1):
+            stored.add(tx, "message", **said, seq=n, id=f"m_{workspace}_{n}", text=f"number {n}", at=n * 1_000_000)
+        stored.change(tx, "workspace", {"id": workspace}, seq=count)
+
+    stored.write(daemon.home / "state.db", put)
 
 
 def test_the_keys_move_and_open(guest: Visit) -> None:

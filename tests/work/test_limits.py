@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
@@ -106,8 +107,7 @@ async def test_L4_money_for_one_request_is_checked_before_every_step(team: Team)
     await team.still()
     assert model.asked == 3, "5 USD are met by the third step; there is no fourth"
     assert await team.states() == ["incomplete"]
-    (workspace,) = await team.rows("select paused from workspace")
-    assert "one request has cost 6.00 USD (limit 5)" in workspace["paused"]
+    assert "one request has cost 6.00 USD (limit 5)" in (await team.workspace_row())["paused"]
     assert [kind for kind, _ in await team.inbox()] == ["limit"]
     assert [m.kind for m in await team.messages()] == ["message", "system"]
 
@@ -191,16 +191,14 @@ async def test_L4_an_unknown_price_is_estimated_from_the_tokens(team: Team) -> N
     team.employ("alice", model)
     await team.dm("alice", "think")
     await team.still()
-    assert await team.rows("select micros, estimated from ledger") == [
-        {"micros": round(400_000 * UNKNOWN_PRICE), "estimated": 1}
-    ]
+    assert await paid(team) == [(round(400_000 * UNKNOWN_PRICE), 1)]
 
 
 async def test_L4_a_known_price_of_nothing_costs_nothing(team: Team) -> None:
     team.employ("alice", Spender(Usage(input=10**9, output=1, usd=0.0)))
     await team.dm("alice", "think")
     await team.still()
-    assert await team.rows("select micros, estimated from ledger") == [{"micros": 0, "estimated": 0}]
+    assert await paid(team) == [(0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -222,8 +220,7 @@ async def test_L4_nobody_earns_money_by_a_step(team: Team, usd: float) -> None:
     await team.dm("alice", "earn")
     await team.elapse(10)
     assert await team.states() == ["done"]
-    (row,) = await team.rows("select micros, estimated from ledger")
-    assert row == {"micros": round(2000 * UNKNOWN_PRICE), "estimated": 1}
+    assert await paid(team) == [(round(2000 * UNKNOWN_PRICE), 1)]
 
 
 # --- loops --------------------------------------------------------------------------------------------
@@ -250,8 +247,13 @@ class Parrot:
         return Reply(self.text)
 
 
+async def paid(team: Team) -> list[tuple[int, int]]:
+    """For each step, what it cost and whether that is a guess."""
+    return [(row["micros"], row["estimated"]) for row in await team.read(stored.ledger)]
+
+
 async def runs(team: Team) -> int:
-    return int((await team.rows("select count(*) as n from run"))[0]["n"])
+    return len(await team.runs())
 
 
 @pytest.mark.parametrize(("limits", "most"), [(WorkLimits(), 24), (WorkLimits(hops_per_root=None), 50)])
@@ -267,8 +269,8 @@ async def test_L1_two_who_answer_each_other_for_ever_are_stopped_with_one_notice
     notices = [m.text for m in await team.messages() if m.kind == "system"]
     assert notices == [f"Paused: {reason}. Resume to grant a new allowance."]
     assert [kind for kind, _ in await team.inbox()] == ["limit"]
-    open_work = await team.rows("select state from instruction where state <> 'done'")
-    assert open_work == [{"state": "incomplete"}], "what could not be begun is kept, not dropped"
+    open_work = [state for state in await team.states() if state != "done"]
+    assert open_work == ["incomplete"], "what could not be begun is kept, not dropped"
 
 
 @pytest.mark.parametrize(("limits", "most"), [(WorkLimits(), 24), (WorkLimits(hops_per_root=None), 50)])
@@ -324,8 +326,7 @@ async def test_five_runs_in_a_row_that_produce_nothing_new_pause_the_workspace(t
     for n in range(8):
         await team.post("user", f"@alice again {n}")
         await team.still()
-    (workspace,) = await team.rows("select paused from workspace")
-    assert "5 runs in a row produced nothing new" in workspace["paused"]
+    assert "5 runs in a row produced nothing new" in (await team.workspace_row())["paused"]
     fruitless = 5 if text == NO_REPLY else 6  # the first saying was new
     done = await team.runs(agent=team.id_of("alice"))
     assert len(done) == fruitless
@@ -343,7 +344,7 @@ async def test_a_run_that_produces_something_begins_the_count_anew(team: Team) -
     for n in range(4):
         await team.post("user", f"@alice once more {n}")
         await team.still()
-    assert await team.rows("select paused from workspace") == [{"paused": ""}]
+    assert (await team.workspace_row())["paused"] == ""
 
 
 async def test_a_dm_over_its_limit_says_so_and_does_not_keep_the_sender_waiting(team: Team) -> None:

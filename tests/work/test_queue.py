@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests import stored
 
 from agent_worker.agents import run_begin, run_end
 from agent_worker.agents.run_begin import Assignment, NotYet, Terms
@@ -208,7 +209,7 @@ class Lanes(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         if hasattr(self, "real"):
-            rows = self.real.tx.all("select id, state from instruction where state in ('queued', 'running')")
+            rows = stored.unfinished(self.real.tx)
             known = {i.id: "queued" for i in self.model.queued} | {i.id: "running" for i in self.model.running}
             assert {row["id"]: row["state"] for row in rows} == known
 
@@ -240,7 +241,7 @@ def test_O4_background_work_is_begun_in_time_under_a_storm_of_mentions(seed: int
             id = line.put(arrivals[0][1], None)
             if arrivals.pop(0)[1] == "schedule":
                 put_at[id] = line.now
-                ahead[id] = line.tx.one("select count(*) as n from instruction where state = 'queued'")["n"]
+                ahead[id] = len(stored.instructions(line.tx, state="queued"))
         job = line.take()
         if not isinstance(job, Assignment):
             line.now = max(line.now + SECOND, arrivals[0][0] if arrivals else 0)
@@ -257,4 +258,4 @@ def test_putting_the_same_id_twice_queues_it_once() -> None:
     line = Queue()
     order = Order(line.agent, "once", "schedule", "schedule", Lane.BACKGROUND, "r")
     assert [queue.put(line.tx, order, now=line.now, id="slot") for _ in range(2)] == ["slot", "slot"]
-    assert line.tx.one("select count(*) as n from instruction") == {"n": 1}
+    assert len(stored.instructions(line.tx)) == 1

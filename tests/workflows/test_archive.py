@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import says
@@ -44,7 +45,7 @@ async def test_after_a_day_what_was_set_aside_is_removed_with_its_rows(tmp_path:
             tmp_path, "alice", clock=clock, workflow=FILES, database=tmp_path / "db", quiet_moment=0
         ) as team:
             await talk(team, text)
-            said = [row["text"] for row in await team.rows("select text from message order by at")]
+            said = [row["text"] for row in await team.read(stored.messages)]
         clock.jump(timedelta(days=3))
     assert said == ["@alice three", "yes: three"]
     (kept,) = (tmp_path / ".workspace" / "review" / ".archive").iterdir()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 from tests.workflows.test_quiet import again
 
@@ -134,8 +135,7 @@ async def run_once(team: Team) -> None:
 
 
 async def everything_stored(team: Team) -> str:
-    tables = await team.rows("select name from sqlite_master where type = 'table'")
-    return json.dumps([await team.rows(f"select * from {table['name']}") for table in tables])
+    return json.dumps(await team.read(stored.everything))
 
 
 def files_with_the_canary(root: Path) -> list[Path]:
@@ -152,9 +152,9 @@ async def test_provider_memory_keeps_nothing(tmp_path: Path) -> None:
 async def test_provider_sqlite_keeps_everything_in_the_database_and_no_file(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
         await run_once(team)
-        stored = await everything_stored(team)
+        everything = await everything_stored(team)
         for what in ("plan", "resource", "question", "task"):
-            assert f"{CANARY} {what}" in stored
+            assert f"{CANARY} {what}" in everything
     assert files_with_the_canary(tmp_path) == []
 
 
@@ -250,13 +250,12 @@ async def test_a_workflow_whose_time_is_up_is_paused_and_goes_on_when_it_is_resu
     timed = "workspace: { provider: sqlite }\nlimits: { minutes: 30 }\n"
     async with open_team(tmp_path, "alice", clock=clock, workflow=timed) as team:
         await clock.advance(minutes=31)
-        await team.until(lambda rows: rows[0]["paused"], "select paused from workspace")
-        (row,) = await team.rows("select paused from workspace")
+        (row,) = await team.until(lambda rows: rows[0]["paused"], stored.workspaces)
         assert row["paused"] == "limit reached: it has been running for 30 minutes"
         (item,) = await team.asked(state="open")
         assert item["kind"] == "limit"
         await team.write(commands.resume_workspace, team.workspace.id, now=team.now())
-        assert (await team.rows("select paused from workspace"))[0]["paused"] == ""
+        assert (await team.workspace_row())["paused"] == ""
         assert await team.asked(state="open") == []
 
 

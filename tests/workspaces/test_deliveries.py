@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,11 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 async def states(team: Team) -> list[str]:
-    rows = await team.rows("select state from delivery order by seq, agent")
-    return [row["state"] for row in rows]
+    return [row["state"] for row in sorted(await team.deliveries(), key=itemgetter("seq", "agent"))]
 
 
 async def results(team: Team) -> list[tuple[bool, str]]:
-    rows = await team.rows("select ok, result from call order by work, step, id")
+    rows = sorted(await team.calls(), key=itemgetter("work", "step", "id"))
     return [(bool(row["ok"]), row["result"]) for row in rows]
 
 
@@ -75,11 +75,11 @@ async def test_M11_what_is_not_in_ones_inbox_cannot_be_acknowledged(team: Team, 
     team.backends["alice"].then(calls("my_inbox_ack", messages=seqs), says(""))
     team.backends["bob"].then(says("NO_REPLY").model_copy(update={"slow": 100.0}))
     await team.runtime.supervisor.dismiss(team.id_of("alice"))
-    await team.write(lambda tx: tx.run("update agent set paused = 'wait' where name = 'alice'"))
+    await team.change("agent", {"name": "alice"}, paused="wait")
     await team.post("user", "@alice one")
     await team.post("user", "@bob two")
     await team.post("user", "three")
-    await team.write(lambda tx: tx.run("update agent set paused = ''"))
+    await team.change("agent", paused="")
     team.runtime.supervisor.wake(team.id_of("alice"))
     await team.still()
     ((ok, text),) = await results(team)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock
@@ -56,8 +57,8 @@ async def test_a_document_that_only_grows_is_stored_once_and_has_all_its_revisio
     for number in range(50):
         await documents.append("log.md", f"line {number}\n", by=Author("alice", key=f"call {number}"))
     now = await documents.read("log.md")
-    (stored,) = await team.rows("select sum(length(text)) as characters from document where name = 'log.md'")
-    assert stored["characters"] <= 2 * len(now.text)
+    kept = await team.read(stored.documents, name="log.md")
+    assert sum(len(row["text"]) for row in kept) <= 2 * len(now.text)
     for n in (1, 2, 25, 50):
         before, after = await team.read(revised, team.workspace.id, "log.md", n)
         assert (before.count("\n"), after.count("\n")) == (n - 1, n)
@@ -231,7 +232,7 @@ async def test_a_revision_that_a_crash_kept_from_its_file_is_put_there_at_the_ne
     first = await documents.write("a.md", "one", base=None, by=ALICE)
     second = await documents.write("a.md", "two", base=first.revision, by=ALICE)
     await asyncio.to_thread(Root(folder(filed)).replace, "a.md", "one")
-    await filed.write(lambda tx: tx.run("update document set filed = 0 where revision = :r", r=second.revision))
+    await filed.change("document", {"revision": second.revision}, filed=0)
     await documents.file_pending()
     assert (folder(filed) / "a.md").read_text() == "two"
     await documents.file_pending()

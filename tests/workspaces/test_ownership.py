@@ -189,7 +189,7 @@ async def test_the_election_and_the_kickoff_happen_once_whenever_the_host_dies(t
 
     async def begin(team: Team) -> None:
         project = load_project(tmp_path)
-        await team.write(lambda tx: tx.run("update workspace set state = 'left'"))
+        await team.change("workspace", state="left")
         workspace = await team.read(workspace_rows.get, team.workspace.id)
         await workflows.reopen(team.runtime, team.loaded, project.workflows["review"], workspace)
 

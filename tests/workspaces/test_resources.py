@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock
@@ -25,7 +26,7 @@ async def test_the_same_text_has_the_same_id_and_is_stored_once(team: Team) -> N
     second = await team.write(resources.store, team.workspace.id, "é text")
     assert first.id == second.id == hashlib.sha256("é text".encode()).hexdigest()
     assert first.size == 7
-    assert await team.rows("select count(*) as n from resource") == [{"n": 1}]
+    assert len(await team.read(stored.resources)) == 1
     assert (await team.read(resources.load, team.workspace.id, first.id)).text == "é text"
 
 
@@ -53,7 +54,7 @@ async def test_G7_one_changed_byte_is_an_error_and_not_content(team: Team, at: i
     text = "x" * 1000
     kept = await team.write(resources.store, team.workspace.id, text)
     damaged = text[:at] + "y" + text[at + 1 :]
-    await team.write(lambda tx: tx.run("update resource set text = :damaged", damaged=damaged))
+    await team.change("resource", text=damaged)
     with pytest.raises(AgentWorkerError, match="damaged"):
         await team.read(resources.load, team.workspace.id, kept.id)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock
@@ -112,7 +113,7 @@ async def test_D11_what_was_told_as_written_stays_and_what_was_refused_is_not_th
     if root is not None:
         beside = [e.name for e in await asyncio.to_thread(root.list) if ".conflict-" in e.name]
         assert len(beside) == len(kept_aside)
-        assert not [row for row in await team.rows("select * from document where filed = 0")]
+        assert await team.read(stored.documents, filed=0) == []
     numbers = [row["n"] for row in await team.read(revisions, team.workspace.id, NAME)]
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -145,7 +146,7 @@ async def test_D11_who_comes_after_a_conflict_is_not_told_that_it_was_theirs(tmp
         await documents.append(NAME, "second\n", by=Author("alice"))
         assert team.workspace.directory
         file = team.workspace.directory / "documents" / NAME
-        await team.write(lambda tx: tx.run("update document set filed = 0 where n = 2"))
+        await team.change("document", {"n": 2}, filed=0)
         file.write_text("a person's\n")
         await documents.append(NAME, "third\n", by=Author("alice"))
         assert file.read_text() == "a person's\nthird\n"

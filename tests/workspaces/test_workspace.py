@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from tests import stored
 
 from agent_worker.core.errors import BadInput, NotRunning
 from agent_worker.database.migrations import migrate
@@ -132,12 +133,12 @@ def test_M13_who_is_gone_and_who_is_alone_holds_no_role(house: House, role: str)
 def test_L4_what_was_spent_in_a_workspace_that_keeps_nothing_stays_spent(house: House) -> None:
     account = Payer(house.alice, "root")
     house.say("user", "@alice go")
-    (work,) = house.tx.all("select * from instruction")
+    (work,) = stored.instructions(house.tx)
     run = queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
     limits.charge(house.tx, account, Charge(run, 0, "mock", 10, 0, 10, 2.5), now=NOW)
     archive.erase(house.tx, house.workspace)
-    assert house.tx.all("select * from run") == house.tx.all("select * from message") == []
-    assert [row["micros"] for row in house.tx.all("select micros from ledger")] == [2_500_000]
+    assert stored.runs(house.tx) == stored.messages(house.tx) == []
+    assert [row["micros"] for row in stored.ledger(house.tx)] == [2_500_000]
     assert limits.spent(house.tx, account, hop=0, fruitless=0, now=NOW).usd_agent == 2.5
 
 
@@ -166,16 +167,16 @@ def test_A9_no_line_of_a_message_passes_for_a_message_of_somebody_else(house: Ho
 
 def test_a_person_who_writes_about_the_user_is_not_told_so(house: House) -> None:
     house.say("user", "I am the @user")
-    assert house.tx.all("select * from inbox_item") == []
+    assert stored.inbox(house.tx) == []
     house.say("alice", "@user please look")
-    assert [row["kind"] for row in house.tx.all("select kind from inbox_item")] == ["mention"]
+    assert [row["kind"] for row in stored.inbox(house.tx)] == ["mention"]
 
 
 def test_Q4_what_is_sent_again_under_its_key_is_said_once(house: House) -> None:
     speech = routing.OutgoingMessage(workspace=house.workspace, sender="user", text="@alice go")
     first, second = (routing.say(house.tx, speech, now=NOW, key="k") for _ in range(2))
     assert first.id == second.id
-    assert len(channel.read(house.tx, house.workspace)) == len(house.tx.all("select * from instruction")) == 1
+    assert len(channel.read(house.tx, house.workspace)) == len(stored.instructions(house.tx)) == 1
 
 
 def test_Q8_the_same_matter_is_put_before_the_person_once(house: House) -> None:
@@ -216,7 +217,7 @@ def test_M11_only_what_a_run_was_given_is_acknowledged_by_it(house: House) -> No
 
 def test_O2_what_a_run_was_asked_is_heard_once_however_often_it_is_interrupted(house: House) -> None:
     house.say("user", "@alice go")
-    (work,) = house.tx.all("select * from instruction")
+    (work,) = stored.instructions(house.tx)
     for _ in range(3):
         run = queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
         routing.hear(house.tx, run, now=NOW)
@@ -312,19 +313,19 @@ def test_Q2_the_result_of_a_call_and_the_answer_of_a_step_are_final(house: House
 def test_Q3_mentions_are_not_taken_together_with_one_whose_worker_died(house: House) -> None:
     for n in range(3):
         house.say("user", f"@alice {n}")
-    first, *others = house.tx.all("select * from instruction order by ord")
+    first, *others = stored.instructions(house.tx)
     assert len(queue.companions(house.tx, first)) == len(others)
     run = queue.begin_run(house.tx, [first], backend="mock", model="mock", now=NOW)
     queue.close_run(house.tx, run, "lost", now=NOW)
     queue.put_back(house.tx, run)
-    (again,) = house.tx.all("select * from instruction where id = :id", id=first["id"])
+    (again,) = stored.instructions(house.tx, id=first["id"])
     assert queue.companions(house.tx, again) == []
 
 
 def test_Q6_one_run_takes_as_many_mentions_as_its_prompt_can_show_and_leaves_the_others(house: House) -> None:
     for n in range(queue.TOGETHER + 5):
         house.say("user", f"@alice {n}")
-    first = house.tx.all("select * from instruction order by ord limit 1")[0]
+    first = stored.instructions(house.tx)[0]
     assert len(queue.companions(house.tx, first)) == queue.TOGETHER - 1
 
 
@@ -345,10 +346,10 @@ def test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting(house: House) ->
         put(house, id, lane=Lane.BACKGROUND)
 
     def lanes() -> list[int]:
-        return [row["lane"] for row in house.tx.all("select lane from instruction order by id")]
+        return [row["lane"] for row in stored.instructions(house.tx)]
 
     for expected in (2, 2, 1):
-        (row,) = house.tx.all("select * from instruction where id = 'i_1'")
+        (row,) = stored.instructions(house.tx, id="i_1")
         run = queue.begin_run(house.tx, [row], backend="mock", model="mock", now=NOW)
         queue.put_back(house.tx, run, preempted=True, ageing=ageing)
         assert lanes() == [expected, 2]
@@ -362,6 +363,6 @@ def test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_workspace_goin
     agent_rows.pause(house.tx, house.alice, "too dear")
     assert not queue.going_on(house.tx, house.workspace)
     assert [(row["name"], row["reason"]) for row in queue.held(house.tx, house.workspace)] == [("alice", "too dear")]
-    (work,) = house.tx.all("select * from instruction")
+    (work,) = stored.instructions(house.tx)
     queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
     assert queue.going_on(house.tx, house.workspace), "what runs already goes on"

@@ -6,13 +6,13 @@ Each start takes them seconds, so what can happen side by side does.
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from tests import stored
 from tests.backends.programs.world import (
     KEY,
     NoSink,
@@ -66,16 +66,12 @@ def test_the_model_uses_our_tools_and_its_last_word_is_the_answer(there: World, 
     there.model.mind = use("channel_send", "That is all.", text="Hello from here.")
     there.send(f"@{agent}", f"@{agent} say hello")
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
-    said = there.rows("select m.text from message m join agent a on a.name = m.sender where a.name = ?", agent)
-    assert said == [("Hello from here.",)]
+    assert there.said(agent) == ["Hello from here."]
     first, second = there.asked()
     assert f"You are {agent}." in words(first.body)
     assert "say hello" in words(first.body)
     assert "Sent as #2." in words(second.body)
-    ((tokens,),) = there.rows(
-        "select sum(input + output) from ledger l join agent a on a.id = l.agent where name = ?", agent
-    )
-    assert tokens == 2 * (100 + 20)
+    assert there.tokens(agent) == 2 * (100 + 20)
 
 
 def begins_and_goes_on(body: Json) -> Step:
@@ -125,9 +121,8 @@ def test_each_way_a_model_fails_is_classified(there: World, program: str) -> Non
         (first, reason), *_ = there.until_run(name, lambda runs: runs[0][0] != "running")
         assert first == "failed"
         assert reason.startswith(program)
-        ((state, tries),) = there.rows(
-            "select i.state, i.failures from instruction i join agent a on a.id = i.agent where a.name = ?", name
-        )
+        (asked,) = there.read(stored.instructions, name=name)
+        state, tries = asked["state"], asked["failures"]
         match mode:
             case "401":
                 assert state == "failed"
@@ -254,11 +249,7 @@ def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: Wo
     there.begin()
     for agent in agents:
         there.until_run(agent, lambda runs: runs[-1][0] == "done")
-        sessions = there.rows(
-            "select s.reply from step s join run r on r.id = s.run join agent a on a.id = r.agent where a.name = ?",
-            agent,
-        )
-        assert len({json.loads(json.loads(reply)["raw"])["session"] for (reply,) in sessions}) == 1
+        assert len(set(there.sessions(agent))) == 1
 
 
 @each_program

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from tests import stored
 from tests.backends.programs.world import World, call, has_result, is_installed, words, world
 from tests.fakes.model_protocols import Answer, Json
 from tests.fakes.model_server import Step
@@ -51,7 +52,7 @@ def test_six_backends_talk_in_one_channel(there: World) -> None:
     there.send("@everybody", "@all please say hello")
     for name in members:
         there.until_run(name, lambda runs: runs[-1][0] == "done")
-    said = dict(there.rows("select sender, text from message where sender like 'of-%'"))
+    said = {row["sender"]: row["text"] for row in there.read(stored.messages) if row["sender"].startswith("of-")}
     assert said.keys() == set(members)
     assert all(said[name] == f"Greetings from {name.removeprefix('of-')}." for name in members if name != "of-mock")
     assert eventually(lambda: not there.children())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import stored
 from tests.patience import eventually
 from tests.teams import open_team
 
@@ -235,7 +236,7 @@ async def test_without_a_daemon_a_program_says_that_it_needs_one(tmp_path: Path)
     definition = "backend: claude\nprompt: { system: You are Alice. }\n"
     async with open_team(tmp_path, "alice", clock=SystemClock(), extra={"alice": definition}) as team:
         await team.dm("alice", "hello")
-        (run,) = await team.until(lambda rows: rows and rows[0]["state"] == "failed", "select * from run")
+        (run,) = await team.until(bool, stored.runs, state="failed")
         assert "claude reaches our tools through the daemon" in run["reason"]
 
 

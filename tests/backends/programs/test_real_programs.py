@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests import stored
 from tests.backends.programs.world import (
     KEY,
     NoSink,
@@ -70,16 +70,12 @@ def test_the_model_uses_our_tools_and_its_last_word_is_the_answer(there: World, 
     there.model.mind = use("channel_send", "That is all.", text="Hello from here.")
     there.send(f"@{agent}", f"@{agent} say hello")
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
-    said = there.rows("select m.text from message m join agent a on a.name = m.sender where a.name = ?", agent)
-    assert said == [("Hello from here.",)]  # the rest is kept with the run, as it has posted already
+    assert there.said(agent) == ["Hello from here."]  # the rest is kept with the run, as it has posted already
     first, second = there.asked()
     assert f"You are {agent}." in words(first.body)
     assert "say hello" in words(first.body)
     assert "Sent as #2." in words(second.body)
-    ((tokens,),) = there.rows(
-        "select sum(input + output) from ledger l join agent a on a.id = l.agent where name = ?", agent
-    )
-    assert tokens == 2 * (100 + 20)
+    assert there.tokens(agent) == 2 * (100 + 20)
 
 
 @each_program
@@ -94,7 +90,7 @@ def test_the_same_words_sent_twice_are_said_once(there: World, agent: str, progr
     there.model.mind = twice
     there.send(f"@{agent}", f"@{agent} go")
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
-    assert there.rows("select count(*) from message where sender = ?", agent) == [(1,)]
+    assert len(there.said(agent)) == 1
 
 
 @each_program
@@ -116,10 +112,7 @@ def test_a_killed_program_goes_on_with_its_session_and_is_told(there: World, age
     last = words(there.asked()[-1].body)
     assert last.count("begin the work") >= 2  # once in the session it went on with, once as it was told again
     assert "I began." in last
-    sessions = there.rows(
-        "select s.reply from step s join run r on r.id = s.run join agent a on a.id = r.agent where a.name = ?", agent
-    )
-    ids = [json.loads(json.loads(reply)["raw"])["session"] for (reply,) in sessions]
+    ids = there.sessions(agent)
     assert len(ids) >= 2
     assert len(set(ids)) == 1
 
@@ -151,14 +144,13 @@ def test_a_refusal_of_the_model_is_classified(there: World, agent: str, program:
     (first, reason), *_ = there.until_run(agent, lambda runs: runs[0][0] != "running")
     assert first == "failed"
     assert reason.startswith(f"{program}: ")
-    ((state, tries),) = there.rows(
-        "select i.state, i.failures from instruction i join agent a on a.id = i.agent where a.name = ?", agent
-    )
+    (asked,) = there.read(stored.instructions, name=agent)
+    state, tries = asked["state"], asked["failures"]
     match status:
         case 401:
             assert state == "failed"
-            told = there.rows("select text from inbox_item where text like ?", f"{agent}%")
-            assert f"log in with {program} itself" in told[0][0]
+            told = [item["text"] for item in there.read(stored.inbox) if item["text"].startswith(agent)]
+            assert f"log in with {program} itself" in told[0]
         case 429:
             assert state != "failed"
             assert tries == 0  # waiting in line uses up none
@@ -362,12 +354,7 @@ def test_a_question_to_the_person_ends_the_program_until_there_is_an_answer(
     assert eventually(lambda: not there.program(program))
     there.client.request("POST", f"/inbox/{waiting[0]['id']}", {"action": "answer", "text": "the blue one"})
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
-    assert (
-        "Blue it is."
-        in there.rows(
-            "select text from run where agent = (select id from agent where name = ?) and state = 'done'", agent
-        )[0][0]
-    )
+    assert "Blue it is." in there.read(stored.runs, name=agent, state="done")[0]["text"]
 
 
 def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: World) -> None:
@@ -382,9 +369,7 @@ def test_R5_a_killed_daemon_leaves_no_program_and_the_next_one_goes_on(there: Wo
 
     def begun() -> list[object]:
         """Sessions of theirs that are known to us."""
-        return there.rows(
-            "select n from step s join run r on r.id = s.run join agent a on a.id = r.agent where name like '%-last'"
-        )
+        return [step for step in there.read(stored.steps) if step["name"].endswith("-last")]
 
     assert eventually(lambda: len(there.asked()) == len(agents) == len(begun()))
     theirs = there.children()

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import apsw
 import psutil
 import pytest
+from tests import stored
 from tests.fakes.model_protocols import Answer, Ask, Json
 from tests.fakes.model_server import ModelServer, Recorded, Step
 from tests.needs import NPM, needs
@@ -30,6 +30,7 @@ from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
 from agent_worker.client.connection import COMMAND, Client, connect
 from agent_worker.client.discovery import LOG_FILE, signal_daemon
+from agent_worker.database.database import Row
 from agent_worker.tools.tool import Call, Result
 
 PROTOCOL = {"claude": "", "codex": "/v1", "opencode": "/v1", "gemini": ""}  # how each program's base address ends
@@ -100,19 +101,25 @@ class World:
         receipt: Json = self.do("POST", "/send", to=to, message=message)
         return receipt
 
-    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        state = apsw.Connection(str(self.home / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            return list(state.execute(sql, values))
-        finally:
-            state.close()
+    def read(self, view: stored.View, **wanted: object) -> list[Row]:
+        """What is stored, looked at from outside."""
+        return stored.read(self.home / "state.db", view, **wanted)
+
+    def said(self, agent: str) -> list[str]:
+        """Its messages."""
+        return [row["text"] for row in self.read(stored.messages, sender=agent)]
+
+    def tokens(self, agent: str) -> int:
+        """How many it has used."""
+        return sum(row["input"] + row["output"] for row in self.read(stored.ledger, name=agent))
+
+    def sessions(self, agent: str) -> list[str]:
+        """Of the program, one for each step."""
+        return [json.loads(json.loads(row["reply"])["raw"])["session"] for row in self.read(stored.steps, name=agent)]
 
     def runs(self, agent: str) -> list[tuple[str, str]]:
         """State and reason of each, in order."""
-        return self.rows(
-            "select r.state, r.reason from run r join agent a on a.id = r.agent where a.name = ? order by r.rowid",
-            agent,
-        )
+        return [(run["state"], run["reason"]) for run in self.read(stored.runs, name=agent)]
 
     def own_calls(self, agent: str) -> list[Json]:
         """What the program did with its own tools in its last run, as `explain` tells it."""

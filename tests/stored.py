@@ -1,0 +1,128 @@
+"""What is stored, as tests look at it: the one place in the suite that knows the tables by name.
+
+A view is a function of a transaction: `team.read(stored.runs, state="done")` asks the same of a team in this process
+as `daemon.read(stored.runs, state="done")` of a daemon that is another one. Rows come whole, in the order in which they
+were made, and what belongs to an agent has its `name`. An argument is a column and the value it has; whatever else is
+wanted of the rows is plain Python. What a person is told is no matter of rows: a test of that asks the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from agent_worker.database.database import Row
+
+T = TypeVar("T")
+View = Callable[..., list[Row]]
+
+
+class Reader(Protocol):
+    """All that a view needs of a transaction."""
+
+    def all(self, sql: str, **values: object) -> list[Row]: ...
+
+
+class Writer(Protocol):
+    """All that `add` and `change` need of one."""
+
+    def run(self, sql: str, **values: object) -> object: ...
+
+
+def _view(table: str, agent: str = "") -> View:
+    """The rows of a table, with the name of their agent where this says whose they are."""
+    name = f", (select name from agent a where a.project = t.project and a.id = {agent}) as name" if agent else ""
+
+    def view(tx: Reader, **wanted: object) -> list[Row]:
+        where = "".join(f" and {column} is :{column}" for column in wanted)
+        return tx.all(f"select t.*{name} from {table} t where true{where} order by t.rowid", **wanted)
+
+    return view
+
+
+_OF_RUN = "(select agent from run r where r.project = t.project and r.id = t.run)"
+
+accepted = _view("accepted")
+agents = _view("agent")
+audit = _view("audit")
+calls = _view("call", _OF_RUN)  #: of tools
+deliveries = _view("delivery", "t.agent")  #: what was brought to whom
+documents = _view("document")  #: each revision
+inbox = _view("inbox_item", "t.agent")  #: everything that ever was in it
+instructions = _view("instruction", "t.agent")
+ledger = _view("ledger", "t.agent")  #: what each step cost
+members = _view("member")
+messages = _view("message")
+proposals = _view("proposal")
+resources = _view("resource")
+runs = _view("run", "t.agent")
+schedules = _view("schedule", "t.agent")
+steps = _view("step", _OF_RUN)
+talk = _view("talk", "t.agent")  #: the threads of all agents
+tallies = _view("tally")
+votes = _view("vote")
+workspaces = _view("workspace")
+
+
+def unfinished(tx: Reader) -> list[Row]:
+    """The instructions that are still to be done or that somebody is at work on."""
+    return [row for row in instructions(tx) if row["state"] in ("queued", "running")]
+
+
+def schema(tx: Reader) -> list[Row]:
+    """Each table and index, as it was created."""
+    return tx.all("select type, name, sql from sqlite_schema order by name")
+
+
+def everything(tx: Reader) -> dict[str, list[Row]]:
+    """All rows of all tables, by their names."""
+    return {each["name"]: _view(each["name"])(tx) for each in schema(tx) if each["type"] == "table"}
+
+
+def add(tx: Writer, table: str, **columns: object) -> None:
+    """A row as the product would not make it."""
+    tx.run(f"insert into {table}({', '.join(columns)}) values ({', '.join(f':{each}' for each in columns)})", **columns)
+
+
+def change(tx: Writer, table: str, of: dict[str, object] | None = None, **columns: object) -> None:
+    """Make rows hold what only a fault or long use would bring about: of all, or of those with these values."""
+    put = ", ".join(f"{column} = :{column}" for column in columns)
+    where = "".join(f" and {column} is :of_{column}" for column in of or {})
+    values = columns | {f"of_{column}": value for column, value in (of or {}).items()}
+    tx.run(f"update {table} set {put} where true{where}", **values)
+
+
+def write(database: Path, change: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    """Make such a change in a database file, whoever else has it open."""
+    with closing(apsw.Connection(str(database))) as connection, connection:
+        connection.set_busy_timeout(5000)
+        change(_File(connection), *args, **kwargs)
+
+
+def read(database: Path, view: Callable[..., T], **wanted: object) -> T:
+    """What a view shows of a database that another process may be writing."""
+    with closing(apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        connection.set_busy_timeout(5000)
+        return view(_File(connection), **wanted)
+
+
+class _File:
+    """A database file, as a transaction that does without our own code."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        connection.row_trace = _by_name
+        self._connection = connection
+
+    def all(self, sql: str, **values: object) -> list[Row]:
+        return list(self._connection.execute(sql, values))
+
+    def run(self, sql: str, **values: object) -> None:
+        self._connection.execute(sql, values)
+
+
+def _by_name(cursor: apsw.Cursor, row: tuple[Any, ...]) -> Any:
+    return dict(zip((name for name, _ in cursor.get_description()), row, strict=True))
