@@ -88,7 +88,7 @@ def addresses(daemon: Served) -> Iterator[str]:
     message = daemon.read(stored.messages)[0]["id"]
     known = {"run": run, "message": message, "instance": "review", "target": "alice", "number": "1", "id": "0" * 64}
     known |= {"name:path": "notes.md", "note": "x.md"}
-    paths = [each.path for each in OPERATIONS.values() if each.method == "GET" and each.result]
+    paths = [each.path for each in OPERATIONS.values() if each.method == "GET" and not each.is_stream]
     for path in [*paths, *(view.path for view in VIEWS)]:
         names = ("alice", "keyed", "served", "literal") if "{name}" in path else (agent,)
         for name in names:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent_worker.core.errors import BadInput
-from agent_worker.core.signature import Flat, signature_of
+from agent_worker.core.signature import Flat, Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,23 @@ def test_the_fields_of_a_flat_request_are_arguments_like_any_other() -> None:
         urgent: bool = False,
     ) -> None: ...
 
-    assert signature_of(ordered, skip=1).schema() == signature_of(written_out, skip=1).schema()
+    assert Signature(ordered, skip=1).schema() == Signature(written_out, skip=1).schema()
 
 
 def test_the_function_gets_the_request_as_one_value() -> None:
-    checked = signature_of(ordered, skip=1).check({"at": "bar", "what": "tea", "size": "Large"})
+    checked = Signature(ordered, skip=1).check({"at": "bar", "what": "tea", "size": "Large"})
     assert checked == {"at": "bar", "order": Order("tea", "Large", {}), "urgent": False}
 
 
 def test_two_requests_do_not_share_what_a_default_made() -> None:
-    signature = signature_of(ordered, skip=1)
+    signature = Signature(ordered, skip=1)
     first, second = (signature.check({"at": "bar", "what": "tea"})["order"] for _ in range(2))
     first.extras["milk"] = "yes"
     assert second.extras == {}
 
 
 def test_a_model_that_is_not_flat_stays_an_object() -> None:
-    signature = signature_of(nested, skip=1)
+    signature = Signature(nested, skip=1)
     assert signature.check({"inner": {"depth": 3}}) == {"inner": Nested(depth=3)}
     assert signature.takes("inner")
     assert not signature.takes("depth")
@@ -87,12 +87,12 @@ def test_what_is_wrong_is_a_sentence_that_names_it(
     function: Any, given: dict[str, Any], message: str, hint: str | None
 ) -> None:
     with pytest.raises(BadInput) as caught:
-        signature_of(function, skip=1).check(given)
+        Signature(function, skip=1).check(given)
     assert caught.value.message == message
     assert hint is None or caught.value.hint == hint
 
 
 def test_a_sentence_does_not_repeat_what_was_given() -> None:
     with pytest.raises(BadInput) as caught:
-        signature_of(plain, skip=1).check({"text": "x", "times": "s3cret"})
+        Signature(plain, skip=1).check({"text": "x", "times": "s3cret"})
     assert "s3cret" not in f"{caught.value.message} {caught.value.hint}"

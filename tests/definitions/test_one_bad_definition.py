@@ -244,7 +244,7 @@ async def every_look(service: Service, root: Path) -> None:
     """Whatever can be looked at: an answer, or a sentence."""
     values: dict[str, Any] = {"project": str(root), "at": "alice", "name": "alice", "agent": "alice", "target": "alice"}
     for each in OPERATIONS.values():
-        if each.method != "GET" or each.result is None:
+        if each.method != "GET" or each.is_stream:
             continue
         fields = each.signature.arguments.model_fields
         given = {field: values.get(field, "1") for field in fields if field in values or fields[field].is_required()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,12 @@ class Family:
 
     kind: str
     hints: tuple[str, ...]  #: without one of these there is nothing to find
-    pattern: re.Pattern[str]  #: the group that matched is the secret; without one, the text was only passed over
+    written: str  #: its pattern: the group that matched is the secret; without one, the text was only passed over
     sign: str = ""  #: where hints stand in honest words too, what tells that there may be a key: see below
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return _compiled(self.written)
 
     def hidden_in(self, text: str) -> str:
         return self.pattern.sub(self._hide, text)
@@ -36,7 +41,13 @@ SEPARATED, SOLID, DOTTED = "separated", "solid", "dotted"
 
 
 def _family(kind: str, hints: str, pattern: str, sign: str = "") -> Family:
-    return Family(kind, tuple(hints.split()), re.compile(pattern, re.ASCII), sign)
+    return Family(kind, tuple(hints.split()), pattern, sign)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Made when it is first needed: most are never, and all of them take longer than a command may to start."""
+    return re.compile(pattern, re.ASCII)
 
 
 BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"

@@ -51,7 +51,7 @@ _HINTS_BY_CHARACTER = tuple((c, tuple(hint for hint in _HINTS if c in hint)) for
 _OTHER_HINTS = tuple(hint for hint in _HINTS if not any(c in hint for c in _RARE))
 #: Hints that stand in honest words too, or are many. They count only beside what could be the rest of a key.
 _SEPARATED_HINTS = tuple(hint for family in FAMILIES if family.sign == SEPARATED for hint in family.hints)
-_SOLID = tuple((family.hints[0], family.pattern.search) for family in FAMILIES if family.sign == SOLID)
+_SOLID = tuple((family.hints[0], family) for family in FAMILIES if family.sign == SOLID)
 _DIGITS = tuple("0123456789")
 _is_mixed = re.compile("[a-z][A-Z]").search  # by chance a key has no digit
 _is_separated = re.compile(r"[_.-][A-Za-z0-9_+/=-]{16}").search
@@ -99,8 +99,8 @@ def _is_suspect(text: str) -> bool:
         return False
     if _is_separated(text) and _has_one(_SEPARATED_HINTS, text):
         return True
-    for hint, search in _SOLID:
-        if hint in text and search(text):
+    for hint, family in _SOLID:
+        if hint in text and family.pattern.search(text):
             return True
     return _is_dotted(text) is not None
 

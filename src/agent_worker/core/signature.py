@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -28,13 +28,38 @@ Flat = Annotated[T, _FLAT]
 _LARGEST = 2**63  # what the database takes for a number
 
 
-@dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes from its caller."""
+    """What a function takes from its caller: all its parameters but the first `skip`.
 
-    name: str
-    arguments: type[BaseModel]
-    requests: Mapping[str, type]  #: parameters whose fields are among the arguments
+    Made when it is first asked for: there are some two hundred, and a process needs few of them.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, skip: int) -> None:
+        self.name = function.__name__
+        self._function = function
+        self._skip = skip
+
+    @property
+    def arguments(self) -> type[BaseModel]:
+        return self._made[0]
+
+    @property
+    def requests(self) -> Mapping[str, type]:
+        """Parameters whose fields are among the arguments."""
+        return self._made[1]
+
+    @cached_property
+    def _made(self) -> tuple[type[BaseModel], dict[str, type]]:
+        hints = get_type_hints(self._function, include_extras=True)
+        fields: dict[str, Any] = {}
+        requests: dict[str, type] = {}
+        for parameter in list(inspect.signature(self._function).parameters.values())[self._skip :]:
+            if (request := _flat(hints[parameter.name])) is not None:
+                requests[parameter.name] = request
+                fields |= _fields_of(request)
+            else:
+                fields[parameter.name] = (hints[parameter.name], _default(parameter.default, inspect.Parameter.empty))
+        return create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields), requests
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments, typed, by the function's own parameters. Raises BadInput that names each wrong one."""
@@ -60,21 +85,6 @@ class Signature:
     def _described(self) -> list[str]:
         fields = self.arguments.model_fields
         return [name if field.is_required() else f"{name}?" for name, field in fields.items()] or ["nothing"]
-
-
-def signature_of(function: Callable[..., Any], *, skip: int) -> Signature:
-    """Of all its parameters but the first `skip`, which its caller does not give."""
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {}
-    requests: dict[str, type] = {}
-    for parameter in list(inspect.signature(function).parameters.values())[skip:]:
-        if (request := _flat(hints[parameter.name])) is not None:
-            requests[parameter.name] = request
-            fields |= _fields_of(request)
-        else:
-            fields[parameter.name] = (hints[parameter.name], _default(parameter.default, inspect.Parameter.empty))
-    arguments = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    return Signature(function.__name__, arguments, requests)
 
 
 def _flat(hint: Any) -> type | None:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 
-from agent_worker.core.signature import Signature, signature_of
+from agent_worker.core.signature import Signature
 from agent_worker.files.folder import disk_explained
 
 
@@ -51,36 +52,49 @@ class Operation:
     path: str  #: `{name}` is an argument
     description: str
     signature: Signature
-    result: TypeAdapter[Any] | None  #: None: a stream
+    returns: Any  #: the type of what it returns
     function: Callable[..., Awaitable[Any]]
     tool: str = ""  #: its name as a tool of the person's own AI; '' when it is none
 
+    @property
+    def is_stream(self) -> bool:
+        return self.returns is Stream
+
+    @property
+    def result(self) -> TypeAdapter[Any]:
+        """What makes plain data of what it returns. Not of a stream."""
+        return _adapter(self.returns)
+
     async def call(self, service: object, given: dict[str, Any]) -> Any:
         """Plain data, ready for JSON."""
-        assert self.result is not None
         with disk_explained():
             value = await self.function(service, **self.signature.check(given))
         return self.result.dump_python(value, mode="json")
 
     async def stream(self, service: object, given: dict[str, Any]) -> Stream:
-        assert self.result is None
+        assert self.is_stream
         with disk_explained():
             begun: Stream = await self.function(service, **self.signature.check(given))
         return begun
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Made when it is first asked for, as signatures are."""
+    return TypeAdapter(kind)
 
 
 def operation(method: str, path: str, *, tool: str = "") -> Callable[[F], F]:
     """Make a function an operation. It stays a plain function that Python code can call."""
 
     def describe(function: F) -> F:
-        result = get_type_hints(function, include_extras=True)["return"]
         described = Operation(
             name=function.__name__,
             method=method,
             path=path,
             description=inspect.getdoc(function) or "",
-            signature=signature_of(function, skip=1),
-            result=None if result is Stream else TypeAdapter(result),
+            signature=Signature(function, skip=1),
+            returns=get_type_hints(function, include_extras=True)["return"],
             function=function,
             tool=tool,
         )

@@ -47,7 +47,9 @@ def python_tool(reference: str, *, root: Path, approved: str | None = None, pati
         raise BadInput(f"{reference} has no docstring", hint="write in it what the tool does: the model reads it")
     served = _served(function, reference)
     try:
-        return tool(personal=True, foreign=True)(served)
+        made = tool(personal=True, foreign=True)(served)
+        _ = made.spec.schema  # now: a type that nobody understands is told with its file
+        return made
     except Exception as error:  # whatever the project wrote as a type, or a library makes of it
         raise _not_understood(reference, error) from None
 

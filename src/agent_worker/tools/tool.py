@@ -15,11 +15,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, overload
 
 from agent_worker.core.clock import Clock
-from agent_worker.core.signature import signature_of
+from agent_worker.core.signature import Signature
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.root import Root
@@ -59,7 +60,11 @@ class ToolSpec:
 
     name: str
     description: str
-    schema: dict[str, Any]
+    written: dict[str, Any] | Callable[[], dict[str, Any]]  #: the schema of its arguments, or what makes it
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.written if isinstance(self.written, dict) else self.written()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +137,9 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     def define(function: Callable[..., Any]) -> Tool:
         stored = not inspect.iscoroutinefunction(function)
-        signature = signature_of(function, skip=2 if stored else 1)
+        signature = Signature(function, skip=2 if stored else 1)
         return Tool(
-            spec=ToolSpec(signature.name, inspect.getdoc(function) or "", signature.schema()),
+            spec=ToolSpec(signature.name, inspect.getdoc(function) or "", cache(signature.schema)),
             function=function,
             check=signature.check,
             stored=stored,

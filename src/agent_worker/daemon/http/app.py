@@ -29,6 +29,7 @@ from uvicorn.lifespan.on import LifespanOn
 from agent_worker.agents.prompt_texts import kept_for
 from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
 from agent_worker.core.late_imports import taking_turns
@@ -38,6 +39,7 @@ from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.daemon.process.front import Identity
+from agent_worker.daemon.process.heap import give_back
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
@@ -49,6 +51,8 @@ from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.providers import keys_changed
 from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.service import Service
+
+TIDY = 60.0  #: seconds after which memory that is free goes back to the system
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +94,7 @@ async def make_app(identity: Identity) -> App:
         Timekeeper(service)
         DiskWatch(service)
         service.background(look_at_database(service))
+        service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order
         *_own_routes(identity),
@@ -113,6 +118,12 @@ async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
         adopt_orphans()
         threading.Thread(target=_sweep, name="sweep", daemon=True).start()  # nobody waits for it, also not at the end
         yield
+
+
+async def _tidy_memory(clock: Clock) -> None:
+    while True:
+        await clock.sleep(TIDY)
+        await asyncio.to_thread(give_back)
 
 
 def _sweep() -> None:

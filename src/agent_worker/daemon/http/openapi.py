@@ -91,7 +91,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
-    if operation.result is None:
+    if operation.is_stream:
         return {
             "description": "Events as they happen.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},

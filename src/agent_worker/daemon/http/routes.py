@@ -100,7 +100,7 @@ class Routes:
                 self._stream_ended()
                 raise
 
-        return stream if operation.result is None else answer
+        return stream if operation.is_stream else answer
 
     async def _take_keys(self, request: Request) -> None:
         """Keys that the person's own command brings with it. Whoever gets here has the token of the daemon."""
