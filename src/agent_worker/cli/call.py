@@ -35,13 +35,14 @@ def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any)
 
 
 def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: Any) -> Iterator[ServerEvent]:
+    """Events as they come: those that happen once this has returned are among them."""
     target, body = _request(method, path, arguments)
     try:
-        return (yield from _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys()))
-    except Untrusted:  # raised before anything has come
+        return _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
+    except Untrusted:
         if not _is_allowed(arguments):
             raise
-    yield from _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
+    return _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
 
 
 def _connected() -> Client:

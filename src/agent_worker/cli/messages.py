@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -94,22 +94,24 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
     Without one, that of the only workflow that runs, or of the only agent there is.
     """
     at = address or to or only_target("agent-worker peek ADDRESS")
+    # Listened to before it is read: what is said in between is not missed.
+    events = stream("GET", "/events", at=at, project=here()) if follow else iter(())
     lines = call("GET", "/messages", at=at, limit=count, last=True, held=True, project=here())
     for line in lines:
         click.echo(json.dumps(line)) if as_json else _tell(line)
     if not lines and not as_json and not follow:
         click.echo("nothing was said here yet")
     if follow:
-        _follow(at, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
+        _follow(events, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
 
 
-def _follow(at: str, *, since: int, as_json: bool) -> None:
+def _follow(events: Iterator[ServerEvent], *, since: int, as_json: bool) -> None:
     from agent_worker.cli.console import Console  # `send` does without
     from agent_worker.cli.live import LiveView
 
     with Console() as console:
         view = LiveView(console)
-        for event in console.happenings(stream("GET", "/events", at=at, project=here())):
+        for event in console.happenings(events):
             if not isinstance(event, ServerEvent):
                 view.tick()
                 continue

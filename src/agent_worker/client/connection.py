@@ -181,14 +181,18 @@ class Client:
         silence: float = 60.0,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[ServerEvent]:
-        """Events as they come, until the daemon ends the stream. `silence` is how long it may say nothing at all."""
+        """Events as they come, until the daemon ends the stream: all that happen once this has returned.
+
+        `silence` is how long it may say nothing at all.
+        """
         extra = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_event_id} if last_event_id else {})
         with ExitStack() as held:
             asking = partial(self._asked, method, path, body, within=silence, headers=extra | dict(headers or {}))
             wire, status, answered = _patiently(lambda: held.enter_context(asking()))
             if "text/event-stream" not in answered.get("content-type", ""):
                 raise AgentWorkerError("the daemon answered without a stream of events", hint=LOGS)
-            yield from events(wire.body(status, answered, within=silence))
+            opened = held.pop_all()
+        return _events_of(opened, wire.body(status, answered, within=silence))
 
     @contextmanager
     def _asked(
@@ -230,6 +234,11 @@ def _found(found: DaemonFile) -> Client | None:
     except (OSError, _Stranger):
         pass
     return None
+
+
+def _events_of(opened: ExitStack, pieces: Iterator[bytes]) -> Iterator[ServerEvent]:
+    with opened:
+        yield from events(pieces)
 
 
 def connect(
