@@ -46,6 +46,7 @@ class Console:
         self._prompt: str | None = None
         self._typed = ""
         self._laid_aside = ""  # was typed when something was asked
+        self._ahead = ""  # was pressed when nothing was asked for, and is for the next prompt
         self._rows = 0  # of the screen that are drawn and will be wiped
         self._keys = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._lines: deque[Typed] = deque()
@@ -96,9 +97,13 @@ class Console:
             self._redraw()
 
     def prompt(self, text: str | None) -> None:
-        """What is asked for in the last line; with None nothing is, and keys mean nothing."""
+        """What is asked for in the last line; with None nothing is, and keys wait for the next time."""
         if self.takes_keys and text != self._prompt:
             self._prompt, self._typed, self._laid_aside = text, self._typed or self._laid_aside, ""
+            if text is not None:
+                keys, self._ahead = self._ahead, ""
+                for key in keys:
+                    self._press(key)
             self._redraw()
 
     def ask(self, prompt: str) -> None:
@@ -108,6 +113,7 @@ class Console:
 
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
             self._lines.clear()
+            self._ahead = ""
             self._prompt, self._typed, self._laid_aside = prompt, "", self._typed
             self._redraw()
 
@@ -189,10 +195,12 @@ class Console:
         if not pressed:
             self._lines.append(Typed(None))
         keys = _without_sequences(self._keys.decode(pressed))
-        if self._prompt is not None:
-            for key in keys:
-                self._press(key)
-            self._redraw()
+        if self._prompt is None:
+            self._ahead += keys
+            return
+        for key in keys:
+            self._press(key)
+        self._redraw()
 
     def _press(self, key: str) -> None:
         if key in _ENTER:

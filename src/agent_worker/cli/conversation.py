@@ -271,6 +271,7 @@ def _chat_with_agent(console: Console, address: str) -> None:
 
 def chat_in_channel(console: Console, address: str, *, count: int = _HISTORY) -> None:
     """The channel as it goes on; lines that are typed are said there. Ctrl-C leaves it."""
+    events = stream("GET", "/events", at=address, project=here())  # first: what is said meanwhile is not missed
     since = _show_history(console, address, count)
     console.tell(f"talking in {address}; /help tells how, /quit ends it", "bright_black")
     view = LiveView(console, me="you")
@@ -286,14 +287,12 @@ def chat_in_channel(console: Console, address: str, *, count: int = _HISTORY) ->
             _say_there(console, address, message)
         return True
 
-    last = ""
     try:
         while True:
-            events = stream("GET", "/events", at=address, project=here(), last_event_id=last)
             final = follow(console, events, show, view.tick, heard=heard, prompt="you: ")
             if final.get("reason") != "lagging":
                 break
-            last = final.get("id", "")
+            events = stream("GET", "/events", at=address, project=here(), last_event_id=final.get("id", ""))
     except KeyboardInterrupt:
         pass
     console.prompt(None)
