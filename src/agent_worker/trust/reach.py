@@ -58,6 +58,7 @@ VARIANTS = 256  #: of one command, whose words may be this or that
 _ANY = ""  # stands for a file or folder whose name is not known yet
 CAUSE = 80  #: characters
 
+_DEVICE = re.compile(r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/\d+)")  # what is written there is no file
 _LEADS_BACK = re.compile(r"/proc/|/dev/|~[-+]")  # absolute, and yet to where we are
 _LEADS = re.compile(r"PATH|PRELOAD|OPTIONS|RC$")  # variables that lead a program to more of its own
 _PATHS = re.compile(r"[\w./+@-]{2,200}")  # in a text of another language
@@ -175,7 +176,7 @@ class _Search:
         if target.unknown or target.glob:
             self._writes_somewhere = True
         self._written |= {
-            os.path.realpath(path) for path in self._places.files(target, missing=True) if not path.startswith("/dev/")
+            os.path.realpath(path) for path in self._places.files(target, missing=True) if not _DEVICE.fullmatch(path)
         }
 
     # --- one command ----------------------------------------------------------------------------------
