@@ -58,7 +58,7 @@ async def _answered(folder: Path) -> Figure:
     ours, plain = Series(), Series()
     async with open_team(folder / "answered", {"alice": ""}) as team:
         for round in range(ROUNDS):
-            team.runtime.backends.mocks["alice"].then(*(says(f"{round}: {n} is fine") for n in range(MENTIONS)))
+            script(team, "alice", *(says(f"{round}: {n} is fine") for n in range(MENTIONS)))
             with ours.again():
                 for number in range(MENTIONS):
                     await ask(team, f"@alice what about {number}?")
