@@ -93,6 +93,7 @@ async def test_N8_work_with_a_hostile_step_fails_with_a_reason_and_its_agent_goe
             (asked,) = await team.queue(state="queued")
             step = {"project": asked["project"], "work": asked["work"], "n": 0, "run": "r"}
             await team.write(stored.add, "step", **step, reply=record, at=0)
+            await team.change("instruction", {"id": asked["id"]}, attempts=1)  # a step has been made of it
             await team.change("agent", paused="")
             team.runtime.supervisor.wake(team.id_of("alice"))
             await team.idle()

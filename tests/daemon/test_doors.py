@@ -229,6 +229,8 @@ def test_C7_an_entry_of_a_program_ends_with_its_run(kind: type[Ended] | type[Ret
     entries = RunTokens(Tokens(TOKEN), "http://127.0.0.1:1/mcp")
     entries.identity_of = lambda run: SEAT
     entry = entries.open("r_1")
-    entries.hear(event)
+    bus = Bus()
+    entries.follow(bus)
+    bus.publish(event)
     entries.listed("r_1")
     assert not entry.listed.is_set()

@@ -327,10 +327,14 @@ async def test_R8_many_overdue_schedules_fire_once_each_and_no_more_run_at_once_
     where = {"clock": clock, "extra": extra, "database": tmp_path / "state.db"}
     async with open_team(tmp_path / "p", *names, **where, tag="one") as team:  # type: ignore[arg-type]
         await team.still()
+        await team.change("agent", paused="until those who sleep are there")
     await clock.advance(hours=8)
     async with open_team(tmp_path / "p", *names, **where, tag="two") as team:  # type: ignore[arg-type]
         for name in names:
             team.employ(name, Sleeper())
+        await team.change("agent", paused="")
+        for name in names:
+            team.runtime.supervisor.wake(team.id_of(name))
         await team.elapse(100)
         assert len(await fired(team)) == len(at_once) == 20
         assert max(at_once) <= 8

@@ -34,7 +34,7 @@ from agent_worker.workspaces.workspace_rows import files_of
 log = logging.getLogger(__name__)
 
 LIMIT = 4 * 1024 * 1024
-TRIES = 20  #: to append while others do
+TRIES = 200  #: to append while others do
 EMPTY = content_hash("")
 DEFAULT = "notes.md"
 DOCUMENT = "context.document"  #: among the values of an instance: the document that is meant where none is named

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
@@ -177,6 +178,13 @@ def model_api() -> Iterator[ModelServer]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+@contextmanager
+def on_disk() -> Iterator[Path]:
+    """A place for programs whose own sandbox hides what is in memory."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        yield Path(place)
 
 
 @contextmanager
