@@ -19,6 +19,7 @@ from agent_worker.backends.mock import says
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost
 from agent_worker.backends.programs.sessions import INTERRUPTED
+from agent_worker.cli.console import Console
 from agent_worker.cli.live import LiveView
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.events import Called, Event, Returned
@@ -156,9 +157,9 @@ async def test_what_a_program_did_goes_with_its_agent(tmp_path: Path) -> None:
 
 
 def test_whoever_watches_sees_whose_tool_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    with LiveView(verbose=True) as watching:
-        for own in (True, False):
-            watching.show({"event": "tool_call", "name": "alice", "tool": "Bash", "arguments": "{}", "own": own})
+    watching = LiveView(Console(), verbose=True)
+    for own in (True, False):
+        watching.show({"event": "tool_call", "name": "alice", "tool": "Bash", "arguments": "{}", "own": own})
     first, second = (line for line in capsys.readouterr().out.splitlines() if "Bash" in line)
     assert "Bash (its own)" in first
     assert "its own" not in second

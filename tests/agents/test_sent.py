@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -58,8 +58,8 @@ def definition(server: ModelServer, family: str, system: str = "You are a worker
 class OpenAIEverywhere(Catalogue):
     """Speaks the Responses API also to a server that is not OpenAI's."""
 
-    def route(self, spec: str, endpoint: Endpoint) -> Route:
-        return replace(super().route(spec, endpoint), speaks="responses")
+    def route(self, spec: str, endpoint: Endpoint, env: Mapping[str, str]) -> Route:
+        return replace(super().route(spec, endpoint, env), speaks="responses")
 
 
 @asynccontextmanager

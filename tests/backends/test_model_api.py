@@ -228,7 +228,7 @@ async def test_a_past_step_is_sent_again_without_much_ado(bench: Bench, family: 
 
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_a_tool_is_offered_again_without_much_ado(bench: Bench, family: str) -> None:
-    tools = tuple(replace(ADD, name=f"add{n}", schema=dict(ADD.schema)) for n in range(50))
+    tools = tuple(replace(ADD, name=f"add{n}", written=dict(ADD.schema)) for n in range(50))
     for some in (tools[:10], tools):
         await bench.ask(family, "ok", tools=some)
     few, many = [await calls_made(bench.ask(family, "ok", tools=some)) for some in (tools[:10], tools)]
@@ -555,10 +555,10 @@ async def test_a_failure_in_one_step_leaves_the_next_try_whole(bench: Bench) -> 
 # --- keys
 
 
-async def test_a_missing_key_names_the_variable_to_set() -> None:
-    with pytest.raises(Permanent) as caught:
+async def test_a_missing_key_names_its_variable_and_the_command_that_sets_it() -> None:
+    with pytest.raises(Permanent, match="ANTHROPIC_API_KEY") as caught:
         await ModelApi(Catalogue({})).reply(replace(TURN, model="anthropic/claude-sonnet-5"), (), Recorder())
-    assert "ANTHROPIC_API_KEY" in caught.value.hint
+    assert caught.value.hint == "agent-worker key set anthropic"
 
 
 async def test_a_missing_model_says_what_to_write() -> None:

@@ -31,7 +31,7 @@ FOR_ALL = {
 ABOUT_ALL = {
     "select * from schedule where state = 'active' and due_at": "the timer; each row is then seen to in its project",
     "select min(due_at) as due from schedule": "the timer",
-    "select s.*, p.root from schedule s join project p": "the starter of workflows, as above",
+    "select s.*, p.root, a.name, a.kind from schedule s join project p": "the starter of workflows, as above",
     "select p.* from proposal p join workspace w on w.project = p.project": "the timer of proposals, as above",
     "select min(p.expires_at) as at from proposal p": "the timer of proposals",
     "select * from workspace where state = 'left'": "after a start: what a dead host left",

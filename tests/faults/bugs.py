@@ -297,7 +297,7 @@ BUGS = (
         "Q6",
         "test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through",
         Edit("Loop.work", "self._arrived.clear()", ""),
-        Edit("Loop.work", "await self._arrived.wait()", "self._arrived.clear()\nawait self._arrived.wait()"),
+        Edit("Loop.work", "self._rest()", "self._rest()\nself._arrived.clear()"),
     ),
     bug(
         "the last try of a suspect is made beside others",
@@ -773,13 +773,17 @@ BUGS = (
         "a file overrules the schedule that a person has set",
         "R9",
         "test_R9_a_file_does_not_overrule_what_a_person_has_set",
-        Edit("keep", 'known and _RANK.index(known["set_by"]) > _RANK.index(timer.set_by)', "False"),
+        Edit("keep", 'known and known["set_by"] == "person" and timer.set_by == "file"', "False"),
     ),
     bug(
         "the default of a team wakes members who wake there by themselves already",
         "R9",
         "test_a_default_is_for_every_member_that_has_no_schedule_of_its_own_there",
-        Edit("give_default", 'default and not _wakes_there(tx, agent, default["workspace"])', "default"),
+        Edit(
+            "give_members",
+            'not tx.one("select 1 as one from schedule where project = :project and id = :id", id=id_of(agent))',
+            "True",
+        ),
     ),
     bug(
         "nine o'clock moves when clocks change",
@@ -2111,7 +2115,7 @@ BUGS = (
         "a limit that waits for a yes forbids the run",
         "Y24",
         "test_Y24_every_limit_of_every_file_waits_until_it_is_approved_and_is_lowered_at_once",
-        Edit("TrustStore.require", "power.allowance is None", "True"),
+        Edit("TrustStore.require", "power.forbids", "True"),
     ),
     bug(
         "a limit that was lowered may be raised again to what it was",

@@ -146,12 +146,12 @@ async def test_a_default_is_for_every_member_that_has_no_schedule_of_its_own_the
     here, service, root = team
     await schedule_set(service, "alice@review", wakeup="10m", project=root)
     made = await schedule_set(service, "@review", wakeup="20m", prompt="anything new?", project=root)
-    assert (made.target, made.kind, made.due_at) == ("@review", "members", None)
+    assert (made.target, made.of, made.due_at) == ("@review", "default", None)
     assert await set_for(await schedules_list(service, root)) == {
         "@review": ("20m", "person"),
         "alice@review": ("10m", "person"),
         "bob": ("3h", "file"),
-        "carol@review": ("20m", "team"),
+        "carol@review": ("20m", "default"),
     }
     here.backends["carol"].then(says("nothing new"))
     await here.elapse(20 * 60)

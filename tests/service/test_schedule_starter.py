@@ -316,7 +316,7 @@ workspace: { provider: sqlite }
 async def woken(here: Watched) -> list[tuple[str, str]]:
     """Who was woken by a schedule, and what for, in order."""
     rows = await here.team.queue(source="schedule")
-    names = {row["id"]: row["name"] for row in await here.team.rows("select id, name from agent")}
+    names = {row["id"]: row["name"] for row in await here.team.read(stored.agents)}
     return [(names[row["agent"]], row["text"]) for row in rows]
 
 
@@ -400,7 +400,7 @@ async def test_a_check_that_prints_nothing_wakes_nobody_and_what_it_prints_is_ha
         assert await woken(here) == []
         (tmp_path / "p" / "news").write_text("bug 7 ``` end\n")
         await here.elapse(5 * 60)
-        await here.team.until(len, "select 1 from instruction where source = 'schedule'")
+        await here.team.until(len, stored.instructions, source="schedule")
         assert await woken(here) == [("alice", "sort\n\nThe check `cat news` printed:\n\n````\nbug 7 ``` end\n````")]
 
 
@@ -420,11 +420,11 @@ async def test_a_workflow_is_run_when_its_check_prints_something_and_mentions_in
         assert await here.started() == []
         (tmp_path / "p" / "news").write_text("@bert come\n")
         await here.elapse(5 * 60)
-        await here.team.until(len, "select 1 from workspace where workflow = 'triage'")
+        await here.team.until(len, stored.workspaces, workflow="triage")
         await here.elapse(1)
         (said,) = await here.said()
         assert said.startswith("@tess sort what came in\n\nThe check `cat news` printed:")
-        calls = await here.team.rows("select mentions from message where sender = 'user'")
+        calls = await here.team.read(stored.messages, sender="user")
         assert [row["mentions"] for row in calls] == ['["tess"]']
 
 

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from tests import stored
 from tests.fakes.model_server import ModelServer
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import Served, fresh_daemon_command
@@ -61,8 +62,8 @@ async def test_work_without_a_key_waits_says_what_to_type_and_goes_on_once_it_is
         assert (item["kind"], item["agent"]) == ("key", "alice")
         assert "agent-worker key set openai" in item["text"]
         assert "keys: none" in (await asyncio.to_thread(terminal.run, "doctor")).stdout
-        stored = await told(terminal, "key", "set", "openai", stdin=f"{KEY}\n")
-        assert stored == "OPENAI_API_KEY is stored; what waited for it goes on (1 agent)\n"
+        receipt = await told(terminal, "key", "set", "openai", stdin=f"{KEY}\n")
+        assert receipt == "OPENAI_API_KEY is stored; what waited for it goes on (1 agent)\n"
         await state_is(terminal.daemon, "idle")
         assert used(server) == [KEY]
         assert await inbox(terminal) == []
@@ -73,7 +74,7 @@ async def test_work_without_a_key_waits_says_what_to_type_and_goes_on_once_it_is
         assert await told(terminal, "key", "remove", "openai") == "OPENAI_API_KEY is not stored any more\n"
         await told(terminal, "send", "alice", "again")
         assert (await state_is(terminal.daemon, "waiting"))["waiting"]["what"] == "key"
-        everything = listed + doctor + stored + terminal.daemon.log() + str(terminal.daemon.rows("select * from run"))
+        everything = listed + doctor + receipt + terminal.daemon.log() + str(terminal.daemon.read(stored.runs))
         assert KEY not in everything
 
 

@@ -348,7 +348,7 @@ def new(name: str | None, context: bool, instance: str | None, as_json: bool, **
     if context or instance:
         option = "--context" if context else "--instance"
         raise BadInput(
-            f"{option}: an agent has a channel and documents where it is a member of a workflow",
+            f"{option}: channel and documents are of workflows, and of an agent that is a member of one",
             hint="write it into a workflow's file under agents: and run that: agent-worker run FILE",
         )
     made = call("POST", "/agents", name=name, lasting=False, project=here(), **given)

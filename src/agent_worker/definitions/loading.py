@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_worker.core.errors import DefinitionError, Problem
+from agent_worker.core.errors import BadInput, DefinitionError, Problem
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings, PromptSettings
 from agent_worker.definitions.block import Broken, Where
 from agent_worker.definitions.checks import (
@@ -75,6 +75,17 @@ def load_workflow(
     wrong += check_paths_of_workflow(workflow, root)
     refuse(source, wrong)
     return workflow
+
+
+def team_in(written: dict[str, Any], root: Path) -> WorkflowDefinition:
+    """The workflow that a request describes instead of a file: its members are all defined in it."""
+    source = Source("the request", written)
+    definition = validate(WorkflowDefinition, source, defaults={}, also=located(source, check_placeholders(written)))
+    refuse(source, check_paths_of_workflow(definition, root))
+    for name, member in definition.agents.items():
+        if not isinstance(member, InlineMember) or (member.prompt and member.prompt.system_file):
+            raise BadInput(f"agents.{name}: define it here, without ref and system_file")
+    return definition
 
 
 def _with_prompts_read(

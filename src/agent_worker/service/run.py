@@ -20,12 +20,8 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.mentions import find_mentions
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
-from agent_worker.definitions.checks import check_paths_of_workflow, check_placeholders
 from agent_worker.definitions.fields import ModelName
-from agent_worker.definitions.loading import located, refuse
-from agent_worker.definitions.problems import validate
-from agent_worker.definitions.source import Source
-from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
+from agent_worker.definitions.loading import team_in
 from agent_worker.service.events import EventRecord, Filter, Follower, newest
 from agent_worker.service.messages import ENDS, hand_over
 from agent_worker.service.operation import Stream, StreamItem, operation
@@ -293,14 +289,7 @@ _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "
 
 async def _assemble(service: Service, loaded: LoadedProject, agents: dict[str, Any], message: str) -> _Followed:
     tag = new_id("t")
-    written = {"name": TEAM, "agents": agents, "workspace": {"provider": "memory"}}
-    source = Source("the request", written)
-    placeholders = located(source, check_placeholders(written))
-    definition = validate(WorkflowDefinition, source, defaults={}, also=placeholders)
-    refuse(source, check_paths_of_workflow(definition, loaded.project.root))
-    for name, member in definition.agents.items():
-        if not isinstance(member, InlineMember) or (member.prompt and member.prompt.system_file):
-            raise BadInput(f"agents.{name}: define it here, without ref and system_file")
+    definition = team_in({"name": TEAM, "agents": agents, "workspace": {"provider": "memory"}}, loaded.project.root)
     if not find_mentions(message, definition.agents, sender="user").names:
         message = f"@{next(iter(definition.agents))} {message}"
     starting = service.start(loaded, Start(definition, tag=tag, message=message, ends="quiet"))

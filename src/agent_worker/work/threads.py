@@ -149,14 +149,15 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
 
 def take_over(tx: Transaction, before: str, agent: str) -> None:
     """The direct conversation of one agent becomes that of another, who has none yet."""
-    for table, also in (("talk", ", run = null"), ("thread", "")):
-        tx.run(
-            f"""update {table} set agent = :agent{also}
-                 where project = :project and agent = :before and context = :context""",
-            before=before,
-            agent=agent,
-            context=PERSONAL,
-        )
+    given = {"agent": agent, "before": before, "context": PERSONAL}
+    tx.run(
+        """update talk set agent = :agent, run = null
+            where project = :project and agent = :before and context = :context""",
+        **given,
+    )
+    tx.run(
+        "update thread set agent = :agent where project = :project and agent = :before and context = :context", **given
+    )
     tx.tell(Talked(workspace=None, agent=agent))
 
 

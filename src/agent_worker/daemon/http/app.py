@@ -6,11 +6,8 @@ Made when the process already answers (process.py), and ended by its lifespan.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shlex
-import shutil
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -40,12 +37,11 @@ from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.daemon.process.front import Identity
 from agent_worker.daemon.process.heap import give_back
+from agent_worker.daemon.process.leftovers import clear_away
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
-from agent_worker.files.makers import abandoned
 from agent_worker.files.root import Root
-from agent_worker.processes.descendants import adopt_orphans, kill_orphans
 from agent_worker.service.backups import DiskWatch, look_at_database
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.providers import keys_changed
@@ -53,8 +49,6 @@ from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.service import Service
 
 TIDY = 60.0  #: seconds after which memory that is free goes back to the system
-
-log = logging.getLogger(__name__)
 
 
 async def make_app(identity: Identity) -> App:
@@ -115,8 +109,7 @@ async def make_app(identity: Identity) -> App:
 @asynccontextmanager
 async def _life(everything: AsyncExitStack) -> AsyncIterator[None]:
     async with everything:
-        adopt_orphans()
-        threading.Thread(target=_sweep, name="sweep", daemon=True).start()  # nobody waits for it, also not at the end
+        clear_away()
         yield
 
 
@@ -124,14 +117,6 @@ async def _tidy_memory(clock: Clock) -> None:
     while True:
         await clock.sleep(TIDY)
         await asyncio.to_thread(give_back)
-
-
-def _sweep() -> None:
-    if killed := kill_orphans():
-        log.warning("ended %d processes that an earlier daemon had left behind", killed)
-    for folder in abandoned():
-        log.info("removing what a killed run left behind: %s", folder)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _own_routes(identity: Identity) -> list[BaseRoute]:
