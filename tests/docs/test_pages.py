@@ -18,7 +18,7 @@ from tests.repositories import Repository
 
 from agent_worker.cli.main import ALSO, COMMANDS, cli
 from agent_worker.core.errors import UnknownSchema
-from agent_worker.database.migrations import migrate
+from agent_worker.database.migrations import migrate, versions
 from agent_worker.definitions.agent import AgentSettings
 from agent_worker.definitions.project import load_project
 from agent_worker.definitions.settings import Settings
@@ -175,8 +175,7 @@ def test_what_an_older_home_is_told_stands_on_the_page_about_installing() -> Non
     import apsw
 
     database = apsw.Connection(":memory:")
-    database.execute("create table migration (version integer primary key, digest text not null)")
-    database.execute("insert into migration values (1, 'another')")
+    migrate(database, None, [(number, sql.replace("reason", "cause")) for number, sql in versions()])
     with pytest.raises(UnknownSchema) as refused:
         migrate(database, None)
     told = f"error: {refused.value.message}\n  hint: {refused.value.hint}\n"
