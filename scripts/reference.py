@@ -280,6 +280,7 @@ def _heading(kind: str, path: str, block: dict[str, Any]) -> str:
 
 def _row(key: str, value: dict[str, Any], block: dict[str, Any], shown: dict[str, str]) -> str:
     default = "required" if key in block.get("required", ()) else _default(value.get("default"))
+    default = value.get("x-default", default)  # one that is no value, but told in words
     example = f"`{key}: {_yaml(value['examples'][0])}`"
     return f"| `{key}` | {_type(value, shown)} | {default} | {example} | {value['description']} |".replace("\n", " ")
 

@@ -129,7 +129,7 @@ class PersonalContext(Block):
         None,
         description="the agent's own folder, inside the project",
         examples=["people/alice"],
-        json_schema_extra={"default": ".agents/<name>"},
+        json_schema_extra={"x-default": ".agents/<name>"},
     )
     thin_thread: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
         10, description="how many of the last messages of a conversation stand in its prompt", examples=[20]
@@ -395,7 +395,7 @@ class AgentDefinition(AgentSettings):
     name: Name = Field(
         description="what it is called with @",
         examples=["alice"],
-        json_schema_extra={"default": "<the file's name>"},
+        json_schema_extra={"x-default": "the file's name"},
     )
     context: PersonalContext = Field(
         PersonalContext(),

@@ -74,19 +74,19 @@ class ProjectDefinition(Block):
     name: Line = Field(
         description="what the project is called",
         examples=["shop"],
-        json_schema_extra={"default": "<the directory's name>"},
+        json_schema_extra={"x-default": "the directory's name"},
     )
     agents: tuple[AgentEntry, ...] | None = Field(
         None,
         description="its agents: files, or written out here",
         examples=[["people/alice.yaml", {"name": "ben", "backend": "mock"}]],
-        json_schema_extra={"default": ".agents/*.yaml"},
+        json_schema_extra={"x-default": ".agents/*.yaml"},
     )
     workflows: dict[Name, InsidePath] | None = Field(
         None,
         description="its workflows: a name and a file each",
         examples=[{"review": "flows/review.yaml"}],
-        json_schema_extra={"default": ".workflows/*.yaml"},
+        json_schema_extra={"x-default": ".workflows/*.yaml"},
     )
     workspace: ProjectWorkspace = Field(
         ProjectWorkspace(),
@@ -97,7 +97,10 @@ class ProjectDefinition(Block):
         ProjectLimits(), description="what the project may spend", examples=[{"usd_per_day": 10}]
     )
     settings: ProjectSettings = Field(
-        ProjectSettings(), description="how its teams work (settings.md)", examples=[{"tries": 2}]
+        ProjectSettings(),
+        description="how its teams work (settings.md)",
+        examples=[{"tries": 2}],
+        json_schema_extra={"default": {}},
     )
 
 

@@ -161,7 +161,7 @@ class WorkspaceSettings(Block):
         None,
         description="where an instance without bind has its files",
         examples=["out/review"],
-        json_schema_extra={"default": ".workspace/<workflow>/<tag>"},
+        json_schema_extra={"x-default": ".workspace/<workflow>/<tag>"},
     )
     documents: Literal["file", "sqlite"] | None = Field(
         None, description="where documents are, if elsewhere than provider says", examples=["sqlite"]
@@ -300,7 +300,7 @@ def _shareable(variable: str) -> str:
 
 class WorkflowDefinition(Block):
     name: Name = Field(
-        description="what it is run by", examples=["review"], json_schema_extra={"default": "<the file's name>"}
+        description="what it is run by", examples=["review"], json_schema_extra={"x-default": "the file's name"}
     )
     agents: Annotated[dict[Name, Member], Field(min_length=1)] = Field(
         description="the members: agents of the project by ref, or agents that live with the instance",
