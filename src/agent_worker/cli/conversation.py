@@ -18,7 +18,6 @@ from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, stream
 from agent_worker.cli.console import Console
 from agent_worker.cli.live import LiveView, follow
-from agent_worker.cli.messages import nobody_called
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand
@@ -304,8 +303,8 @@ def _say_there(console: Console, address: str, message: str) -> None:
     except AgentWorkerError as error:
         console.tell(f"error: {error.message}", "red")
         return
-    if told := nobody_called(receipt):
-        console.tell(told, "yellow")
+    if receipt["told"]:
+        console.tell(receipt["told"], "yellow")
 
 
 def _show_history(console: Console, address: str, count: int = _HISTORY) -> int:

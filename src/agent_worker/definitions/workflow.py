@@ -254,10 +254,20 @@ class WorkflowDefinition(Block):
     params: tuple[Param, ...] = ()
     setup: Annotated[tuple[SetupStep, ...], Field(max_length=20)] = ()
     kickoff: Text | None = None
+    desk: Name | None = Field(
+        None,
+        description="the member who gets what a person says without calling on anybody; without it the coordinator, "
+        "or the only member, or nobody",
+    )
     schedule: WorkflowSchedule | None = None  #: when it is run by itself
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}
     guard: GuardSettings = GuardSettings()
     limits: WorkflowLimits = WorkflowLimits()
+
+    @property
+    def has_desk(self) -> bool:
+        """Is there somebody from the start who gets what calls on nobody?"""
+        return self.desk is not None or len(self.agents) == 1
 
     @property
     def member_schedules(self) -> dict[str, Schedule]:
@@ -270,6 +280,9 @@ class WorkflowDefinition(Block):
         members = list(agents) if isinstance(agents, dict) else []
         yield from _twice([("agents", member) for member in members], [member.lower() for member in members])
         yield from _schedule_rules(written)
+        desk = written.get("desk")
+        if isinstance(desk, str) and members and canonical(desk, members) is None:
+            yield Broken(("desk",), f'"{desk}" is not a member', f"one of {', '.join(members)}")
         for key in ("workspace", "context"):
             yield from _workspace_rules(key, written.get(key), members)
         for key, field in (("params", "name"), ("params", "short"), ("setup", "as")):

@@ -228,7 +228,8 @@ def hand_over(
     if to.workspace is None:
         agent = agent_id(loaded, to.agent or "")
         receipt = routing.tell_agent(tx, agent, text, now=now, key=key)
-        return replace(receipt, asleep=tuple(filter(None, [asleep(tx, agent)])))
+        name = str(agent_rows.identity(tx, agent)["name"])
+        return replace(receipt, woke=(name,), asleep=tuple(filter(None, [asleep(tx, agent)])))
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     receipt = routing.say(tx, speech, now=now, key=key)
@@ -314,7 +315,8 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
     if at.agent is not None:
         return Wakes((at.agent,), members=members)
     found = find_mentions(text, members, sender="user")
-    return Wakes(found.names, found.unknown, members)
+    desk = "" if found.names else workspace_rows.at_desk(workspace, members)
+    return Wakes(found.names or ((desk,) if desk else ()), found.unknown, members)
 
 
 def _calls(tx: Transaction, at: Address) -> list[Calls]:

@@ -44,6 +44,7 @@ class Running:
     members: list[Member] = field(default_factory=list)
     document_owner: str = ""  #: the one member who writes documents; '' when everybody does
     coordinator: str = ""
+    desk: str = ""  #: who gets what a person says without calling on anybody
     document: str = ""  #: the one that is meant where none is named
 
 
@@ -178,7 +179,8 @@ def _running(tx: Transaction, row: Row, waits: Mapping[str, Waiting]) -> Running
     members = [_member(member, waits) for member in workspace_rows.members(tx, row["id"])]
     name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
-    services = row["document_owner"], row["coordinator"]
+    desk = workspace_rows.at_desk(row, [member.name for member in members])
+    services = row["document_owner"], row["coordinator"], desk
     first = first_document(row)
     return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services, first)
 

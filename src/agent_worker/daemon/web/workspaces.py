@@ -149,6 +149,13 @@ def _over(found: Running) -> Html:
     return h("p", f"This workflow is {found.state}. Start it again with ", h("code", how), class_="over")
 
 
+def _unaddressed(found: Running) -> Html:
+    """Whom a message wakes that names nobody."""
+    if found.desk:
+        return h("p", f"Wakes {found.desk}.", class_="wakes calls", aria_live="polite")
+    return h("p", "Nobody is woken: write @name to call on someone.", class_="wakes", aria_live="polite")
+
+
 def _compose(found: Running, names: Sequence[str], project: str | None) -> Html:
     return form(
         f"POST /channels/{quote(found.name, safe='')}",
@@ -165,7 +172,7 @@ def _compose(found: Running, names: Sequence[str], project: str | None) -> Html:
             data_members=json.dumps([*names, "all"]),
             data_preview=json.dumps({"at": f"@{found.name}", "project": project}),
         ),
-        h("p", "Nobody is woken: write @name to call on someone.", class_="wakes", aria_live="polite"),
+        _unaddressed(found),
         button("Send"),
         label="Write a message",
         class_="compose",
