@@ -22,6 +22,7 @@ from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.core.states import told as state_told
 
 _UNFINISHED = 6  #: lines of what is being written that are shown below
 _PIPE_PATIENCE = 5.0  #: seconds for the first byte from a pipe
@@ -209,7 +210,9 @@ def _tell_end(console: Console, view: AnswerView, final: Mapping[str, Any]) -> N
         elif text.strip() != view.said.strip():
             console.say(*drawn(text, console.columns))
         return
-    told = f"{final.get('state', 'failed')}: {final.get('reason') or final.get('message', 'the daemon ended')}"
+    told = (
+        f"{state_told(final.get('state', 'failed'))}: {final.get('reason') or final.get('message', 'the daemon ended')}"
+    )
     click.echo(clean(told), err=True)
     hint = "agent-worker inbox" if final.get("state") == "incomplete" else final.get("hint", "")
     if hint and hint not in told:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.approval import trust_option
-from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream
+from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream, work_ids
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
 from agent_worker.cli.typed import TextCommand, addressed, only_target
 from agent_worker.core.ids import new_id
@@ -51,7 +51,7 @@ def _woke(receipt: Mapping[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("work")
+@click.argument("work", shell_complete=work_ids)
 @click.option("--reason", help="Is told where the work was asked for.")
 @as_json_option
 def cancel(work: str, reason: str | None, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service, address_in
 from agent_worker.service.trust import require_approved
-from agent_worker.work import agent_rows, threads
+from agent_worker.work import agent_rows, queue, threads
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 from agent_worker.workspaces.channel import Message
@@ -153,9 +153,9 @@ async def ask(service: Service, agent: str, message: str, project: str | None = 
 
 @operation("GET", "/trace/{message}")
 async def trace(service: Service, message: str) -> list[Hop]:
-    """Where a message went."""
-    rows = await (await service.holding("delivery", message)).read(deliveries.trace, message)
-    return [Hop(row["name"], row["state"], row["run"]) for row in rows]
+    """Where a message went, to an agent or in a channel; empty when it called on nobody."""
+    database, message = await service.holding(message, "message", "work", "unheard")
+    return await database.read(_trace, message)
 
 
 # --- for those inside the process ---------------------------------------------------------------------
@@ -317,6 +317,13 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
     found = find_mentions(text, members, sender="user")
     desk = "" if found.names else workspace_rows.at_desk(workspace, members)
     return Wakes(found.names or ((desk,) if desk else ()), found.unknown, members)
+
+
+def _trace(tx: Transaction, id: str) -> list[Hop]:
+    rows = deliveries.trace(tx, id) or queue.trace(tx, id)
+    if not rows and not channel.is_known(tx, id):
+        raise NotFound(f"there is no message {id}", hint="its id is what agent-worker send shows, and peek --json")
+    return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 
 def _calls(tx: Transaction, at: Address) -> list[Calls]:
