@@ -90,6 +90,8 @@ def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str
 def _services(workspace: Row) -> list[str]:
     coordinator, owner = workspace["coordinator"], workspace["document_owner"]
     sentences = [f"{coordinator} coordinates the team."] if coordinator else []
+    if workspace["desk"]:
+        sentences.append(f"What a person says without calling on anybody is for {workspace['desk']}.")
     if owner:
         sentences.append(f"{owner} owns the documents and alone writes them; others use team_doc_suggest.")
     return sentences

@@ -329,6 +329,12 @@ class WorkflowDefinition(Block):
     kickoff: Text | None = Field(
         None, description="the first message; whom it mentions begins", examples=["@alice please review ${{ changes }}"]
     )
+    desk: Name | None = Field(
+        None,
+        description="the member who gets what a person says without calling on anybody; without it the coordinator, "
+        "or the only member, or nobody",
+        examples=["alice"],
+    )
     schedule: WorkflowSchedule | None = Field(
         None, description="when it is run by itself", examples=[{"wakeup": "weekdays at 8"}]
     )
@@ -341,6 +347,11 @@ class WorkflowDefinition(Block):
     )
 
     @property
+    def has_desk(self) -> bool:
+        """Is there somebody from the start who gets what calls on nobody?"""
+        return self.desk is not None or len(self.agents) == 1
+
+    @property
     def member_schedules(self) -> dict[str, Schedule]:
         """When members wake while an instance runs, by their names in it."""
         return {name: member.schedule for name, member in self.agents.items() if member.schedule}
@@ -351,6 +362,9 @@ class WorkflowDefinition(Block):
         members = list(agents) if isinstance(agents, dict) else []
         yield from _twice([("agents", member) for member in members], [member.lower() for member in members])
         yield from _schedule_rules(written)
+        desk = written.get("desk")
+        if isinstance(desk, str) and members and canonical(desk, members) is None:
+            yield Broken(("desk",), f'"{desk}" is not a member', f"one of {', '.join(members)}")
         for key in ("workspace", "context"):
             yield from _workspace_rules(key, written.get(key), members)
         for key, field in (("params", "name"), ("params", "short"), ("setup", "as")):

@@ -82,7 +82,8 @@ async def inbox_list(service: Service, project: str | None = None) -> list[Item]
 @operation("GET", "/inbox/{item}")
 async def inbox_show(service: Service, item: str) -> Item:
     """One item that waits for the person."""
-    return await (await service.holding("inbox_item", item)).read(_open_item, item)
+    database, item = await service.holding(item, "inbox_item")
+    return await database.read(_open_item, item)
 
 
 @operation("POST", "/inbox/{item}", tool="inbox_answer")
@@ -94,7 +95,7 @@ async def inbox_answer(
     Where there are options, the answer is one of them, or its number; anything else needs `other`. An approval may
     hold for the whole run, or always for exactly this call.
     """
-    database = await service.holding("inbox_item", item)
+    database, item = await service.holding(item, "inbox_item")
     told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
     if action == "approve" and scope == "always":
         digest, what, root = await database.read(_call_of, item)

@@ -62,6 +62,8 @@ async def memory_revert(
     if (since is None) == (source is None):
         raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
     loaded = await service.project(project)
+    if source is not None:
+        _, source = await service.holding(source, "run")
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
     database = service.database(loaded)
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]

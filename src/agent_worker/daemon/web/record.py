@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import money
 from agent_worker.daemon.web.markup import Html, h, join
@@ -143,7 +144,7 @@ def _runs(record: Record) -> Html | None:
 
 
 def _run(run: Answer) -> Html:
-    state = f"{run['state']}: {run['reason']}" if run["reason"] else run["state"]
+    state = f"{told(run['state'])}: {run['reason']}" if run["reason"] else told(run["state"])
     figures = (run["steps"], f"{run['tokens']:,}", money(run["usd"], run["estimated"]))
     return h(
         "tr",
