@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -26,6 +25,7 @@ import apsw
 from agent_worker.core.errors import DiskFull, Locked, Refused, StorageFault
 from agent_worker.core.events import Bus, Event, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database import event_rows
 from agent_worker.database.backup import copy
 from agent_worker.database.database import ProjectDatabase

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
+from agent_worker.core.later import pattern
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
 from agent_worker.definitions.fields import (
     Duration,
@@ -34,9 +35,9 @@ _PROGRAMS = _BACKENDS - {"sdk", "mock"}
 Access = Literal["read", "edit", "full"]
 Isolation = Literal["worktree", "none"]
 
-_KEY_REFERENCE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
-_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_FUNCTION = re.compile(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
+_KEY_REFERENCE = pattern(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
+_TOOL = pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_FUNCTION = pattern(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def split_model(text: str) -> tuple[str | None, str]:
@@ -168,7 +169,7 @@ class AgentSettings(Block):
     ) = None
     prompt: PromptSettings | None = None
     system_prompt: Text | None = Field(None, description="shorthand for prompt: the text, or a .md or .txt file")
-    soul: Soul = Soul()
+    soul: Soul = Field(default_factory=Soul)
     tools: tuple[Annotated[ToolSettings, BeforeValidator(_named, json_schema_input_type=str | ToolSettings)], ...] = ()
     mcp_servers: dict[Name, McpServer] = Field(default_factory=dict)
     skills: tuple[InsidePath, ...] = ()
@@ -180,7 +181,7 @@ class AgentSettings(Block):
     )
     max_steps: Whole = 20
     timeout: Duration = 600.0
-    limits: AgentLimits = AgentLimits()
+    limits: AgentLimits = Field(default_factory=AgentLimits)
     schedule: Schedule | None = None
     requires: tuple[Label, ...] = ()
     isolate: Isolation | None = None  #: does it work in a copy of its own? `none` says that it shares on purpose
@@ -282,12 +283,12 @@ class AgentSettings(Block):
 
 class AgentDefinition(AgentSettings):
     name: Name
-    context: PersonalContext = PersonalContext()
-    memory: MemorySettings = MemorySettings()
+    context: PersonalContext = Field(default_factory=PersonalContext)
+    memory: MemorySettings = Field(default_factory=MemorySettings)
     auto_memory: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[AutoMemory, Tag("<AutoMemory>")],
         on_or_off("<AutoMemory>"),
-    ] = AutoMemory()
+    ] = Field(default_factory=AutoMemory)
 
     @property
     def personal_dir(self) -> str:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from agent_worker.core.address import canonical
 from agent_worker.core.control_files import is_stand_in
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
@@ -41,7 +41,7 @@ L = TypeVar("L")
 
 PROJECT_FILES = ("moniro.yaml", ".agents.yaml")
 AGENTS, WORKFLOWS = ".agents", ".workflows"
-_ENTRY = re.compile(r"(agents)\[(\d+)\]|(workflows)\.([^.\[]+)")  # a field of the project's file
+_ENTRY = pattern(r"(agents)\[(\d+)\]|(workflows)\.([^.\[]+)")  # a field of the project's file
 
 
 class ProjectWorkspace(Block):
@@ -65,9 +65,9 @@ class ProjectDefinition(Block):
     name: Line
     agents: tuple[AgentEntry, ...] | None = None  #: None finds .agents/*.yaml
     workflows: dict[Name, InsidePath] | None = None  #: None finds .workflows/*.yaml
-    workspace: ProjectWorkspace = ProjectWorkspace()
-    limits: ProjectLimits = ProjectLimits()
-    settings: ProjectSettings = ProjectSettings()
+    workspace: ProjectWorkspace = Field(default_factory=ProjectWorkspace)
+    limits: ProjectLimits = Field(default_factory=ProjectLimits)
+    settings: ProjectSettings = Field(default_factory=ProjectSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,12 @@ from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import read_source
 
 FILE = "settings.yaml"  #: in the home
+
+# Defaults, in seconds, that others need before anybody has read a file.
+QUIET_MOMENT = 0.2
+WAITS_AT_MOST = 900.0
+PROMPTS_KEPT = 30 * 86400.0
+
 LONGEST_WAIT = "AGENT_WORKER_LONGEST_WAIT"
 
 #: Variables of the daemon's environment that count more than its file.
@@ -75,14 +81,16 @@ class ProjectSettings(Block):
 
     ageing: Duration = Field(300.0, description="after so long in its queue, work goes before all other work")
     preemptions: Whole = Field(3, description="work that was pushed aside so often is lifted by one lane")
-    quiet_moment: Duration = Field(0.2, description="a team that had nothing to do for so long is quiet: `run` ends")
+    quiet_moment: Duration = Field(
+        QUIET_MOMENT, description="a team that had nothing to do for so long is quiet: `run` ends"
+    )
     smart_send: Annotated[Size, Field(ge=1024, le=256 * 1024)] = Field(
         4 * 1024, description="a longer message is kept as a resource, and its beginning is sent"
     )
     tries: Annotated[Whole, Field(le=10)] = Field(
         3, description="how often, in all, a model is asked that fails in a way that may pass by itself"
     )
-    longest_wait: Duration = Field(900.0, description="work that has waited so long for its model has failed")
+    longest_wait: Duration = Field(WAITS_AT_MOST, description="work that has waited so long for its model has failed")
     keep_archive: Duration = Field(
         86400.0, description="how long an instance without `bind` is kept after the next one has taken its place"
     )
@@ -101,7 +109,7 @@ class Settings(ProjectSettings):
         30 * 86400.0, description="older sessions of programs, backups and databases set aside are removed by `gc`"
     )
     keep_prompts: Kept = Field(
-        30 * 86400.0, description="how long one can see what models were sent, a day or more; 0 keeps nothing of it"
+        PROMPTS_KEPT, description="how long one can see what models were sent, a day or more; 0 keeps nothing of it"
     )
     keep_backups: Whole = Field(3, description="the newest backups stay, however old they are")
     warn_free: Annotated[Size, Field(ge=0)] = Field(

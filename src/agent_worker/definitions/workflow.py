@@ -143,12 +143,12 @@ class WorkspaceSettings(Block):
         description="a member, or elect",
     )
     channel: Annotated[ChannelFile, BeforeValidator(_or_defaults, json_schema_input_type=ChannelFile | bool | None)] = (
-        ChannelFile()
+        Field(default_factory=ChannelFile)
     )
     document: Annotated[
         DocumentFile, BeforeValidator(_or_defaults, json_schema_input_type=DocumentFile | bool | None)
-    ] = DocumentFile()
-    config: Storage = Storage()
+    ] = Field(default_factory=DocumentFile)
+    config: Storage = Field(default_factory=Storage)
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -250,14 +250,14 @@ class WorkflowDefinition(Block):
         Annotated[Literal[False], Tag("<off>")] | Annotated[WorkspaceSettings, Tag("<settings>")],
         on_or_off("<settings>"),
         BeforeValidator(_or_defaults, json_schema_input_type=bool | None | WorkspaceSettings),
-    ] = Field(WorkspaceSettings(), validation_alias=AliasChoices("workspace", "context"))
+    ] = Field(default_factory=WorkspaceSettings, validation_alias=AliasChoices("workspace", "context"))
     params: tuple[Param, ...] = ()
     setup: Annotated[tuple[SetupStep, ...], Field(max_length=20)] = ()
     kickoff: Text | None = None
     schedule: WorkflowSchedule | None = None  #: when it is run by itself
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}
-    guard: GuardSettings = GuardSettings()
-    limits: WorkflowLimits = WorkflowLimits()
+    guard: GuardSettings = Field(default_factory=GuardSettings)
+    limits: WorkflowLimits = Field(default_factory=WorkflowLimits)
 
     @property
     def member_schedules(self) -> dict[str, Schedule]:
