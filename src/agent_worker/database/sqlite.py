@@ -67,6 +67,8 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
         flags |= apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=300)
     connection.set_busy_timeout(BUSY)
+    # Else it looks at each value that is bound before it chooses a plan, and compiles such a statement every time.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     if write:
         # One by one: apsw stops at the first statement that gives a row, and journal_mode does.
         connection.pragma("journal_mode", "wal")
