@@ -12,13 +12,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.backends.backend import LoneSink, Model, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import dataclass
 from agent_worker.memory import audit, memory
 from agent_worker.tools.tool import Result
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -39,6 +39,7 @@ from agent_worker.core.errors import (
     StorageFault,
 )
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.settings import Settings
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext

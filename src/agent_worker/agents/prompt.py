@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.workspaces.channel import as_line
 

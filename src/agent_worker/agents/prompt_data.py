@@ -6,7 +6,7 @@ From its memory: core memory always, working memory as far as it matters here, o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine, tokens_in
@@ -14,6 +14,7 @@ from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.memory import memory, todos
 from agent_worker.memory.library import OWN

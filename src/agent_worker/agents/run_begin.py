@@ -7,13 +7,13 @@ fence: a loop that is no longer the one changes nothing. How work ends is in run
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agent_worker.agents.notices import answer_dm, notice, tell_ended
 from agent_worker.agents.retries import LONGEST_WAIT
 from agent_worker.backends.backend import PastStep, Reply, Usage
 from agent_worker.core.errors import BadInput, Fenced
 from agent_worker.core.events import Started, Stepped
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools import images
 from agent_worker.tools.tool import Result

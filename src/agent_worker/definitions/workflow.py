@@ -173,12 +173,18 @@ class WorkspaceSettings(Block):
         examples=["alice", "elect"],
     )
     channel: Annotated[ChannelFile, BeforeValidator(_or_defaults, json_schema_input_type=ChannelFile | bool | None)] = (
-        Field(ChannelFile(), description="there is always one", examples=[True])
+        Field(default_factory=ChannelFile, description="there is always one", examples=[True])
     )
     document: Annotated[
         DocumentFile, BeforeValidator(_or_defaults, json_schema_input_type=DocumentFile | bool | None)
-    ] = Field(DocumentFile(), description="the document that is meant by default", examples=[{"file": "notes.md"}])
-    config: Storage = Field(Storage(), description="an older way to write dir", examples=[{"dir": "data/review"}])
+    ] = Field(
+        default_factory=DocumentFile,
+        description="the document that is meant by default",
+        examples=[{"file": "notes.md"}],
+    )
+    config: Storage = Field(
+        default_factory=Storage, description="an older way to write dir", examples=[{"dir": "data/review"}]
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -311,7 +317,7 @@ class WorkflowDefinition(Block):
         on_or_off("<settings>"),
         BeforeValidator(_or_defaults, json_schema_input_type=bool | None | WorkspaceSettings),
     ] = Field(
-        WorkspaceSettings(),
+        default_factory=WorkspaceSettings,
         validation_alias=AliasChoices("workspace", "context"),
         description="where the team talks and writes; false keeps nothing of it, as provider memory",
         examples=[{"bind": "data/review"}],
@@ -341,9 +347,13 @@ class WorkflowDefinition(Block):
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = Field(
         (), description="variables that may be named as ${{ env.NAME }}; no secrets", examples=[["BUILD_NUMBER"]]
     )
-    guard: GuardSettings = Field(GuardSettings(), description="changes nothing yet", examples=[{"auto_store": True}])
+    guard: GuardSettings = Field(
+        default_factory=GuardSettings, description="changes nothing yet", examples=[{"auto_store": True}]
+    )
     limits: WorkflowLimits = Field(
-        WorkflowLimits(), description="what an instance may do and spend", examples=[{"turns": 20, "usd": 2}]
+        default_factory=WorkflowLimits,
+        description="what an instance may do and spend",
+        examples=[{"turns": 20, "usd": 2}],
     )
 
     @property

@@ -7,13 +7,13 @@ People edit these files by hand; what they wrote (order, comments) stays as it i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refused
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.paths import is_text, text_names
@@ -27,7 +27,7 @@ LONGEST_KEY = 120
 LONGEST_VALUE = 4 * 1024
 
 Tier = Literal["core", "working", "archive"]
-_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}")
+_FILE = pattern(r"[a-z][a-z0-9-]{0,40}")
 
 
 @dataclass(frozen=True, slots=True)

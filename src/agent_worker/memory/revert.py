@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes, todos

@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
 from agent_worker.agents import commands
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.proposals import lifecycle, store
 from agent_worker.proposals.request import PERSON, option_named

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Literal
 
 from agent_worker.core.errors import DefinitionError, NotFound, Stale
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.revert import Held, take_back
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, containment

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any, overload
 
 from agent_worker.core.clock import Clock
+from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Signature
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.definitions.layout import OwnPlaces

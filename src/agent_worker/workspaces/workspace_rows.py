@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound, NotRunning, Refused
 from agent_worker.core.events import WorkspaceChanged
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.files.root import Root
 
