@@ -37,7 +37,7 @@ class PromptEntry:
     text: str
     source: str
     tier: str = "working"
-    run: str = ""  #: in which it was learned; '' when a person wrote it
+    runs: tuple[str, ...] = ()  #: in which it was learned; none when a person wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def memory(brief: Brief) -> Section | None:
         line = f"- {entry.text}"
         if tokens_in(line) <= left:
             kept.append(line)
-            runs.append(entry.run)
+            runs += entry.runs
             left -= tokens_in(line)
     missing = len(brief.memory) - len(kept) + brief.memory_left_out
     if not kept and not missing:

@@ -156,4 +156,4 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> tuple[list[Pro
 
 
 def _memory_line(entry: memory.MemoryEntry) -> str:
-    return f"{entry.key}: {entry.value}{' (from outside)' if entry.label else ''}"
+    return f"{entry.key}: {entry.value}{' (from outside)' if entry.from_outside else ''}"

@@ -154,7 +154,7 @@ def _memories(home: Root, file: str) -> list[IndexEntry]:
             kind="memory",
             source=f"{OWN}{memory.path_of(file)}",
             text=entry.value,
-            at=_date(entry.updated),
+            at=_date(entry.learned),
             label=entry.key,
             scope=entry.visibility,
         )

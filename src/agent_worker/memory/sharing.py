@@ -34,7 +34,12 @@ def shared(root: Root, question: str, *, now: datetime) -> tuple[MemoryEntry, ..
 def shareable(root: Root) -> tuple[MemoryEntry, ...]:
     entries = [entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE]
     return tuple(
-        entry for entry in entries if entry.visibility in OPEN and not entry.label and not repeats(entry.value, entries)
+        entry
+        for entry in entries
+        if entry.visibility in OPEN
+        and not entry.from_outside
+        and not entry.disputes
+        and not repeats(entry.value, entries)
     )
 
 

@@ -10,7 +10,7 @@ from agent_worker.core.errors import DefinitionError, NotFound, Stale
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
-from agent_worker.memory import audit, memory, notes, todos
+from agent_worker.memory import audit, gate, memory, notes, todos
 from agent_worker.memory.todos import Todo
 from agent_worker.service.agent_files import agent_edit
 from agent_worker.service.agents import agent_info
@@ -59,8 +59,11 @@ async def memory_set(
         await asyncio.to_thread(memory.forget, home, key, when=now)
         return "archived"
     seen_by = visibility or (known.visibility if known else "private")
-    entry = memory.MemoryEntry(key=key, value=value, file=file, visibility=seen_by, updated=now.date().isoformat())
-    return await asyncio.to_thread(memory.write, home, entry)
+    entry = memory.MemoryEntry(
+        key=key, value=value, file=file, visibility=seen_by, learned=now.isoformat(timespec="seconds")
+    )
+    kept = await asyncio.to_thread(gate.keep, home, entry, now=now, typed=True)
+    return "changed" if kept.outcome == "replaced" else kept.outcome
 
 
 @operation("POST", "/agents/{name}/memory/release")

@@ -13,7 +13,7 @@ from agent_worker.core.clock import from_micros, micros
 from agent_worker.core.errors import BadInput, Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
-from agent_worker.memory import audit, memory, notes, sharing, todos
+from agent_worker.memory import audit, gate, memory, notes, sharing, todos
 from agent_worker.memory.index_tables import Kind
 from agent_worker.memory.library import PERSONAL, Library
 from agent_worker.memory.recall import Recalled
@@ -30,8 +30,13 @@ async def memory_write(
     value: str,
     tier: Literal["working", "core"] = "working",
     visibility: Literal["private", "shareable"] | None = None,
+    about: str = "",
+    since: str = "",
 ) -> str:
     """Remember something beyond this work: a fact, a decision, a preference. The same key again replaces it.
+
+    Say what it is `about`, and `since` when it holds (a day, 2026-01-31) if that is not today. You are told what became
+    of it: what you knew is not kept twice, and what somebody says who is trusted less than what you know is disputed.
 
     What is `shareable` your colleagues get to hear when they ask about you; everything else is private.
 
@@ -45,18 +50,25 @@ async def memory_write(
         key=redact(key),
         value=redact(value),
         file=tier,
-        source=context.identity.run,
-        updated=context.clock.now().date().isoformat(),
-        label=memory.OUTSIDE if context.outside else "",
+        source=(context.identity.run,),
+        learned=context.clock.now().isoformat(timespec="seconds"),
+        by=gate.author(value, context.said, outside=bool(context.outside)),
+        about=redact(about),
+        since=_day(since),
     )
     before = await asyncio.to_thread(memory.find, home, entry.key)
     entry = replace(entry, visibility=visibility or (before.visibility if before else entry.visibility))
     if entry.visibility != "private":
         await _keeps_no_secret(home, entry)
-    outcome = await asyncio.to_thread(memory.write, home, entry)
-    if outcome != "known":
-        await _note(context, "remembered", entry.key, before)
-    return {"new": "Remembered.", "changed": "Replaced what was there.", "known": "You knew that already."}[outcome]
+    kept = await asyncio.to_thread(gate.keep, home, entry, now=context.clock.now())
+    if kept.outcome not in gate.UNWRITTEN:
+        await context.database.write(gate.record, kept, _done(context, "remembered"), now=context.clock.micros())
+    return gate.told(kept)
+
+
+def _day(text: str) -> str:
+    """A day or a time, as it is kept; '' for none."""
+    return datetime.fromtimestamp(_moment(text, 0) / 1e6, UTC).date().isoformat() if text.strip() else ""
 
 
 @tool(repeatable=True, personal=True)
@@ -217,9 +229,17 @@ def _shown(found: Recalled) -> str:
 
 
 def _origin(entry: memory.MemoryEntry) -> str:
-    learned = f"learned in {entry.source}" if entry.source else "written by a person"
-    learned += " from outside" if entry.label else ""
-    return f"{learned}, {entry.updated}" if entry.updated else learned
+    """Where it is from: who says so, in which run, when, how often."""
+    said_by = {memory.USER: "from the person", memory.SELF: "", memory.OUTSIDE: "from outside"}
+    who = said_by.get(entry.by, f"from {entry.by.removeprefix(gate.COLLEAGUE)}")
+    learned = f"learned in {entry.source[0]}{f' {who}' if who else ''}" if entry.source else "written by a person"
+    more = [
+        entry.day,
+        f"said {entry.seen} times" if entry.seen > 1 else "",
+        f"since {entry.since[:10]}" * bool(entry.since),
+    ]
+    more += [f"until {entry.until[:10]}" * bool(entry.until), f"disputes {entry.disputes}" * bool(entry.disputes)]
+    return ", ".join([learned, *filter(None, more)])
 
 
 def _not_from_others(context: ToolContext, done: str) -> None:
@@ -240,15 +260,13 @@ async def _keeps_no_secret(home: Root, entry: memory.MemoryEntry) -> None:
 
 async def _note(context: ToolContext, deed: audit.Deed, about: str, before: memory.MemoryEntry | None = None) -> None:
     """In the audit."""
-    done = audit.AuditEntry(
-        agent=context.identity.agent,
-        who=context.identity.name,
-        deed=deed,
-        about=about,
-        before=json.dumps(asdict(before)) if before else "",
-        run=context.identity.run,
-    )
+    done = replace(_done(context, deed), about=about, before=json.dumps(asdict(before)) if before else "")
     await context.database.write(audit.note, done, now=context.clock.micros())
+
+
+def _done(context: ToolContext, deed: audit.Deed) -> audit.AuditEntry:
+    identity = context.identity
+    return audit.AuditEntry(agent=identity.agent, who=identity.name, deed=deed, about="", run=identity.run)
 
 
 def _home(context: ToolContext) -> Root:

@@ -25,6 +25,7 @@ Kind = Literal[
     "space",
     "control",
     "feedback",
+    "dispute",
 ]
 
 
