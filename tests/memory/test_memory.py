@@ -62,9 +62,7 @@ def test_a_person_may_write_plain_values_or_records(home: Root) -> None:
         "deploy": "on fridays",
     }
     deploy = memory.find(home, "deploy")
-    assert deploy == MemoryEntry(
-        "deploy", "on fridays", "working", "shareable", ("r_1",), "2026-01-02", memory.SELF
-    )
+    assert deploy == MemoryEntry("deploy", "on fridays", "working", "shareable", ("r_1",), "2026-01-02", memory.SELF)
 
 
 def test_the_file_says_the_tier(home: Root) -> None:
@@ -103,7 +101,9 @@ def test_D8_a_broken_file_is_never_written_over(home: Root, broken: str) -> None
 
 
 def test_what_is_written_is_made_on_demand_and_can_be_read_by_people(home: Root) -> None:
-    assert memory.write(home, MemoryEntry("deploy", "on fridays", "core", source=("r_1",), learned="2026-01-05")) == "new"
+    assert (
+        memory.write(home, MemoryEntry("deploy", "on fridays", "core", source=("r_1",), learned="2026-01-05")) == "new"
+    )
     stored = yaml.safe_load(home.location("memory/core.yaml").read_text())
     assert stored["deploy"]["value"] == "on fridays"
     assert stored["deploy"]["source"] == "r_1"

@@ -45,7 +45,7 @@ def test_A3_a_short_private_word_keeps_no_honest_sentence_back(home: Root) -> No
 
 
 def test_A6_what_came_from_outside_is_not_shared_before_a_person_has_released_it(home: Root) -> None:
-    text = "release: { value: on friday, visibility: shareable, label: outside }\n"
+    text = "release: { value: on friday, visibility: shareable, by: outside }\n"
     written(home, "working", text)
     assert shared(home) == []
 

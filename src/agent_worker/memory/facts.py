@@ -47,13 +47,29 @@ _DAYS = {day: day for day in WEEKDAYS} | {day[:3]: day for day in WEEKDAYS} | {"
 _MONTHS = {month: month for month in MONTHS} | {month[:3]: month for month in MONTHS}
 _ALSO_WORDS = frozenset(_listed("may march mar sat sun"))  # a day or month only with a capital letter
 _TIMES = frozenset(_listed("daily weekly monthly yearly hourly morning afternoon evening night noon midnight weekend"))
+_ENDINGS = _listed("ations ation ments ment ingly ings ing edly ies ers er ed es s ly")
+
+
+def stem(word: str) -> str:
+    """Without what changes from sentence to sentence; short words stay as they are."""
+    if not word.isascii():
+        return word
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            word = word[: -len(ending)]
+            break
+    return word.removesuffix("e") if len(word) > 4 else word.removesuffix("s") if len(word) > 3 else word
+
+
 _EMPTY = frozenset(
-    _listed(
-        """done ok okay task work job thing stuff today now hello hi thanks thank user person agent message reply answer
-        asked said told finished completed successfully nothing status progress update"""
+    map(
+        stem,
+        _listed(
+            """done ok okay task work job thing stuff today now hello hi thanks thank user person agent message reply
+            answer asked said told finished completed successfully nothing status progress update note"""
+        ),
     )
 )
-_ENDINGS = _listed("ations ation ments ment ingly ings ing edly ies ers er ed es s ly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +116,6 @@ def facts(text: str) -> Facts:
     return Facts(frozenset(words), frozenset(numbers), frozenset(dates), frozenset(names), negated, past)
 
 
-def stem(word: str) -> str:
-    """Without what changes from sentence to sentence; short words stay as they are."""
-    if not word.isascii():
-        return word
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 4:
-            word = word[: -len(ending)]
-            break
-    return word.removesuffix("e") if len(word) > 4 else word.removesuffix("s") if len(word) > 3 else word
-
-
 def slot(key: str) -> tuple[str, ...]:
     """What a key names, however it is spelled: `Deploy day`, `deploy-days` and `deploy_day` are one."""
     told = facts(key.replace("_", " ").replace("-", " ").replace("/", " ").replace(".", " ").lower())
@@ -147,10 +152,16 @@ def overlap(one: Collection[str], other: Collection[str]) -> float:
 
 
 def says_too_little(text: str, *, least: int) -> bool:
-    """Whether there is nothing in it to keep: a few words only, or how the work is going."""
+    """Whether there is nothing in it to keep."""
     told = facts(text)
     content = (told.words | told.fixed) - _EMPTY
-    return len(content) < least or bool(_STATUS.match(text.strip().casefold()) and len(content) < 2 * least)
+    return len(content) < least
+
+
+def is_status(text: str) -> bool:
+    """Whether it only says how the work is going."""
+    told = facts(text)
+    return bool(_STATUS.match(text.strip().casefold())) and len((told.words | told.fixed) - _EMPTY) < 4
 
 
 def backs(said: str, claim: str) -> bool:

@@ -17,7 +17,7 @@ from agent_worker.core.errors import Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, memory
-from agent_worker.memory.facts import backs, contradict, facts, overlap, same, says_too_little, slot
+from agent_worker.memory.facts import backs, contradict, facts, is_status, overlap, same, says_too_little, slot
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.words import MONTHS
 from agent_worker.work import inbox
@@ -72,7 +72,7 @@ def keep(root: Root, claim: MemoryEntry, *, now: datetime, typed: bool = False) 
         return _again(root, claim, same_one)
     if (over := _repeated(_past(everything), claim)) and trust(claim.by) <= trust(memory.SELF):
         return Kept("past", claim, over)  # it was read again where it is kept, and does not hold any more
-    if says_too_little(f"{_words(claim.key)} {claim.value}", least=2):
+    if is_status(claim.value) or says_too_little(f"{_words(claim.key)} {claim.value}", least=2):
         return Kept("empty", claim)
     against = _against(there, claim, own)
     if against is None:
