@@ -81,18 +81,31 @@ def test_what_no_longer_holds_is_in_the_archive_with_its_end(home: Root) -> None
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("keys", "before", "after"),
     [
-        ("The staging database listens on port 5432", "The staging database listens on port 5433"),
-        ("Reviews of the frontend happen on Tuesdays", "Reviews of the frontend happen on Thursdays"),
-        ("The build may use network access", "The build may not use network access"),
-        ("The certificate of the shop expires in March", "The certificate of the shop expires in June"),
+        (
+            "staging port, port",
+            "The staging database listens on port 5432",
+            "The staging database listens on port 5433",
+        ),
+        (
+            "reviews, frontend",
+            "Reviews of the frontend happen on Tuesdays",
+            "Reviews of the frontend happen on Thursdays",
+        ),
+        ("network, build rule", "The build may use network access", "The build may not use network access"),
+        (
+            "certificate, shop",
+            "The certificate of the shop expires in March",
+            "The certificate of the shop expires in June",
+        ),
     ],
 )
-def test_an_update_under_another_key_is_noticed(home: Root, before: str, after: str) -> None:
-    keep(home, "first", before)
-    assert keep(home, "second", after, run="r_2").outcome == "replaced"
-    assert held(home) == {"second": after}
+def test_an_update_under_another_key_is_noticed(home: Root, keys: str, before: str, after: str) -> None:
+    first, second = keys.split(", ")
+    keep(home, first, before)
+    assert keep(home, second, after, run="r_2").outcome == "replaced"
+    assert held(home) == {second: after}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +114,9 @@ def test_an_update_under_another_key_is_noticed(home: Root, before: str, after: 
         (("invoice 12", "Invoice 12 was paid by transfer"), ("invoice 13", "Invoice 13 was paid by transfer")),
         (("port of orders", "orders listens on port 8001"), ("port of billing", "billing listens on port 8002")),
         (("alice", "alice prefers short answers"), ("bob", "bob prefers short answers")),
+        (("alice", "prefers short answers to long ones"), ("bob", "prefers short answers to long ones")),
+        (("alice", "wakes at 7"), ("bob", "wakes at 8")),
+        (("orders", "the port is 8001"), ("billing", "the port is 8002")),
         (("staging db", "the staging database is on host one"), ("prod db", "the production database is on host two")),
     ],
 )

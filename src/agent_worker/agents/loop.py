@@ -460,6 +460,7 @@ class Loop:
             gathered.brief,
             memory=known.memory,
             memory_left_out=known.left_out,
+            memory_considered=known.considered,
             todos=known.todos,
             was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
         )

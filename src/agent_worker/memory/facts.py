@@ -47,7 +47,7 @@ _DAYS = {day: day for day in WEEKDAYS} | {day[:3]: day for day in WEEKDAYS} | {"
 _MONTHS = {month: month for month in MONTHS} | {month[:3]: month for month in MONTHS}
 _ALSO_WORDS = frozenset(_listed("may march mar sat sun"))  # a day or month only with a capital letter
 _TIMES = frozenset(_listed("daily weekly monthly yearly hourly morning afternoon evening night noon midnight weekend"))
-_ENDINGS = _listed("ations ation ments ment ingly ings ing edly ies ers er ed es s ly")
+_ENDINGS = _listed("ations ation ments ment ingly ings ing edly ies ied ers er ed es s ly")
 
 
 def stem(word: str) -> str:
@@ -55,10 +55,11 @@ def stem(word: str) -> str:
     if not word.isascii():
         return word
     for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 4:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]
             break
-    return word.removesuffix("e") if len(word) > 4 else word.removesuffix("s") if len(word) > 3 else word
+    word = word.removesuffix("y") if len(word) > 4 else word
+    return word.removesuffix("e") if len(word) > 3 else word
 
 
 _EMPTY = frozenset(
@@ -69,6 +70,11 @@ _EMPTY = frozenset(
             answer asked said told finished completed successfully nothing status progress update note"""
         ),
     )
+)
+
+#: Words of keys that say what sort of thing an entry is, and not what it is about.
+GENERIC = frozenset(
+    map(stem, _listed("rule note decision fact memory entry pattern outcome about info detail setting"))
 )
 
 

@@ -17,7 +17,7 @@ from agent_worker.core.errors import Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, memory
-from agent_worker.memory.facts import backs, contradict, facts, is_status, overlap, same, says_too_little, slot
+from agent_worker.memory.facts import GENERIC, backs, contradict, facts, is_status, overlap, same, says_too_little, slot
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.words import MONTHS
 from agent_worker.work import inbox
@@ -29,7 +29,6 @@ _OF_COLLEAGUES = 2
 COLLEAGUE = "agent:"  #: before the name of one who says so
 UNWRITTEN = frozenset({"known", "empty"})  #: nothing has changed
 EMPTY = "Nothing was kept: it says too little. Write what will still matter in a month, as a sentence."
-RELATED = 0.5  # share of words that two keys have in common when they may name one thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +138,18 @@ def _date(entry: MemoryEntry) -> str:
     return f"{int(entry.day[8:10])} {MONTHS[int(entry.day[5:7]) - 1].capitalize()[:3]}" if entry.day else ""
 
 
-def settle(root: Root, key: str, *, take: bool, now: datetime) -> MemoryEntry:
-    """A person has decided: what disputes the claim of this key takes its place, or goes. What holds from now on."""
+def settle(root: Root, key: str, *, take: bool, now: datetime) -> None:
+    """A person has decided: what disputes the claim of this key takes its place, or goes. If it is still there."""
     there = [entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE]
-    disputed = next(entry for entry in there if entry.disputes == key)
-    known = _own(there, key)
-    if not take:
+    disputed = next((entry for entry in there if entry.disputes == key), None)
+    if disputed is None:
+        return
+    if take:
+        claim, known = replace(disputed, key=key, disputes="", by=memory.USER), _own(there, key)
+        keep(root, replace(claim, file=known.file if known else claim.file), now=now, typed=True)
+        memory.take_out(root, disputed)
+    else:
         memory.forget(root, disputed.key, when=now)
-        return known or disputed
-    memory.take_out(root, disputed)
-    claim = replace(disputed, key=key, disputes="", by=memory.USER)
-    return _replace(root, claim, known, now=now).entry if known else _written(root, claim)
 
 
 def disputes(root: Root) -> list[tuple[MemoryEntry, MemoryEntry]]:
@@ -171,29 +171,35 @@ def _repeated(there: Iterable[MemoryEntry], claim: MemoryEntry) -> MemoryEntry |
         entry
         for entry in there
         if same(entry.value, claim.value)
-        and (slot(entry.key) == slot(claim.key) or entry.disputes == claim.key or _may_mean_one(entry, claim))
+        and (
+            slot(entry.key) == slot(claim.key)
+            or entry.disputes == claim.key
+            or _may_mean_one(entry, claim, related=0.3)
+        )
     ]
     return min(alike, key=lambda entry: entry.key != claim.key, default=None)
 
 
-def _may_mean_one(one: MemoryEntry, other: MemoryEntry) -> bool:
-    """Whether two keys can name one thing: nothing in them sets them apart."""
+def _may_mean_one(one: MemoryEntry, other: MemoryEntry, *, related: float) -> bool:
+    """Whether two keys can name one thing: they share words, or say nothing that both sentences do not say too.
+
+    A sentence under `alice` that does not speak of alice is about her all the same.
+    """
     a, b = facts(_words(one.key)), facts(_words(other.key))
     if a.fixed != b.fixed:
         return False
-    long_enough = min(len(facts(each.value).words) for each in (one, other)) >= 4
-    return overlap(a.words, b.words) >= RELATED or long_enough
+    in_both = _said(one.value) & _said(other.value)
+    return overlap(a.words, b.words) >= related or (a.words | b.words) - GENERIC <= in_both
+
+
+def _said(text: str) -> frozenset[str]:
+    return facts(text).words | facts(text).names
 
 
 def _is_update(known: MemoryEntry, claim: MemoryEntry) -> bool:
     """Whether a claim under another key says otherwise than one that is known."""
-    if not contradict(known.value, claim.value):
-        return False
-    if known.about and known.about == claim.about:
-        return True
-    a, b = facts(_words(known.key)), facts(_words(claim.key))
-    close = overlap(facts(known.value).words, facts(claim.value).words) >= 0.8
-    return a.fixed == b.fixed and (overlap(a.words, b.words) >= RELATED or close)
+    same_subject = bool(known.about) and known.about == claim.about
+    return contradict(known.value, claim.value) and (same_subject or _may_mean_one(known, claim, related=0.5))
 
 
 def _words(key: str) -> str:
@@ -230,7 +236,7 @@ def _replace(root: Root, claim: MemoryEntry, known: MemoryEntry, *, now: datetim
 
 def _dispute(root: Root, claim: MemoryEntry, known: MemoryEntry) -> Kept:
     there = {entry.key: entry for entry in memory.load(root).entries}
-    name = f"{known.key} (disputed)"
+    name = f"{known.key}{memory.DISPUTED}"
     if name in there and there[name].value != claim.value:
         memory.file_away(root, there[name])
     return Kept("disputed", _written(root, replace(claim, key=name, disputes=known.key)), known)

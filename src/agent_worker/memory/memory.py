@@ -28,6 +28,7 @@ from agent_worker.memory.edits import rewrite, text_of
 FOLDER = "memory"
 CORE, WORKING, ARCHIVE, QUARANTINE = "core", "working", "archive", "quarantine"
 USER, SELF, IMPORT, OUTSIDE = "user", "self", "import", "outside"  #: who says so; a colleague is `agent:<name>`
+DISPUTED = " (disputed)"  #: end of the key of what says otherwise than a claim that is trusted more
 LONGEST_KEY = 120
 LONGEST_VALUE = 4 * 1024
 MOST_SOURCES = 20  #: of one claim, the newest
