@@ -10,7 +10,7 @@ import pytest
 from agent_worker.core.errors import Refused
 from agent_worker.files.root import Root
 from agent_worker.memory import gate, memory
-from agent_worker.memory.gate import Kept
+from agent_worker.memory.gate import GateOutcome
 from agent_worker.memory.memory import MemoryEntry
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -25,7 +25,7 @@ def claim(key: str, value: str, by: str = "self", run: str = "r_1", **more: str)
     return MemoryEntry(key, value, more.pop("file", "working"), source=(run,), learned=NOW.isoformat(), by=by, **more)  # type: ignore[arg-type]
 
 
-def keep(home: Root, key: str, value: str, by: str = "self", run: str = "r_1", **more: str) -> Kept:
+def keep(home: Root, key: str, value: str, by: str = "self", run: str = "r_1", **more: str) -> GateOutcome:
     return gate.keep(home, claim(key, value, by, run, **more), now=NOW)
 
 

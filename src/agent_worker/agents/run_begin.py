@@ -78,9 +78,9 @@ def said_in(job: Assignment) -> tuple[tuple[str, str], ...]:
 
 
 def _speaker(item: Instruction) -> str:
-    if item.sender != "user":
-        return f"agent:{item.sender}" if item.hop else ""
-    return "user" if item.source == "dm" and not item.hop else ""
+    if item.hop:
+        return f"agent:{item.sender}"
+    return "user" if item.sender == "user" and item.source == "dm" else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ _EMPTY = frozenset(
     map(
         stem,
         _listed(
-            """done ok okay task work job thing stuff today now hello hi thanks thank user person agent message reply
+            """done ok okay task work job thing stuff today now hello hi thanks thank reply
             answer asked said told finished completed successfully nothing status progress update note"""
         ),
     )

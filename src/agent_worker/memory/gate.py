@@ -32,7 +32,7 @@ EMPTY = "Nothing was kept: it says too little. Write what will still matter in a
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class GateOutcome:
     """What became of a claim."""
 
     outcome: Outcome
@@ -57,7 +57,7 @@ def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool) -> str
     return told or next((who for who, _ in spoken if who.startswith(COLLEAGUE)), memory.SELF)
 
 
-def keep(root: Root, claim: MemoryEntry, *, now: datetime, typed: bool = False) -> Kept:
+def keep(root: Root, claim: MemoryEntry, *, now: datetime, typed: bool = False) -> GateOutcome:
     """Let a claim into memory, or not. Reads and writes files: call it in a thread.
 
     What a person has `typed` is meant for its key, and always kept.
@@ -66,20 +66,22 @@ def keep(root: Root, claim: MemoryEntry, *, now: datetime, typed: bool = False) 
     there = [entry for entry in everything if entry.file != memory.ARCHIVE]
     own = _own(there, claim.key)
     if typed:
-        return _replace(root, claim, own, now=now) if own else Kept("new", _written(root, claim))
+        return _replace(root, claim, own, now=now) if own else GateOutcome("new", _written(root, claim))
     if same_one := _repeated(there, claim):
         return _again(root, claim, same_one)
     if (over := _repeated(_past(everything), claim)) and trust(claim.by) <= trust(memory.SELF):
-        return Kept("past", claim, over)  # it was read again where it is kept, and does not hold any more
+        return GateOutcome("past", claim, over)  # it was read again where it is kept, and does not hold any more
     if is_status(claim.value) or says_too_little(f"{_words(claim.key)} {claim.value}", least=2):
-        return Kept("empty", claim)
+        return GateOutcome("empty", claim)
     against = _against(there, claim, own)
     if against is None:
-        return Kept("new", _written(root, claim))
+        return GateOutcome("new", _written(root, claim))
     if against.file == memory.CORE != claim.file:
         raise Refused(f"{against.key!r} is part of core memory", hint="use another key, or tier core")
     if _is_older(claim, against):
-        return Kept("past", replace(claim, key=memory.file_away(root, replace(claim, until=_until(against)))), against)
+        return GateOutcome(
+            "past", replace(claim, key=memory.file_away(root, replace(claim, until=_until(against)))), against
+        )
     if trust(claim.by) < trust(against.by):
         return _dispute(root, claim, against)
     return _replace(root, claim, against, now=now)
@@ -100,7 +102,7 @@ def _past(entries: Iterable[MemoryEntry]) -> list[MemoryEntry]:
     return [replace(entry, key=entry.key.rpartition("@")[0] or entry.key) for entry in entries if entry.replaced_by]
 
 
-def record(tx: Transaction, kept: Kept, done: audit.AuditEntry, *, now: int) -> None:
+def record(tx: Transaction, kept: GateOutcome, done: audit.AuditEntry, *, now: int) -> None:
     """Note what became of a claim, with what stood there before; a person is asked about what is disputed, once."""
     before = kept.other if kept.outcome in ("replaced", "seen") else None
     about = kept.other.key if kept.outcome == "disputed" and kept.other else kept.entry.key
@@ -111,7 +113,7 @@ def record(tx: Transaction, kept: Kept, done: audit.AuditEntry, *, now: int) -> 
         inbox.ask(tx, "dispute", ref=f"{done.agent}/{about}", text=text, agent=done.agent, now=now)
 
 
-def told(kept: Kept) -> str:
+def told(kept: GateOutcome) -> str:
     """What became of it, to the agent."""
     other = kept.other
     if kept.outcome == "replaced" and other:
@@ -206,40 +208,42 @@ def _words(key: str) -> str:
     return key.replace("-", " ").replace("_", " ").lower()
 
 
-def _again(root: Root, claim: MemoryEntry, known: MemoryEntry) -> Kept:
+def _again(root: Root, claim: MemoryEntry, known: MemoryEntry) -> GateOutcome:
     """What is known is said again."""
     made_core = claim.file == memory.CORE != known.file
     if claim.key == known.key and (claim.visibility != known.visibility or made_core):
         file = memory.CORE if made_core else known.file
-        return Kept("replaced", _written(root, replace(known, visibility=claim.visibility, file=file)), known)
+        return GateOutcome("replaced", _written(root, replace(known, visibility=claim.visibility, file=file)), known)
     said_by_somebody = claim.by == memory.USER or claim.by.startswith(COLLEAGUE)
     if not said_by_somebody or set(claim.source) <= set(known.source):
-        return Kept("known", known, known)
+        return GateOutcome("known", known, known)
     by = claim.by if trust(claim.by) > trust(known.by) else known.by
-    return Kept("seen", memory.confirm(root, replace(known, by=by), claim.source), known)
+    return GateOutcome("seen", memory.confirm(root, replace(known, by=by), claim.source), known)
 
 
-def _replace(root: Root, claim: MemoryEntry, known: MemoryEntry, *, now: datetime) -> Kept:
+def _replace(root: Root, claim: MemoryEntry, known: MemoryEntry, *, now: datetime) -> GateOutcome:
     """The old claim goes into the archive, the new one takes its place. In this order: nothing is ever nowhere."""
     if (known.value, known.visibility, known.file) == (claim.value, claim.visibility, claim.file):
-        return Kept("known", known, known)
+        return GateOutcome("known", known, known)
     if known.value == claim.value:
-        return Kept("replaced", _written(root, replace(known, visibility=claim.visibility, file=claim.file)), known)
+        return GateOutcome(
+            "replaced", _written(root, replace(known, visibility=claim.visibility, file=claim.file)), known
+        )
     at = claim.since or now.isoformat(timespec="seconds")
     old = memory.file_away(root, replace(known, until=known.until or at, replaced_by=claim.key))
     stands = replace(claim, replaces=old, since=at, share_with=claim.share_with or known.share_with)
     made = _written(root, stands)
     if known.key != claim.key:
         memory.take_out(root, known)
-    return Kept("replaced", made, known)
+    return GateOutcome("replaced", made, known)
 
 
-def _dispute(root: Root, claim: MemoryEntry, known: MemoryEntry) -> Kept:
+def _dispute(root: Root, claim: MemoryEntry, known: MemoryEntry) -> GateOutcome:
     there = {entry.key: entry for entry in memory.load(root).entries}
     name = f"{known.key}{memory.DISPUTED}"
     if name in there and there[name].value != claim.value:
         memory.file_away(root, there[name])
-    return Kept("disputed", _written(root, replace(claim, key=name, disputes=known.key)), known)
+    return GateOutcome("disputed", _written(root, replace(claim, key=name, disputes=known.key)), known)
 
 
 def _written(root: Root, claim: MemoryEntry) -> MemoryEntry:

@@ -67,6 +67,7 @@ CAN: dict[str, list[str]] = {
     "control": ["dismiss"],
     "feedback": ["dismiss"],
     "dispute": ["approve", "deny"],
+    "sharing": ["dismiss"],
 }
 
 

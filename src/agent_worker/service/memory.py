@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from agent_worker.core.errors import DefinitionError, NotFound, Stale
@@ -54,7 +55,7 @@ async def memory_set(
     known = await asyncio.to_thread(memory.find, home, key)
     if was is not None:
         _same(f"what {name} remembers as {key}", known.value if known else "", was)
-    await note(service, name, project, "edited", key)
+    await note(service, name, project, "edited", key, known)
     if not value:
         await asyncio.to_thread(memory.forget, home, key, when=now)
         return "archived"
@@ -152,9 +153,18 @@ async def todo_tick(
     return await asyncio.to_thread(todos.load, home)
 
 
-async def note(service: Service, name: str, project: str | None, deed: audit.Deed, about: str) -> None:
+async def note(
+    service: Service,
+    name: str,
+    project: str | None,
+    deed: audit.Deed,
+    about: str,
+    before: memory.MemoryEntry | None = None,
+) -> None:
+    """What a person did, in the audit, with what stood there before."""
     loaded = await service.project(project)
-    done = audit.AuditEntry(agent=agent_id(loaded, name), who="user", deed=deed, about=about)
+    stood = json.dumps(asdict(before)) if before else ""
+    done = audit.AuditEntry(agent=agent_id(loaded, name), who="user", deed=deed, about=about, before=stood)
     await service.write(loaded, audit.note, done, now=service.now())
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from agent_worker.core.clock import from_micros, micros
-from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, gate, memory, notes, sharing, todos
@@ -76,6 +76,7 @@ async def memory_read(context: ToolContext, key: str = "") -> str:
     """What you remember under a key; without a key, the list of all keys."""
     key = context.database.redact(key)  # as it was stored
     found = await asyncio.to_thread(memory.load, _home(context))
+    await _note(context, "read", key)
     if not key:
         lines = [f"{e.key} ({e.tier})" for e in found.entries if e.tier != memory.ARCHIVE]
         return "\n".join([*lines, *found.problems]) or "You remember nothing yet."
@@ -86,7 +87,25 @@ async def memory_read(context: ToolContext, key: str = "") -> str:
 @tool(repeatable=True, personal=True)
 async def memory_recall(context: ToolContext, query: str, limit: int = 8) -> str:
     """Search your memory and notes, the archive too. Says why each was found."""
+    await _note(context, "read", query)
     return await _search(context, query, ("memory", "note"), None, limit)
+
+
+@tool(repeatable=True, personal=True, in_turn=True)
+async def share_with(context: ToolContext, key: str, colleagues: list[str]) -> str:
+    """Let only these colleagues hear one of your memories when they ask about you; with none, nobody hears it so."""
+    home, key = _home(context), context.database.redact(key)
+    known = await asyncio.to_thread(memory.find, home, key)
+    if known is None:
+        raise NotFound(f"nothing is remembered under {key!r}", hint="memory_read lists the keys")
+    if known.from_outside or known.disputes:
+        raise Refused("what others wrote, or what is disputed, is shared when a person has looked at it")
+    to = sharing.names(colleagues)
+    if to:
+        await _keeps_no_secret(home, known)
+    await asyncio.to_thread(memory.restore, home, replace(known, share_with=to))
+    await _note(context, "shared", f"{key}: {', '.join(to) or 'nobody'}", known)
+    return f"Told to {', '.join(to)} when they ask." if to else "Told to nobody in particular."
 
 
 @tool(repeatable=True, personal=True, in_turn=True)
@@ -254,7 +273,7 @@ def _not_from_others(context: ToolContext, done: str) -> None:
 
 async def _keeps_no_secret(home: Root, entry: memory.MemoryEntry) -> None:
     others = [each for each in (await asyncio.to_thread(memory.load, home)).entries if each.key != entry.key]
-    if key := sharing.repeats(entry.value, others):
+    if key := sharing.gives_away(entry.value, others):
         raise Refused(f"it says what you keep private under {key!r}", hint="leave that out, or keep it private")
 
 
@@ -285,6 +304,7 @@ OWN: tuple[Tool, ...] = (
     memory_read,
     memory_recall,
     memory_forget,
+    share_with,
     memory_stats,
     note_write,
     note_read,

@@ -26,6 +26,7 @@ Kind = Literal[
     "control",
     "feedback",
     "dispute",
+    "sharing",
 ]
 
 

@@ -22,6 +22,7 @@ _TITLES = {
     "key": "needs a key",
     "mention": "calls on you",
     "dispute": "heard otherwise than it knows",
+    "sharing": "does not tell what it shares",
     "feedback": "tells what got in its way",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
