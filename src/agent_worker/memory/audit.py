@@ -22,6 +22,8 @@ Deed = Literal[
     "remembered",
     "forgot",
     "learned",
+    "read",
+    "shared",
     "noted",
     "planned",
     "asked",

@@ -97,6 +97,7 @@ class ToolContext:
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
     waits: Callable[[str], str] = lambda agent: ""  #: by id: why an agent that has work waits; '' when it does not
+    said: tuple[tuple[str, str], ...] = ()  #: who said what to it in this run: `user` directly, `agent:<name>`, or ''
     outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
 
 

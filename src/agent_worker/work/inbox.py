@@ -25,6 +25,8 @@ Kind = Literal[
     "space",
     "control",
     "feedback",
+    "dispute",
+    "sharing",
 ]
 
 
