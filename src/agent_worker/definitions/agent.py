@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
+from agent_worker.core.later import pattern
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
 from agent_worker.definitions.fields import (
     Duration,
@@ -34,9 +35,9 @@ _PROGRAMS = _BACKENDS - {"sdk", "mock"}
 Access = Literal["read", "edit", "full"]
 Isolation = Literal["worktree", "none"]
 
-_KEY_REFERENCE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
-_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_FUNCTION = re.compile(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
+_KEY_REFERENCE = pattern(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
+_TOOL = pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_FUNCTION = pattern(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def split_model(text: str) -> tuple[str | None, str]:
@@ -227,7 +228,7 @@ class AgentSettings(Block):
         None, description="shorthand for prompt: the text, or a .md or .txt file", examples=["prompts/alice.md"]
     )
     soul: Soul = Field(
-        Soul(),
+        default_factory=Soul,
         description="its character, which it and you may change later; other keys are kept as they are",
         examples=[{"role": "lead reviewer"}],
     )
@@ -272,7 +273,7 @@ class AgentSettings(Block):
         json_schema_extra={"default": "10m"},
     )
     limits: AgentLimits = Field(
-        AgentLimits(), description="what it may spend, wherever it works", examples=[{"usd_per_day": 5}]
+        default_factory=AgentLimits, description="what it may spend, wherever it works", examples=[{"usd_per_day": 5}]
     )
     schedule: Schedule | None = Field(
         None, description="when it wakes by itself", examples=[{"wakeup": "weekdays at 9", "tz": "Europe/Berlin"}]
@@ -398,18 +399,20 @@ class AgentDefinition(AgentSettings):
         json_schema_extra={"x-default": "the file's name"},
     )
     context: PersonalContext = Field(
-        PersonalContext(),
+        default_factory=PersonalContext,
         description="where its own files are, and how much of a conversation it is shown",
         examples=[{"thin_thread": 20}],
     )
     memory: MemorySettings = Field(
-        MemorySettings(), description="how much of what it remembers it is shown", examples=[{"budget": 4000}]
+        default_factory=MemorySettings,
+        description="how much of what it remembers it is shown",
+        examples=[{"budget": 4000}],
     )
     auto_memory: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[AutoMemory, Tag("<AutoMemory>")],
         on_or_off("<AutoMemory>"),
     ] = Field(
-        AutoMemory(),
+        default_factory=AutoMemory,
         description="whether it draws something to remember from each run; false never",
         examples=[{"model": "anthropic/claude-haiku-5-5"}],
     )

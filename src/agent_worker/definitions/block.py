@@ -39,7 +39,9 @@ class Broken(NamedTuple):
 
 
 class Block(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, defer_build=True
+    )
 
     #: Keys that one might expect here but that have no place here, each with the reason.
     misplaced: ClassVar[Mapping[str, str]] = {}

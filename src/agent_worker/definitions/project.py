@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,6 +20,7 @@ from agent_worker.core.address import canonical
 from agent_worker.core.control_files import is_stand_in
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
@@ -41,7 +41,7 @@ L = TypeVar("L")
 
 PROJECT_FILES = ("moniro.yaml", ".agents.yaml")
 AGENTS, WORKFLOWS = ".agents", ".workflows"
-_ENTRY = re.compile(r"(agents)\[(\d+)\]|(workflows)\.([^.\[]+)")  # a field of the project's file
+_ENTRY = pattern(r"(agents)\[(\d+)\]|(workflows)\.([^.\[]+)")  # a field of the project's file
 
 
 class ProjectWorkspace(Block):
@@ -89,18 +89,15 @@ class ProjectDefinition(Block):
         json_schema_extra={"x-default": ".workflows/*.yaml"},
     )
     workspace: ProjectWorkspace = Field(
-        ProjectWorkspace(),
+        default_factory=ProjectWorkspace,
         description="what its workflows use unless they say otherwise",
         examples=[{"base": "data/teams"}],
     )
     limits: ProjectLimits = Field(
-        ProjectLimits(), description="what the project may spend", examples=[{"usd_per_day": 10}]
+        default_factory=ProjectLimits, description="what the project may spend", examples=[{"usd_per_day": 10}]
     )
     settings: ProjectSettings = Field(
-        ProjectSettings(),
-        description="how its teams work (settings.md)",
-        examples=[{"tries": 2}],
-        json_schema_extra={"default": {}},
+        default_factory=ProjectSettings, description="how its teams work (settings.md)", examples=[{"tries": 2}]
     )
 
 

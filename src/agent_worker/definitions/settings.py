@@ -20,6 +20,12 @@ from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import read_source
 
 FILE = "settings.yaml"  #: in the home
+
+# Defaults, in seconds, that others need before anybody has read a file.
+QUIET_MOMENT = 0.2
+WAITS_AT_MOST = 900.0
+PROMPTS_KEPT = 30 * 86400.0
+
 LONGEST_WAIT = "AGENT_WORKER_LONGEST_WAIT"
 
 #: Variables of the daemon's environment that count more than its file.

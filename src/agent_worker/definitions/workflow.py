@@ -173,12 +173,18 @@ class WorkspaceSettings(Block):
         examples=["alice", "elect"],
     )
     channel: Annotated[ChannelFile, BeforeValidator(_or_defaults, json_schema_input_type=ChannelFile | bool | None)] = (
-        Field(ChannelFile(), description="there is always one", examples=[True])
+        Field(default_factory=ChannelFile, description="there is always one", examples=[True])
     )
     document: Annotated[
         DocumentFile, BeforeValidator(_or_defaults, json_schema_input_type=DocumentFile | bool | None)
-    ] = Field(DocumentFile(), description="the document that is meant by default", examples=[{"file": "notes.md"}])
-    config: Storage = Field(Storage(), description="an older way to write dir", examples=[{"dir": "data/review"}])
+    ] = Field(
+        default_factory=DocumentFile,
+        description="the document that is meant by default",
+        examples=[{"file": "notes.md"}],
+    )
+    config: Storage = Field(
+        default_factory=Storage, description="an older way to write dir", examples=[{"dir": "data/review"}]
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -311,7 +317,7 @@ class WorkflowDefinition(Block):
         on_or_off("<settings>"),
         BeforeValidator(_or_defaults, json_schema_input_type=bool | None | WorkspaceSettings),
     ] = Field(
-        WorkspaceSettings(),
+        default_factory=WorkspaceSettings,
         validation_alias=AliasChoices("workspace", "context"),
         description="where the team talks and writes; false keeps nothing of it, as provider memory",
         examples=[{"bind": "data/review"}],
@@ -329,16 +335,31 @@ class WorkflowDefinition(Block):
     kickoff: Text | None = Field(
         None, description="the first message; whom it mentions begins", examples=["@alice please review ${{ changes }}"]
     )
+    desk: Name | None = Field(
+        None,
+        description="the member who gets what a person says without calling on anybody; without it the coordinator, "
+        "or the only member, or nobody",
+        examples=["alice"],
+    )
     schedule: WorkflowSchedule | None = Field(
         None, description="when it is run by itself", examples=[{"wakeup": "weekdays at 8"}]
     )
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = Field(
         (), description="variables that may be named as ${{ env.NAME }}; no secrets", examples=[["BUILD_NUMBER"]]
     )
-    guard: GuardSettings = Field(GuardSettings(), description="changes nothing yet", examples=[{"auto_store": True}])
-    limits: WorkflowLimits = Field(
-        WorkflowLimits(), description="what an instance may do and spend", examples=[{"turns": 20, "usd": 2}]
+    guard: GuardSettings = Field(
+        default_factory=GuardSettings, description="changes nothing yet", examples=[{"auto_store": True}]
     )
+    limits: WorkflowLimits = Field(
+        default_factory=WorkflowLimits,
+        description="what an instance may do and spend",
+        examples=[{"turns": 20, "usd": 2}],
+    )
+
+    @property
+    def has_desk(self) -> bool:
+        """Is there somebody from the start who gets what calls on nobody?"""
+        return self.desk is not None or len(self.agents) == 1
 
     @property
     def member_schedules(self) -> dict[str, Schedule]:
@@ -351,6 +372,9 @@ class WorkflowDefinition(Block):
         members = list(agents) if isinstance(agents, dict) else []
         yield from _twice([("agents", member) for member in members], [member.lower() for member in members])
         yield from _schedule_rules(written)
+        desk = written.get("desk")
+        if isinstance(desk, str) and members and canonical(desk, members) is None:
+            yield Broken(("desk",), f'"{desk}" is not a member', f"one of {', '.join(members)}")
         for key in ("workspace", "context"):
             yield from _workspace_rules(key, written.get(key), members)
         for key, field in (("params", "name"), ("params", "short"), ("setup", "as")):

@@ -21,6 +21,8 @@ _TITLES = {
     "limit": "reached a limit",
     "key": "needs a key",
     "mention": "calls on you",
+    "dispute": "heard otherwise than it knows",
+    "sharing": "does not tell what it shares",
     "feedback": "tells what got in its way",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
