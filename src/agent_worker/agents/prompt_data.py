@@ -15,6 +15,7 @@ from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
+from agent_worker.identity.soul import look
 from agent_worker.memory import memory, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
@@ -41,7 +42,6 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
         sender=job.lead.sender,
         cause=_cause(tx, job),
         system=worker.definition.system,
-        soul=worker.definition.soul.record(),
         memory_budget=worker.definition.memory.budget,
         workflow_note=worker.note,
         tools=tools,
@@ -121,10 +121,25 @@ class PromptMemory:
     memory: tuple[PromptEntry, ...] = ()
     left_out: int = 0  #: entries of working memory that do not matter here
     todos: tuple[str, ...] = ()
+    soul: Mapping[str, object] = field(default_factory=dict)
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
+    return replace(_remembered(worker, about, now), soul=_soul(worker))
+
+
+def _soul(worker: AgentRuntime) -> Mapping[str, object]:
+    """Who the agent is by now; who its definition says, where its own files cannot be read."""
+    try:
+        return (
+            worker.definition.soul.record() if worker.home is None else look(worker.home, worker.definition.soul).spoken
+        )
+    except (AgentWorkerError, OSError):
+        return worker.definition.soul.record()
+
+
+def _remembered(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     if worker.home is None or not worker.home.may_hold(memory.FOLDER, todos.FOLDER):
         return PromptMemory()
     try:

@@ -10,13 +10,17 @@ import click
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part
 from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell_json, tell_table, usd, waits
+from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 
 
 @click.group()
 def agent() -> None:
-    """Create, show, edit and delete agents, their memory, notes and todos."""
+    """Create, show, edit and delete agents, their soul, memory, notes and todos."""
+
+
+agent.add_command(soul)
 
 
 @agent.command()
@@ -125,7 +129,12 @@ def edit(name: str, settings: tuple[str, ...]) -> None:
     click.echo("saved, but there are mistakes; the last good version stays in use" if problems else "saved")
 
 
-_WHAT = {"memories": "memory", "todos": "todo ticked off", "for_you": "for you to judge"}
+_WHAT = {
+    "memories": "memory",
+    "proposals": "proposal for its soul",
+    "todos": "todo ticked off",
+    "for_you": "for you to judge",
+}
 
 
 def _setting(text: str) -> tuple[str, Any]:

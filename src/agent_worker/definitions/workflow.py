@@ -18,6 +18,7 @@ from agent_worker.definitions.agent import (
     AgentSettings,
     BackendName,
     Isolation,
+    SoulEvolution,
     on_or_off,
 )
 from agent_worker.definitions.block import Block, Broken, entries, wrong
@@ -87,7 +88,7 @@ class InlineMember(AgentSettings):
 
     misplaced: ClassVar[Mapping[str, str]] = {
         "name": "has no place here: the key above is the name",
-        **dict.fromkeys(("context", "memory", "auto_memory"), _NO_PERSONAL_FILES),
+        **dict.fromkeys(("context", "memory", "auto_memory", "soul_evolution"), _NO_PERSONAL_FILES),
     }
 
     def as_agent(self, name: str) -> AgentDefinition:
@@ -224,7 +225,7 @@ class GuardSettings(Block):
     model: ModelName | None = None
     llm_curation: Flag = False
     auto_store: Flag = True
-    soul_evolution: Literal["propose", "auto", "disabled"] = "propose"
+    soul_evolution: SoulEvolution | None = None  #: of members, while they work here; None is what each says
 
 
 class WorkflowLimits(Block):

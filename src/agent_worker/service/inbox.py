@@ -18,6 +18,7 @@ from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.service.soul import decide
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workspaces import routing, workspace_rows
 
@@ -65,6 +66,8 @@ CAN: dict[str, list[str]] = {
     "space": ["dismiss"],
     "control": ["dismiss"],
     "feedback": ["dismiss"],
+    "soul": ["approve", "deny"],
+    "drift": ["dismiss"],
 }
 
 
@@ -95,6 +98,8 @@ async def inbox_answer(
     hold for the whole run, or always for exactly this call.
     """
     database = await service.holding("inbox_item", item)
+    if (asked := await database.read(inbox.get, item))["kind"] == "soul":
+        return await _decide_about_soul(service, await database.read(_open_item, item), asked, action, text)
     told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
     if action == "approve" and scope == "always":
         digest, what, root = await database.read(_call_of, item)
@@ -102,6 +107,15 @@ async def inbox_answer(
     if service.runtime.loader.ticker:
         service.runtime.loader.ticker.look_again()  # it may be a workflow that was not started
     return told
+
+
+async def _decide_about_soul(service: Service, item: Item, asked: Row, action: Action, text: str) -> str:
+    """Of a change that was proposed for the soul of an agent. What holds is what the person was shown."""
+    _check_action(asked, action)
+    proposal = json.loads(asked["details"])["proposal"]
+    verdict: Literal["approve", "reject"] = "approve" if action == "approve" else "reject"
+    made = await decide(service, item.agent, proposal, verdict, text, item.project, digest=asked["digest"])
+    return f"done; {made.told}"
 
 
 @operation("GET", "/allowed")
@@ -192,10 +206,7 @@ def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
 
 def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
     row = inbox.get(tx, item)
-    if action not in CAN[row["kind"]]:
-        raise BadInput(
-            f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(CAN[row['kind']])}"
-        )
+    _check_action(row, action)
     if row["kind"] in ("vote", "veto"):
         return _decide(tx, row, action, reply.text, now=now)
     match action:
@@ -213,6 +224,12 @@ def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now
             for each in inbox.equal_failures(tx, row):
                 inbox.close(tx, each["id"], state="dismissed")
     return "done"
+
+
+def _check_action(row: Row, action: Action) -> None:
+    can = CAN[row["kind"]]
+    if action not in can:
+        raise BadInput(f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(can)}")
 
 
 def _approve(tx: Transaction, row: Row, scope: Scope, *, now: int) -> str:

@@ -22,6 +22,8 @@ _TITLES = {
     "key": "needs a key",
     "mention": "calls on you",
     "feedback": "tells what got in its way",
+    "soul": "may change who it is",
+    "drift": "is not who it was",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
     "control": "wrote a file that makes other programs run something",
