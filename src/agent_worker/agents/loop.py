@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -40,6 +40,7 @@ from agent_worker.core.errors import (
     StorageFault,
 )
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.settings import Settings
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
@@ -422,14 +423,14 @@ class Loop:
     async def _learn(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
     ) -> None:
-        doubtful = bool(recorder.outside) or any(item.hop for item in job.taken)
         lesson = await learn(
             worker,
             kit.learner,
             job.run,
             recorder.done,
             final,
-            doubtful=doubtful,
+            said=run_begin.said_in(job),
+            outside=bool(recorder.outside),
             recording=self._loop_context.recording,
             charge=recorder.charge,
         )
@@ -463,6 +464,7 @@ class Loop:
             soul=known.soul,
             memory=known.memory,
             memory_left_out=known.left_out,
+            memory_considered=known.considered,
             todos=known.todos,
             was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
         )
@@ -531,6 +533,7 @@ class Loop:
             env=worker.definition.env,
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
             waits=lambda agent: wait.what if (wait := self._waits.of(agent)) else "",
+            said=run_begin.said_in(job),
         )
 
     def _terms(self, workspace: str | None) -> Terms:

@@ -18,11 +18,11 @@ from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, stream
 from agent_worker.cli.console import Console
 from agent_worker.cli.live import LiveView, follow
-from agent_worker.cli.messages import nobody_called
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.core.states import told as state_told
 
 _UNFINISHED = 6  #: lines of what is being written that are shown below
 _PIPE_PATIENCE = 5.0  #: seconds for the first byte from a pipe
@@ -210,7 +210,9 @@ def _tell_end(console: Console, view: AnswerView, final: Mapping[str, Any]) -> N
         elif text.strip() != view.said.strip():
             console.say(*drawn(text, console.columns))
         return
-    told = f"{final.get('state', 'failed')}: {final.get('reason') or final.get('message', 'the daemon ended')}"
+    told = (
+        f"{state_told(final.get('state', 'failed'))}: {final.get('reason') or final.get('message', 'the daemon ended')}"
+    )
     click.echo(clean(told), err=True)
     hint = "agent-worker inbox" if final.get("state") == "incomplete" else final.get("hint", "")
     if hint and hint not in told:
@@ -304,8 +306,8 @@ def _say_there(console: Console, address: str, message: str) -> None:
     except AgentWorkerError as error:
         console.tell(f"error: {error.message}", "red")
         return
-    if told := nobody_called(receipt):
-        console.tell(told, "yellow")
+    if receipt["told"]:
+        console.tell(receipt["told"], "yellow")
 
 
 def _show_history(console: Console, address: str, count: int = _HISTORY) -> int:

@@ -18,7 +18,7 @@ from agent_worker.cli.call import ServerEvent, call, here, instances, part, stre
 from agent_worker.cli.console import Console
 from agent_worker.cli.conversation import chat_in_channel, run_agent
 from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
-from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
+from agent_worker.cli.output import as_json_option, clean, is_json_option, paint_state, tell, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import running
 from agent_worker.core.address import MAIN
@@ -163,6 +163,7 @@ def start(
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
+@is_json_option
 def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
     """Run a workflow, or ask an agent, and print all that came of it as JSON, once it is done.
 
@@ -189,9 +190,9 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
 
         client = find()
         if client is None:
-            return click.echo("the daemon is not running")
+            return tell("the daemon is not running", as_json)
         client.request("POST", "/shutdown", {})
-        return click.echo("the daemon is stopping")
+        return tell("the daemon is stopping", as_json)
     if target is None:
         target = _only_running()
     if target.startswith("@"):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
 
 Verb = Literal["add", "change", "remove"]
 RISKS: Mapping[str, str] = {"add": "addition", "change": "change", "remove": "removal"}

@@ -8,31 +8,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.memory.words import STOP_WORDS
 
 LONGEST = 1200  # characters of own words; who writes more has pasted most of it
 ALIKE = 0.5  # share of common words from which on two corrections mean the same
 _MOST = 30  # words of one correction
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"“[^”]*”|«[^»]*»|„[^“”]*[“”]|\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]{12,}'(?!\w)")
-_OPENS = re.compile(r"(?i)^(?:please|from now on|in future|in the future|remember|note|one more thing|rule|also)$")
-_CLAUSES = re.compile(r"[.;!?\n]+(?:\s|$)|\s[-–—]\s|,\s+(?=(?:but|and|so|also)\b)", re.IGNORECASE)
+_FENCED = pattern(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_QUOTED = pattern(r"“[^”]*”|«[^»]*»|„[^“”]*[“”]|\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]{12,}'(?!\w)")
+_OPENS = pattern(r"(?i)^(?:please|from now on|in future|in the future|remember|note|one more thing|rule|also)$")
+_CLAUSES = pattern(r"[.;!?\n]+(?:\s|$)|\s[-–—]\s|,\s+(?=(?:but|and|so|also)\b)", re.IGNORECASE)
 _LEADS = (
     r"and|but|so|ok|okay|also|again|thanks|thank you|well|yes|hey|hi|listen|remember|note|one more thing|as i said|"
     r"like i said|i told you|please|just|you (?:should|must|need to|have to)|you|make sure(?: (?:that )?you)?|"
     r"i want you to|i(?:'d| would) like you to|could you|can you|would you"
 )
-_LEAD = re.compile(rf"(?i)^(?:(?:{_LEADS})\b[\s,:]*|no,\s*)+")
+_LEAD = pattern(rf"(?i)^(?:(?:{_LEADS})\b[\s,:]*|no,\s*)+")
 _NOT = r"(?:don['’]?t|do not)"
 _WHAT = r"(?P<what>\w.+?)"
 _FROM_NOW = r"(?:from now on|in (?:the )?future|going forward|every time|each time|as a rule)"
 _NO_MORE = r"\s+(?:any ?more|again|ever|ever again|from now on)"
 _PREFER = r"i(?:['’]d| would)? (?:much |really |strongly )?prefer"
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (wants, re.compile(f"(?i)^{shape}$"))
+    (wants, pattern(f"(?i)^{shape}$"))
     for wants, shape in (
         (
             "drop",
@@ -50,18 +50,16 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("stop", r"(?:stop|quit|avoid|no more)\s+(?P<what>\w+ing\b.*)"),
     )
 )
-_NOT_MEANT = re.compile(
+_NOT_MEANT = pattern(
     r"(?i)^(?:never mind|nevermind|always (?:a |the |good|great|nice|welcome|happy|glad|fun|been|was|is\b)|"
     r"i prefer (?:not to say|it|that|this)$)"
 )
-_NARRATES = re.compile(
+_NARRATES = pattern(
     r"(?i)^(?:do|does|did|is|are|was|were|why|when|how|what|who|where|which|if|whether|should|would|could|can)\b"
 )
-_FIRST_PERSON = re.compile(
-    r"(?i)^(?:i|we|he|she|they|it|the|a|an|our|my|his|her|their|this|that|there|someone|people)\b"
-)
-_ENDING = re.compile(r"(?:ations?|ings?|edly|ed|ies|es|s|ly|e|y|tion)$")
-_WORD = re.compile(r"[^\W_]+")
+_FIRST_PERSON = pattern(r"(?i)^(?:i|we|he|she|they|it|the|a|an|our|my|his|her|their|this|that|there|someone|people)\b")
+_ENDING = pattern(r"(?:ations?|ings?|edly|ed|ies|es|s|ly|e|y|tion)$")
+_WORD = pattern(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)

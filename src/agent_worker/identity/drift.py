@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from agent_worker.core.clock import from_micros
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.identity.corrections import as_correction, content
 from agent_worker.identity.past_work import PastTurn
 from agent_worker.identity.soul import CurrentSoul, SoulVersion
@@ -31,7 +31,7 @@ _MOST_TEXT = 20_000  # characters of an answer that a pattern is looked for in
 
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER = {word: number for number, word in enumerate(_NUMBERS, start=1)}
-_LENGTH = re.compile(
+_LENGTH = pattern(
     r"(?i)\b(?:at most|no more than|under|within|in|max(?:imum)?|up to|than)\s+"
     rf"(\d{{1,6}}|{'|'.join(_NUMBERS)})\s+(word|sentence|line|paragraph|bullet)s?"
 )
@@ -55,11 +55,9 @@ _THINGS: tuple[tuple[str, str], ...] = (
     (r"hedg(?:e|ing)", r"(?i)\b(?:perhaps|maybe|might|possibly)\b"),
     (r"questions?", r"\?"),
 )  # fmt: skip
-_MENTION = re.compile(
-    r"(?i)^(?:always\s+)?(?:explain|mention|name|cite|state|list|include|give|add|say|end with|quote)\b"
-)
-_QUOTES = re.compile(r"[\"“«]([^\"”»]{2,60})[\"”»]")
-_TOOL = re.compile(r"\b([a-z]+_[a-z_]+)\b")
+_MENTION = pattern(r"(?i)^(?:always\s+)?(?:explain|mention|name|cite|state|list|include|give|add|say|end with|quote)\b")
+_QUOTES = pattern(r"[\"“«]([^\"”»]{2,60})[\"”»]")
+_TOOL = pattern(r"\b([a-z]+_[a-z_]+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +207,10 @@ def probes_of(record: Mapping[str, Any]) -> dict[str, Probe]:
 
 def _written(given: Any) -> Probe | None:
     match given:
-        case {"pattern": str(pattern)} if pattern.strip("* "):
-            return Probe(holds=_pattern(pattern))
-        case {"absent": str(pattern)} if pattern.strip("* "):
-            return Probe(lacks=_pattern(pattern))
+        case {"pattern": str(words)} if words.strip("* "):
+            return Probe(holds=_pattern(words))
+        case {"absent": str(words)} if words.strip("* "):
+            return Probe(lacks=_pattern(words))
         case {"longest": int(longest)} if longest > 0:
             return Probe(longest=longest)
         case {"tool": str(tool)}:
@@ -240,9 +238,9 @@ def probe_for(principle: str) -> Probe | None:
         ):
             return Probe(lacks=_word(instead[1]))
         return Probe(holds=_word(quoted[0])) if wants == "do" else Probe(lacks=_word(quoted[0]))
-    for name, pattern in _THINGS:
+    for name, looks in _THINGS:
         if re.search(rf"(?i)\b(?:{name})\b", principle):
-            return Probe(lacks=pattern) if wants == "not" else Probe(holds=pattern)
+            return Probe(lacks=looks) if wants == "not" else Probe(holds=looks)
     if re.search(r"(?i)\b(?:short|brief|concise|terse)\b", principle) and wants == "do":
         return Probe(longest=_SHORT)
     if wants == "do" and _MENTION.match(principle):

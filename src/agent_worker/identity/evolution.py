@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import Refused, Stale
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.agent import Soul, SoulEvolution
 from agent_worker.files.root import Root

@@ -8,13 +8,12 @@ again; what was decided otherwise only by what was said since.
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.identity.change import Change, Evidence
 from agent_worker.identity.corrections import Correction, as_correction, corrections_in
 from agent_worker.identity.past_work import PastTurn
@@ -36,7 +35,7 @@ _TELLING = {
 _EDITED = 0.75  # how alike a text and what a person made of it are
 _LONG_ENOUGH = 8  # words of it
 _MOST_EDITS = 4  # places: more is another text
-_TERM = re.compile(r"[\w'’-]+")
+_TERM = pattern(r"[\w'’-]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ A question about what is stored; nothing is changed. What a person took back is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agent_worker.core.clock import from_micros
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 
 PERSON = "user"

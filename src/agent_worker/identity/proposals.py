@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refused
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.paths import is_text
@@ -27,7 +28,7 @@ from agent_worker.memory.edits import rewrite, text_of
 FOLDER = "soul.proposals"
 LASTS = timedelta(days=30)
 STATES = ("open", "approved", "rejected", "expired", "withdrawn")
-_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
+_ID = pattern(r"[a-z0-9][a-z0-9-]{0,60}")
 
 State = Literal["open", "approved", "rejected", "expired", "withdrawn"]
 

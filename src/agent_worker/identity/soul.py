@@ -8,13 +8,14 @@ gone is written again: to go back there is `rollback`. Knows no proposals and no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from difflib import unified_diff
 from threading import Lock
 from typing import Any, Literal
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Stale
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import Soul
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.rewriting import rewritten

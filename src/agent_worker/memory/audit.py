@@ -13,15 +13,17 @@ import hashlib
 import json
 import secrets
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 
 Deed = Literal[
     "remembered",
     "forgot",
     "learned",
+    "read",
+    "shared",
     "noted",
     "planned",
     "asked",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+
+from agent_worker.core.later import dataclass, pattern
 
 MOST_TERMS = 40  # a whole instruction may be the query; beyond this, more words only cost time
 MOST_CHARACTERS = 4_000
@@ -60,16 +61,16 @@ _STOP_PAIRS = """
 STOP_PAIRS = frozenset(_STOP_PAIRS.split())
 
 _CJK = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-_CJK_CHARACTER = re.compile(f"[{_CJK}]")
-_RUN = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")  # letters and digits, as the index's tokenizer sees them
-_SHORTENED = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))\b")
+_CJK_CHARACTER = pattern(f"[{_CJK}]")
+_RUN = pattern(f"[{_CJK}]+|[^\\W_{_CJK}]+")  # letters and digits, as the index's tokenizer sees them
+_SHORTENED = pattern(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))\b")
 
 _MONTH = "(?P<month>" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTHS) + ")"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?:,?\s+(?P<year>\d{4}))?"
 _DATES = tuple(
-    re.compile(pattern)
-    for pattern in (
+    pattern(written)
+    for written in (
         rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}\b{_YEAR}",
         rf"\b{_MONTH}\s+{_DAY}\b(?!\d){_YEAR}",
         r"\b(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})\b",
@@ -79,7 +80,7 @@ _DATES = tuple(
     )
 )
 _RELATIVE = {"today": 0, "yesterday": 1, "今天": 0, "今日": 0, "昨天": 1, "昨日": 1}
-_RELATIVE_DAY = re.compile("|".join(rf"\b{word}\b" if word.isascii() else word for word in _RELATIVE))
+_RELATIVE_DAY = pattern("|".join(rf"\b{word}\b" if word.isascii() else word for word in _RELATIVE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +180,8 @@ def _without_dates(text: str, now: datetime) -> tuple[list[Term], str]:
         dates.append(Term(match.group(), f"{day.day} {MONTHS[day.month - 1]} {day.year}"))
         return " "
 
-    for pattern in _DATES:
-        text = pattern.sub(take, text)
+    for written in _DATES:
+        text = written.sub(take, text)
     return dates, _RELATIVE_DAY.sub(take_relative, text)
 
 

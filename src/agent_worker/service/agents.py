@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from agent_worker.agents import commands
@@ -14,6 +14,7 @@ from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.waiting import Waiting, state_of
 from agent_worker.core.address import Address, canonical
 from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.identity.soul import look

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from agent_worker.agents.observing import evolution_of
 from agent_worker.agents.revert import Held, take_back
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, containment
@@ -64,6 +65,8 @@ async def memory_revert(
     if (since is None) == (source is None):
         raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
     loaded = await service.project(project)
+    if source is not None:
+        _, source = await service.holding(source, "run")
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
     database = service.database(loaded)
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]

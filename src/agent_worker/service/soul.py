@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from agent_worker.agents.observing import evolution_of
 from agent_worker.core.errors import NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.identity import drift, past_work, proposals
 from agent_worker.identity.drift import WeekKept
 from agent_worker.identity.evolution import Evolution

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.tools import channel, colleagues, me, person, proposals, recall, resources, soul, task, team
 from agent_worker.tools.python_functions import python_tool

@@ -7,12 +7,12 @@ limits; agents/run_begin.py ties those together in its transactions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
 from agent_worker.core.events import Queued
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work.agent_rows import next_place
 
@@ -259,6 +259,28 @@ def queued_for(tx: Transaction, agent: str, message: str) -> list[Row]:
             where project = :project and agent = :agent and state = 'queued' and message = :message""",
         agent=agent,
         message=message,
+    )
+
+
+def open_work(tx: Transaction, limit: int) -> list[Row]:
+    """What is not over, with the name of whom it is for, the oldest first."""
+    return tx.all(
+        """select i.*, a.name from instruction i join agent a on a.project = :project and a.id = i.agent
+            where i.project = :project and i.state in ('queued', 'running', 'waiting')
+            order by i.queued_at, i.id limit :limit""",
+        limit=limit,
+    )
+
+
+def trace(tx: Transaction, id: str) -> list[Row]:
+    """Where a direct message went: to whom, its state, and the run it is or was last part of."""
+    return tx.all(
+        """select a.name, i.state, coalesce(i.run, (
+                    select r.id from run r where r.project = :project and r.instruction = i.id
+                     order by r.started_at desc, r.id desc limit 1)) as run
+             from instruction i join agent a on a.project = :project and a.id = i.agent
+            where i.project = :project and i.id = :id""",
+        id=id,
     )
 
 

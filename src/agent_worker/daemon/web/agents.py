@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.core.errors import NotFound
+from agent_worker.core.states import told
 from agent_worker.daemon.web.frame import (
     View,
     answer,
@@ -131,7 +132,7 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
     return h(
         "header",
         h("h1", face(who.name), who.name),
-        state_word(who.state),
+        state_word(who.state, waiting=who.waiting),
         h("span", who.reason, class_="why") if who.reason else None,
         waits(who.waiting),
         h("span", who.model or who.backend, class_="less"),
@@ -211,7 +212,15 @@ def _queue(queue: Sequence[Work]) -> Html:
             "li",
             dot(work.state),
             h("span", work.text[:160], class_="text"),
-            h("span", work.state, " · ", shown_name(work.sender), " ", when(work.queued_at, day=True), class_="less"),
+            h(
+                "span",
+                told(work.state, "person"),
+                " · ",
+                shown_name(work.sender),
+                " ",
+                when(work.queued_at, day=True),
+                class_="less",
+            ),
             form(
                 f"DELETE /instructions/{quote(work.id)}",
                 button("Cancel", class_="quiet"),

@@ -21,6 +21,8 @@ _TITLES = {
     "limit": "reached a limit",
     "key": "needs a key",
     "mention": "calls on you",
+    "dispute": "heard otherwise than it knows",
+    "sharing": "does not tell what it shares",
     "feedback": "tells what got in its way",
     "soul": "may change who it is",
     "drift": "is not who it was",

@@ -43,6 +43,7 @@ create table workspace (
   owner_named integer not null default 0,   -- 1: by the workflow's file, so that no vote of agents changes it
   smart_send integer not null default 4096, -- bytes; a longer message becomes a resource
   coordinator text not null default '',     -- elected; '' when nobody is
+  desk text not null default '',            -- named by the workflow's file: answers a person who calls on nobody
   granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
   cleared bigint not null default 0,        -- up to here a person has put the talk aside
