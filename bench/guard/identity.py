@@ -252,7 +252,7 @@ def section(souls: int = SOULS) -> str:
     found = measure(souls)
     return (
         "## Identity\n\n"
-        f"{souls} souls, {TURNS} turns each through the real ring with a mock model, without any other model: wishes in\n"
+        f"{souls} souls, {TURNS} turns each through the real ring, with a mock model and no other: wishes in\n"
         "several wordings, chatter, quoted and pasted wishes, a colleague who wants to be obeyed, habits, and a\n"
         f"principle that is dropped after {DROPS_AT} turns. A quarter of the souls has `soul_evolution: auto`.\n\n"
         "| | measured | | target | met |\n|---|---|---|---|---|\n" + "".join(_rows(found, souls))

@@ -976,7 +976,7 @@ BUGS = (
         "a memory that cannot be read stops the work",
         "I5",
         "test_I5_a_memory_that_cannot_be_read_is_said_in_the_prompt",
-        Edit("prompt_memory", "(AgentWorkerError, OSError)", "()"),
+        Edit("_remembered", "(AgentWorkerError, OSError)", "()"),
     ),
     # --- votes
     bug(
