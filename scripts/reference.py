@@ -20,6 +20,7 @@ from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.tools import toolbox
 from agent_worker.tools.person import ask_user
 from agent_worker.tools.recall import HISTORY, OWN
+from agent_worker.tools.soul import SOUL
 from agent_worker.tools.task import bash
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -221,6 +222,7 @@ def tools() -> str:
         "In a workspace": toolbox.TEAM,
         "Of its own": OWN,
         "History": HISTORY,
+        "Who it is": SOUL,
         "The person": (ask_user,),
         "Task tools, when the definition names them": task,
     }

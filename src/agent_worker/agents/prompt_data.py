@@ -16,6 +16,7 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.identity.soul import look
 from agent_worker.memory import memory, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
@@ -42,7 +43,6 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
         sender=job.lead.sender,
         cause=_cause(tx, job),
         system=worker.definition.system,
-        soul=worker.definition.soul.record(),
         memory_budget=worker.definition.memory.budget,
         workflow_note=worker.note,
         tools=tools,
@@ -125,10 +125,25 @@ class PromptMemory:
     left_out: int = 0  #: entries that were looked at and are not shown
     considered: tuple[dict[str, object], ...] = ()  #: each with what it is worth here and why it is in or out
     todos: tuple[str, ...] = ()
+    soul: Mapping[str, object] = field(default_factory=dict)
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
+    return replace(_remembered(worker, about, now), soul=_soul(worker))
+
+
+def _soul(worker: AgentRuntime) -> Mapping[str, object]:
+    """Who the agent is by now; who its definition says, where its own files cannot be read."""
+    try:
+        return (
+            worker.definition.soul.record() if worker.home is None else look(worker.home, worker.definition.soul).spoken
+        )
+    except (AgentWorkerError, OSError):
+        return worker.definition.soul.record()
+
+
+def _remembered(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     if worker.home is None or not worker.home.may_hold(memory.FOLDER, todos.FOLDER):
         return PromptMemory()
     try:

@@ -34,6 +34,9 @@ _BACKENDS = frozenset(get_args(BackendName))
 _PROGRAMS = _BACKENDS - {"sdk", "mock"}
 Access = Literal["read", "edit", "full"]
 Isolation = Literal["worktree", "none"]
+#: What becomes of a change that an agent's soul seems to need: a person decides, additions are made, or nothing.
+SoulEvolution = Literal["propose", "auto", "disabled"]
+_STRICTEST: tuple[SoulEvolution, ...] = ("disabled", "propose", "auto")
 
 _KEY_REFERENCE = pattern(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
 _TOOL = pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
@@ -416,6 +419,22 @@ class AgentDefinition(AgentSettings):
         description="whether it draws something to remember from each run; false never",
         examples=[{"model": "anthropic/claude-haiku-5-5"}],
     )
+
+    soul_evolution: SoulEvolution | None = Field(
+        None,
+        description="what becomes of a change that its soul seems to need: you decide (propose, the default), "
+        "additions are made (auto), or nothing (disabled)",
+        examples=["auto"],
+    )
+
+    @property
+    def evolution(self) -> SoulEvolution:
+        return self.soul_evolution or "propose"
+
+    def within(self, evolution: SoulEvolution | None) -> AgentDefinition:
+        """The agent where a workflow says how souls may change: of both words the stricter holds."""
+        said = [each for each in (self.soul_evolution, evolution) if each]
+        return self.model_copy(update={"soul_evolution": min(said, key=_STRICTEST.index)}) if evolution else self
 
     @property
     def personal_dir(self) -> str:

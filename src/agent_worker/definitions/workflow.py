@@ -18,6 +18,7 @@ from agent_worker.definitions.agent import (
     AgentSettings,
     BackendName,
     Isolation,
+    SoulEvolution,
     on_or_off,
 )
 from agent_worker.definitions.block import Block, Broken, entries, wrong
@@ -97,7 +98,7 @@ class InlineMember(AgentSettings):
 
     misplaced: ClassVar[Mapping[str, str]] = {
         "name": "has no place here: the key above is the name",
-        **dict.fromkeys(("context", "memory", "auto_memory"), _NO_PERSONAL_FILES),
+        **dict.fromkeys(("context", "memory", "auto_memory", "soul_evolution"), _NO_PERSONAL_FILES),
     }
 
     def as_agent(self, name: str) -> AgentDefinition:
@@ -268,8 +269,11 @@ class GuardSettings(Block):
     model: ModelName | None = Field(None, description="changes nothing yet", examples=["anthropic/claude-haiku-5-5"])
     llm_curation: Flag = Field(False, description="changes nothing yet", examples=[False])
     auto_store: Flag = Field(True, description="changes nothing yet", examples=[True])
-    soul_evolution: Literal["propose", "auto", "disabled"] = Field(
-        "propose", description="changes nothing yet", examples=["propose"]
+    soul_evolution: SoulEvolution | None = Field(
+        None,
+        description="how the souls of members may change while they work here; of this and what an agent says, "
+        "the stricter holds",
+        examples=["disabled"],
     )
 
 

@@ -20,6 +20,7 @@ from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.service.soul import decide
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workspaces import routing, workspace_rows
 
@@ -67,6 +68,8 @@ CAN: dict[str, list[str]] = {
     "space": ["dismiss"],
     "control": ["dismiss"],
     "feedback": ["dismiss"],
+    "soul": ["approve", "deny"],
+    "drift": ["dismiss"],
     "dispute": ["approve", "deny"],
     "sharing": ["dismiss"],
 }
@@ -100,7 +103,10 @@ async def inbox_answer(
     hold for the whole run, or always for exactly this call.
     """
     database, item = await service.holding(item, "inbox_item")
-    if (row := await database.read(inbox.get, item))["kind"] == "dispute" and action in CAN["dispute"]:
+    row = await database.read(inbox.get, item)
+    if row["kind"] == "soul":
+        return await _decide_about_soul(service, await database.read(_open_item, item), row, action, text)
+    if row["kind"] == "dispute" and action in CAN["dispute"]:
         await _settle(service, row, take=action == "approve")
     told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
     if row["kind"] == "approval" and action == "approve" and scope == "always":
@@ -117,6 +123,15 @@ async def _settle(service: Service, row: Row, *, take: bool) -> None:
     home = service.runtime.registry.worker(agent).home
     if home is not None:
         await asyncio.to_thread(gate.settle, home, key, take=take, now=service.runtime.clock.now())
+
+
+async def _decide_about_soul(service: Service, item: Item, asked: Row, action: Action, text: str) -> str:
+    """Of a change that was proposed for the soul of an agent. What holds is what the person was shown."""
+    _check_action(asked, action)
+    proposal = json.loads(asked["details"])["proposal"]
+    verdict: Literal["approve", "reject"] = "approve" if action == "approve" else "reject"
+    made = await decide(service, item.agent, proposal, verdict, text, item.project, digest=asked["digest"])
+    return f"done; {made.told}"
 
 
 @operation("GET", "/allowed")
@@ -207,10 +222,7 @@ def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
 
 def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
     row = inbox.get(tx, item)
-    if action not in CAN[row["kind"]]:
-        raise BadInput(
-            f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(CAN[row['kind']])}"
-        )
+    _check_action(row, action)
     if row["kind"] in ("vote", "veto"):
         return _decide(tx, row, action, reply.text, now=now)
     if row["kind"] == "dispute":
@@ -231,6 +243,12 @@ def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now
             for each in inbox.equal_failures(tx, row):
                 inbox.close(tx, each["id"], state="dismissed")
     return "done"
+
+
+def _check_action(row: Row, action: Action) -> None:
+    can = CAN[row["kind"]]
+    if action not in can:
+        raise BadInput(f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(can)}")
 
 
 def _approve(tx: Transaction, row: Row, scope: Scope, *, now: int) -> str:

@@ -517,14 +517,13 @@ def going_on(tx: Transaction, workspace: str) -> bool:
     return row is not None
 
 
-def all_waits(tx: Transaction, workspace: str) -> bool:
-    """Whether there is work in a workspace, and all of it waits for a person's answer."""
-    rows = tx.all(
-        """select distinct state from instruction
+def open_in(tx: Transaction, workspace: str) -> list[Row]:
+    """For whom there is work in a workspace, and in which state each is."""
+    return tx.all(
+        """select distinct agent, state from instruction
             where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')""",
         workspace=workspace,
     )
-    return [row["state"] for row in rows] == ["waiting"]
 
 
 def held(tx: Transaction, workspace: str) -> list[Row]:

@@ -24,6 +24,8 @@ _TITLES = {
     "dispute": "heard otherwise than it knows",
     "sharing": "does not tell what it shares",
     "feedback": "tells what got in its way",
+    "soul": "may change who it is",
+    "drift": "is not who it was",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
     "control": "wrote a file that makes other programs run something",
