@@ -21,11 +21,15 @@ _MODELS: dict[Kind, type[Block]] = {
 
 
 class _WithMadeDefaults(GenerateJsonSchema):
-    """A default that is made anew for each file is one all the same."""
+    """A default that is made anew for each file is one all the same; of a whole block, with nothing written in it.
+
+    What its keys are then, they tell themselves, as one would write it: `10m`, where the block holds 600 seconds.
+    """
 
     def get_default_value(self, schema: Any) -> Any:
         make = schema.get("default_factory")
-        return make() if make else schema.get("default", NoDefault)
+        made = make() if make else schema.get("default", NoDefault)
+        return {} if isinstance(made, Block) else made
 
 
 def json_schema(kind: Kind) -> dict[str, Any]:
