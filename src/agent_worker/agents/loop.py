@@ -430,6 +430,7 @@ class Loop:
             final,
             doubtful=doubtful,
             recording=self._loop_context.recording,
+            asking=self._one_request(worker.learning_credential),
             charge=recorder.charge,
         )
         if lesson:
