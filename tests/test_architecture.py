@@ -24,7 +24,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("definitions", "database"),
     ("work",),
     ("trust", "workspaces", "memory", "schedules"),
-    ("proposals",),
+    ("proposals", "identity"),
     ("tools",),
     ("backends",),
     ("agents",),

@@ -243,7 +243,7 @@ def test_a_narrow_terminal_loses_nothing_of_a_table(terminal: Terminal) -> None:
     asking = {"call": {"tool": "ask_user", "with": {"question": question}}}
     file = terminal.daemon.project / ".agents" / "nora.yaml"
     file.write_text(f"backend: mock\nscript: {json.dumps([asking, {'say': 'thank you'}])}\n")
-    (sent,) = terminal.says("send", "nora", "When is it?").split()[1:]
+    sent = terminal.json("send", "nora", "When is it?")["id"]
     assert eventually(lambda: terminal.json("agent", "info", "nora")["agent"]["state"] == "waiting")
     for columns in (60, 120):
         shown = terminal.shows("ls", columns=columns)

@@ -261,7 +261,7 @@ class Loader:
     ) -> AgentRuntime:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(loaded.agents[loaded.named(member.ref)])
-        definition = member.applied_to(own.definition)
+        definition = member.applied_to(own.definition).within(workflow.guard.soul_evolution)
         if member.backend or member.model or checkout or (member.script and definition.backend == "mock"):
             return self._fitted(loaded, own.agent, definition, held, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.

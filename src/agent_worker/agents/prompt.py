@@ -39,7 +39,7 @@ class PromptEntry:
     text: str
     source: str
     tier: str = "working"
-    run: str = ""  #: in which it was learned; '' when a person wrote it
+    runs: tuple[str, ...] = ()  #: in which it was learned; none when a person wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Brief:
     system: str = ""
     soul: Mapping[str, object] = field(default_factory=dict)
     memory: Sequence[PromptEntry] = ()
-    memory_left_out: int = 0  #: entries that were not even chosen
+    memory_left_out: int = 0  #: entries that were not chosen
+    memory_considered: Sequence[Mapping[str, object]] = ()  #: each with what it is worth and why it is in or out
     memory_budget: int = 2000
     todos: Sequence[str] = ()
     workflow_note: str = ""
@@ -79,6 +80,7 @@ class Section:
     source: str = ""
     left_out: str = ""
     runs: tuple[str, ...] = ()  #: whose words it shows
+    considered: tuple[Mapping[str, object], ...] = ()  #: what was weighed for it, shown or not
 
     @property
     def tokens(self) -> int:
@@ -105,6 +107,7 @@ class Prompt:
                 "left_out": section.left_out,
                 "runs": section.runs,
                 "tokens": section.tokens,
+                **({"considered": section.considered} if section.considered else {}),
             }
             for number, section in enumerate(self.sections)
         ]
@@ -199,14 +202,15 @@ def memory(brief: Brief) -> Section | None:
         line = f"- {entry.text}"
         if tokens_in(line) <= left:
             kept.append(line)
-            runs.append(entry.run)
+            runs += entry.runs
             left -= tokens_in(line)
     missing = len(brief.memory) - len(kept) + brief.memory_left_out
     if not kept and not missing:
         return None
     left_out = f"{missing} more {'entry' if missing == 1 else 'entries'}: use memory_recall" if missing else ""
     text = _quote(brief, "what you remember", "\n".join(kept), left_out)
-    return Section("memory", text, brief.memory_budget, "memory files", left_out, _known(runs))
+    considered = tuple(brief.memory_considered)
+    return Section("memory", text, brief.memory_budget, "memory files", left_out, _known(runs), considered)
 
 
 def todos(brief: Brief) -> Section | None:

@@ -98,6 +98,11 @@ class RunRecorder:
         return tuple(tool.spec for tool in self._tools.values())
 
     @property
+    def own_tools(self) -> frozenset[str]:
+        """The tools of this run that return nothing which others wrote outside our workspaces."""
+        return frozenset(name for name, tool in self._tools.items() if not tool.foreign)
+
+    @property
     def outside(self) -> str:
         """The first tool by which this work has read what others wrote outside our workspaces; '' when none has."""
         return self._outside

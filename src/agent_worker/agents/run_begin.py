@@ -69,6 +69,20 @@ class Assignment:
         return Payer(self.fence.agent, self.lead.root)
 
 
+def said_in(job: Assignment) -> tuple[tuple[str, str], ...]:
+    """Who asks for this work, and in which words. Only what a person says directly is surely theirs:
+
+    in a channel they may quote, and a kickoff stands in a file of the repository.
+    """
+    return tuple((_speaker(item), item.text) for item in job.taken)
+
+
+def _speaker(item: Instruction) -> str:
+    if item.hop:
+        return f"agent:{item.sender}"
+    return "user" if item.sender == "user" and item.source == "dm" else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Pending:
     """The piece of work that would be taken next."""

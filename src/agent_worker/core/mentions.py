@@ -62,6 +62,13 @@ def find_mentions(text: str, members: Collection[str], *, sender: str, quoted: S
     )
 
 
+def nobody_called(members: Iterable[str]) -> str:
+    """What whoever sent a message that woke nobody is told."""
+    *others, last = [f"@{name}" for name in members]
+    here = f"{', '.join(others)} and {last} are here" if others else f"{last} is here"
+    return f"nobody was called on; {here}"
+
+
 def _words_after_at(text: str, own: str) -> Iterator[str]:
     """Each run of name characters after an `@` of the writer's own that does not follow a word."""
     at = own.find("@")

@@ -28,7 +28,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "workspace": {
         **{"id": ID, "project": ID, "workflow": NAME, "tag": NAME, "provider": ONE_OF, "documents": ONE_OF},
         **{"directory": PLACE, "file": PLACE, "ends": ONE_OF, "state": ONE_OF},
-        **{"document_owner": NAME, "coordinator": NAME},
+        **{"document_owner": NAME, "coordinator": NAME, "desk": NAME},
     },
     "member": {"project": ID, "workspace": ID, "agent": ID, "name": NAME},
     "message": {

@@ -90,7 +90,8 @@ class Block(BaseModel):
         schema = handler(core)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for spelling, (first, *_) in cls.spellings().items():
-            properties.setdefault(spelling, properties[first])
+            also = {**properties[first], "description": f"another spelling of {first}"}
+            properties.setdefault(spelling, also)
         return schema
 
     @classmethod

@@ -57,7 +57,8 @@ class Library:
         if named := [scope for scope in scopes or () if scope != PERSONAL]:
             workspaces = self._open_workspaces()
             places.append(SearchScope(workspaces, named, self._meaning_of(workspaces)))
-        return recall(places, query, now=now, kinds=kinds, limit=limit)
+        found = recall(places, query, now=now, kinds=kinds, limit=limit)
+        return sorted(found, key=lambda each: each.entry.id.endswith(memory.DISPUTED))  # after what it disputes
 
     def _meaning_of(self, index: Index) -> Meaning | None:
         """Vectors beside the words, where the extra `semantic` is installed."""
@@ -154,7 +155,7 @@ def _memories(home: Root, file: str) -> list[IndexEntry]:
             kind="memory",
             source=f"{OWN}{memory.path_of(file)}",
             text=entry.value,
-            at=_date(entry.updated),
+            at=_date(entry.learned),
             label=entry.key,
             scope=entry.visibility,
         )

@@ -16,6 +16,8 @@ from agent_worker.core.address import Address, canonical
 from agent_worker.core.errors import AgentWorkerError, BadInput
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.identity.soul import look
 from agent_worker.memory import memory, notes, todos
 from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
@@ -107,7 +109,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
     definition = loaded.definition(row["name"])
     return AgentDetail(
         agent=_agent(service, loaded, row, await service.waits(loaded)),
-        soul=definition.soul.record(),
+        soul=await asyncio.to_thread(_soul, service.runtime.registry.own(id), definition),
         directory="" if row["name"] in loaded.quick else str(loaded.project.root / definition.personal_dir),
         queue=queue,
         thread=[f"{t.who}: {t.text}" for t in talk],
@@ -116,6 +118,14 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
         limits=definition.limits.model_dump(mode="json", exclude_none=True),
         keeps=await asyncio.to_thread(_kept, service.runtime.registry.own(id)),
     )
+
+
+def _soul(worker: AgentRuntime | None, definition: AgentDefinition) -> dict[str, Any]:
+    """Who it is by now; who its definition says, if its own files cannot be read."""
+    try:
+        return look(worker.home, definition.soul).spoken if worker and worker.home else definition.soul.record()
+    except (AgentWorkerError, OSError):
+        return definition.soul.record()
 
 
 def _kept(worker: AgentRuntime | None) -> Kept | None:

@@ -103,8 +103,8 @@ async def runs_list(
 @operation("GET", "/runs/{run}")
 async def explain(service: Service, run: str, full: bool = False) -> Explained:
     """What a run saw and did; in `full`, word by word what its model was sent."""
-    found = await service.holding("run", run)
-    return await found.read(_explain, run, full=full, kept=service.runtime.prompts_kept, now=service.now())
+    database, run = await service.holding(run, "run")
+    return await database.read(_explain, run, full=full, kept=service.runtime.prompts_kept, now=service.now())
 
 
 @operation("GET", "/stats")

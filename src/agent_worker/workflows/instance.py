@@ -15,7 +15,7 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import minutes
 from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.schedules import schedule
-from agent_worker.work import inbox, queue
+from agent_worker.work import inbox
 from agent_worker.workflows import archive
 from agent_worker.workflows.quiet import QuietWatch, close_if_quiet, kept_by
 from agent_worker.workflows.runtime import Runtime
@@ -68,10 +68,6 @@ class Instance:
     async def is_kept(self) -> bool:
         """Whether it is not over though nobody works in it: a limit or a person has paused it."""
         return bool(await self.database.read(kept_by, self.id))
-
-    async def waits(self) -> bool:
-        """Whether all there is to do here waits for answers of the person."""
-        return await self.database.read(queue.all_waits, self.id)
 
     async def so_far(self) -> Summary:
         """What has come of it by now."""

@@ -165,6 +165,11 @@ def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
     return Message.of(row) if row else None
 
 
+def is_known(tx: Transaction, id: str) -> bool:
+    """Whether there is a message with this id: looked for among all, so not for every day."""
+    return tx.one("select 1 as one from message where project = :project and id = :id", id=id) is not None
+
+
 def last(
     tx: Transaction, workspace: str, count: int, *, after: int = 0, before: int = 2**62, with_held: bool = False
 ) -> list[Message]:
