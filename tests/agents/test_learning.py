@@ -18,6 +18,7 @@ from agent_worker.agents import commands
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Overloaded
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
 from agent_worker.service.runs import runs_list
@@ -289,6 +290,20 @@ async def test_a_learner_that_fails_does_not_fail_the_work(tmp_path: Path, clock
         await work(team, working, says("we take SQLite"))
         assert set(await team.states()) == {"done"}
         assert "we take SQLite" in await team.texts()
+
+
+async def test_learning_passes_the_gate_of_its_key_like_any_other_request(tmp_path: Path, clock: TestClock) -> None:
+    class Busy(Learner):
+        async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
+            self.asked.append(turn.run)
+            raise Overloaded("come back in an hour", retry_after=3600.0)
+
+    learner = Busy()
+    async with learning_team(tmp_path, clock, learner) as team:
+        await work(team, working, says("we take SQLite"))
+        await work(team, working, says("we take PostgreSQL"))
+        assert set(await team.states()) == {"done"}
+    assert len(learner.asked) == 1, "the provider has asked us to wait"
 
 
 async def test_L4_an_answer_of_the_learner_that_comes_to_nothing_is_charged_as_far_as_it_was_told(

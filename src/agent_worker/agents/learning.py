@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
 
@@ -54,10 +55,12 @@ async def learn(
     said: Sequence[tuple[str, str]] = (),
     outside: bool = False,
     recording: RecorderContext,
+    asking: AbstractAsyncContextManager[None],
     charge: Callable[[Usage, str], None],
 ) -> Lesson | None:
     """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer.
 
+    `asking` is the gate of the model's key, where this request waits for nobody: at a closed one nothing is learned.
     `charge` is told what an answer of which model has used that came to nothing.
     """
     wanted = worker.definition.auto_memory
@@ -66,7 +69,8 @@ async def learn(
     turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
     sink = LoneSink(lambda usage: charge(usage, turn.model))
     try:
-        reply = await learner.reply(turn, (), sink)
+        async with asking:
+            reply = await learner.reply(turn, (), sink)
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None

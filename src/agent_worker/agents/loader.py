@@ -286,6 +286,7 @@ class Loader:
             printed = project.printed_variables.union(workflow.env if workflow else ())
             return self._backends.make_kit(definition, project.root, cwd, has_home=has_home, who=who, printed=printed)
 
+        learning = definition.auto_memory
         worker = AgentRuntime(
             agent=agent,
             name=definition.name,
@@ -295,7 +296,8 @@ class Loader:
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
-            credential=credential_of(definition),
+            credential=credential_of(definition, definition.model) if definition.backend == "sdk" else "",
+            learning_credential=credential_of(definition, learning.model if learning else None),
             lacks_key=self._backends.lacks_key(definition, project.root),
         )
         try:
@@ -424,11 +426,11 @@ def _holds(allowance: Allowance, held: Held) -> float | None:
     return None if math.isinf(value) else value
 
 
-def credential_of(definition: AgentDefinition) -> str:
-    """Names the key of an agent: agents that share a key share its rate limit."""
-    if definition.backend != "sdk":
+def credential_of(definition: AgentDefinition, model: str | None) -> str:
+    """Names the key with which an agent asks a model: those who share a key share its rate limit. '': it asks none."""
+    if not model:
         return ""
     provider = definition.provider
     if provider is not None:
         return f"{provider.name}|{provider.base_url or ''}|{provider.api_key or ''}"
-    return split_model(definition.model or "")[0] or ""
+    return split_model(model)[0] or ""

@@ -432,6 +432,7 @@ class Loop:
             said=run_begin.said_in(job),
             outside=bool(recorder.outside),
             recording=self._loop_context.recording,
+            asking=self._one_request(worker.learning_credential),
             charge=recorder.charge,
         )
         if lesson:

@@ -71,6 +71,7 @@ class AgentRuntime:
     note: str = ""  #: what the workflow adds to its prompt
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
+    learning_credential: str = ""  #: the same of the model that it learns with
     lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     is_fit: bool = True  #: can it work?
