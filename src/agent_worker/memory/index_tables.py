@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import apsw
 
 from agent_worker.core.clock import micros
 from agent_worker.memory.words import Term, date_in_words, indexable, is_question, tells_time
 
-Kind = Literal["memory", "note", "history", "todo"]
+Kind = Literal["memory", "note", "history", "todo", "document"]
 T = TypeVar("T")
 
 LONGEST_TEXT = 20_000  # characters indexed of one entry: a pasted log is found by its beginning
@@ -107,8 +107,7 @@ class IndexEntry:
     scope: str = ""  #: who may see it (memory), or where it was said (history)
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(NamedTuple):
     """What of an entry is weighed against others, without its text."""
 
     traits: int  #: ASKS, ANSWERS, TELLS_TIME
@@ -179,7 +178,8 @@ class Tables:
 
     def outlines(self, rows: Collection[int]) -> dict[int, Outline]:
         """What of these rows is weighed, as far as they still exist."""
-        return {row: Outline(*rest) for row, *rest in self._db.execute(OUTLINES.format(_marks(rows)), tuple(rows))}
+        found = self._db.execute(OUTLINES.format(_marks(rows)), tuple(rows))
+        return {each[0]: Outline._make(each[1:]) for each in found}
 
     def entries(self, rows: Collection[int]) -> dict[int, IndexEntry]:
         """Entries of these rows, as far as they still exist."""
