@@ -144,7 +144,8 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> tuple[list[Pro
         for problem in loaded.problems
     ]
     always = [e for e in loaded.entries if e.file in settings.auto_load]
-    working = [e for e in loaded.entries if e.file not in settings.auto_load and e.tier == memory.WORKING]
+    searched = set(settings.search)
+    working = [e for e in loaded.entries if e.file not in settings.auto_load and {e.file, e.tier} & searched]
     chosen = working
     if sum(tokens_in(_memory_line(e)) for e in (*always, *working)) > settings.budget:
         found = worker.library.search(about, now=now, kinds={"memory"}, limit=RELEVANT)

@@ -120,8 +120,8 @@ class PersonalContext(Block):
 
 class MemorySettings(Block):
     budget: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 2000  #: tokens in the prompt
-    auto_load: tuple[Label, ...] = ("core",)
-    search: tuple[Label, ...] = ("working",)
+    auto_load: tuple[Label, ...] = ("core",)  #: files that are always in the prompt
+    search: tuple[Label, ...] = ("working",)  #: files, or tiers, of which what fits the work is brought into the prompt
 
 
 class AutoMemory(Block):
