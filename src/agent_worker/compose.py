@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import StorageFault
 from agent_worker.core.events import Bus, WorkspaceChanged
+from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.database.database import Database
 from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder, hold_database

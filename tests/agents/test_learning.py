@@ -78,10 +78,8 @@ async def test_what_is_learned_is_kept_by_kind_with_its_run_and_its_day(tmp_path
     async with learning_team(tmp_path, clock, Learner(lessons)) as team:
         await work(team, working, says("we take SQLite"))
         (run,) = await team.runs(workspace=team.workspace.id)
-    source = {"source": run["id"], "updated": "2026-01-05"}
-    assert {
-        key: dict(value) | {"updated": str(value["updated"])} for key, value in learned(tmp_path, "decisions").items()
-    } == {"database": {"value": "We use SQLite."} | source}
+    (kept,) = learned(tmp_path, "decisions").values()
+    assert (kept["value"], kept["source"], str(kept["learned"])[:10]) == ("We use SQLite.", run["id"], "2026-01-05")
     assert list(learned(tmp_path, "patterns")) == ["red builds"]
     assert list(learned(tmp_path, "work-log")) == ["review of #7"]
 
@@ -168,7 +166,7 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
         assert learned(tmp_path, "decisions") == {}
         held = learned(tmp_path, "quarantine")
         assert list(held) == ["database"], "once"
-        assert held["database"]["label"] == "outside"
+        assert held["database"]["by"] == "outside"
         assert not [row for row in manifests if '"memory"' in row["manifest"]]
         team.backends["alice"].then(calls("memory_recall", query="database"), calls("memory_read"), says("nothing"))
         await team.dm("alice", "what do we use?")
@@ -177,9 +175,9 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
         assert "SQLite" not in json.dumps(results)
     root = Root(tmp_path / ".agents" / "alice")
     memory.release(root, "database")
-    assert memory.find(root, "database") == memory.MemoryEntry(
-        "database", "We use SQLite.", "working", source=held["database"]["source"], updated="2026-01-05"
-    )
+    found = memory.find(root, "database")
+    assert found is not None
+    assert (found.value, found.source, found.by) == ("We use SQLite.", (held["database"]["source"],), "user")
 
 
 async def test_A6_so_is_what_is_learned_from_work_that_another_agent_asked_for(

@@ -50,7 +50,7 @@ async def test_core_and_working_memory_are_shown_when_all_of_it_fits(tmp_path: P
     [
         ("[working]", ["we chose SQLite", "on fridays"]),
         ("[decisions]", ["we chose SQLite"]),
-        ("[archive]", ["gone"]),
+        ("[archive]", []),
         ("[]", []),
     ],
 )

@@ -97,17 +97,25 @@ def test_what_can_work_is_not_complained_about(root: Path, written: str) -> None
     ("kickoff", "expected"),
     [
         ("@alicia please review", '2:10: kickoff: nobody here is called alicia (did you mean "alice"?)'),
-        ("please review", "2:10: kickoff: calls on nobody, so nobody would work (name a member in it: @alice)"),
+        ("please review", "2:10: kickoff: calls on nobody, so nobody would work (name a member in it: @alice; or say"),
         ("`@alice` is code, @user is you", "calls on nobody"),
-        ("@alice and @zoe", "nobody here is called zoe (members: alice; in `back-ticks` it is no call)"),
+        ("@alice and @zoe", "nobody here is called zoe (members: alice, bob; in `back-ticks` it is no call)"),
     ],
 )
 def test_a_kickoff_for_nobody_is_found(root: Path, kickoff: str, expected: str) -> None:
-    write(root, ".agents/alice.yaml", "backend: mock\n")
-    flow = f"agents: {{ alice: {{ ref: alice }} }}\nkickoff: {kickoff!r}\n"
-    file = write(root, ".workflows/review.yaml", flow)
-    (problem,) = told(file)
+    (problem,) = told(review(root, f"kickoff: {kickoff!r}\n"))
     assert expected in problem
+
+
+def test_a_kickoff_for_nobody_is_for_the_desk(root: Path) -> None:
+    assert told(review(root, "kickoff: please review\ndesk: bob\n")) == []
+
+
+def review(root: Path, more: str) -> Path:
+    """A workflow of two."""
+    for name in ("alice", "bob"):
+        write(root, f".agents/{name}.yaml", "backend: mock\n")
+    return write(root, ".workflows/review.yaml", f"agents: {{ alice: {{ ref: alice }}, bob: {{ ref: bob }} }}\n{more}")
 
 
 def test_whom_a_parameter_calls_on_is_not_known_before_it_is_filled_in(root: Path) -> None:

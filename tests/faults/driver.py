@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,10 +100,14 @@ class Life:
                 os.kill(self.pid, signal.SIGKILL)
 
     def drain(self) -> Iterator[dict[str, Any]]:
-        """What it still said before it was dead."""
+        """What it still said before it was dead. One that was killed before we heard of its birth dies with that."""
+        self.patience = PATIENCE
         with suppress(Killed):
             while True:
-                yield self.next()
+                said = self.next()
+                if "born" in said:
+                    self.kill()
+                yield said
 
     def close(self) -> None:
         self._wire.close()
@@ -165,10 +169,10 @@ class Scene:
         try:
             yield life
         finally:
-            life.kill()
-            for said in life.drain():
-                self.books.note(said)
-            life.close()
+            with closing(life):
+                life.kill()
+                for said in life.drain():
+                    self.books.note(said)
 
     def intend(self, key: str, to: str, text: str) -> None:
         """To be sent by whichever life gets so far."""

@@ -38,7 +38,7 @@ def remember_something(home: Root, chance: random.Random) -> None:
     match chance.randrange(5):
         case 0:
             key = f"key-{chance.randrange(20)}"
-            memory.write(home, memory.MemoryEntry(key, words(chance, 8), file="working", updated="2026-03-01"))
+            memory.write(home, memory.MemoryEntry(key, words(chance, 8), file="working", learned="2026-03-01"))
         case 1:
             when = NOW - timedelta(days=chance.randrange(60))
             notes.write(home, words(chance, 2), f"{words(chance, 30)}\n\n{words(chance, 10)}", when=when)
@@ -144,7 +144,7 @@ def take_anothers(index: Path, chance: random.Random) -> None:
     other = index.parent.parent.parent / "other"
     shutil.rmtree(other, ignore_errors=True)
     memory.write(
-        Root(other), memory.MemoryEntry("secret", "deploy the river lamp", file="working", updated="2026-03-01")
+        Root(other), memory.MemoryEntry("secret", "deploy the river lamp", file="working", learned="2026-03-01")
     )
     library = Library(Root(other), "bob")
     library.search("deploy", now=NOW, kinds=("memory",))

@@ -66,7 +66,7 @@ def test_what_a_model_was_sent_is_shown_word_by_word_when_asked_for(terminal: Te
     for words in ("── identity\nYou are Vera, and read closely.", "── memory_write", '"properties"', "request 1"):
         assert words in long
     told = terminal.json("explain", run, "--full")["sent"]
-    assert [section["name"] for section in told["sections"]] == ["identity", "context", "instruction"]
+    assert [section["name"] for section in told["sections"]] == ["identity", "context", "mark", "instruction"]
     assert "what is seven times six?" in told["sections"][-1]["text"]
     assert terminal.json("explain", run)["sent"] is None
 
@@ -243,7 +243,7 @@ def test_a_narrow_terminal_loses_nothing_of_a_table(terminal: Terminal) -> None:
     asking = {"call": {"tool": "ask_user", "with": {"question": question}}}
     file = terminal.daemon.project / ".agents" / "nora.yaml"
     file.write_text(f"backend: mock\nscript: {json.dumps([asking, {'say': 'thank you'}])}\n")
-    (sent,) = terminal.says("send", "nora", "When is it?").split()[1:]
+    sent = terminal.json("send", "nora", "When is it?")["id"]
     assert eventually(lambda: terminal.json("agent", "info", "nora")["agent"]["state"] == "waiting")
     for columns in (60, 120):
         shown = terminal.shows("ls", columns=columns)

@@ -120,7 +120,7 @@ def test_an_approval_holds_once_for_the_run_or_always_for_exactly_this(terminal:
     assert terminal.says("ask", who, "write") == "not asked\n"
     (allowed,) = terminal.json("inbox", "allowed")
     assert "made.txt" in allowed["what"]
-    with terminal.start("ask", who, "write the other") as asking:
+    with terminal.start("ask", who, "write the other", "--wait") as asking:
         assert eventually(lambda: items(terminal, "approval")), "another call is another matter"
         terminal.says("inbox", "approve", str(items(terminal, "approval")[0]["number"]))
         assert asking.communicate(timeout=PATIENCE)[0] == "asked\n"
@@ -130,7 +130,7 @@ def test_an_approval_holds_once_for_the_run_or_always_for_exactly_this(terminal:
 
 def test_in_a_pipe_one_line_names_the_command_that_answers(terminal: Terminal) -> None:
     who = agent(terminal, "piped", CHOICE, {"say": "I see"})
-    asking = terminal.start("ask", who, "paint it")
+    asking = terminal.start("ask", who, "paint it", "--wait")
     assert asking.stderr
     line = asking.stderr.readline()
     (item,) = items(terminal, "question")
@@ -140,6 +140,32 @@ def test_in_a_pipe_one_line_names_the_command_that_answers(terminal: Terminal) -
     )
     terminal.says("inbox", "answer", str(item["number"]), "1")
     assert asking.communicate(timeout=PATIENCE)[0] == "I see\n"
+
+
+def test_where_nobody_can_answer_it_is_said_what_it_waits_for_and_the_work_is_kept(terminal: Terminal) -> None:
+    who = agent(terminal, "in-ci", CHOICE, {"say": "I see"})
+    asked = terminal.run("ask", who, "paint it")
+    (item,) = items(terminal, "question")
+    assert (asked.returncode, asked.stdout) == (4, "")
+    assert asked.stderr == (
+        "waiting for you: in-ci asks: Which **colour**? (red / blue)"
+        f' → agent-worker inbox answer {item["number"]} "…"\n'
+        "it is kept, and goes on after that; what comes of it: agent-worker peek in-ci (to wait here: --wait)\n"
+    )
+    terminal.says("inbox", "answer", str(item["number"]), "red")
+    assert eventually(lambda: "I see" in terminal.says("peek", who))
+
+
+def test_a_team_that_waits_where_nobody_can_answer_is_kept(terminal: Terminal) -> None:
+    team = {"ann": {"backend": "mock", "script": [CHOICE, {"say": "I see"}]}, "ben": {"backend": "mock"}}
+    name = workflow(terminal, "unattended", {"agents": team, "kickoff": "@ann begin"})
+    done = terminal.run("run", name)
+    (item,) = items(terminal, "question")
+    assert done.returncode == 4
+    assert f'→ agent-worker inbox answer {item["number"]} "…"' in done.stderr
+    assert "what comes of it: agent-worker peek @unattended" in done.stderr
+    terminal.says("inbox", "answer", str(item["number"]), "red")
+    assert eventually(lambda: "I see" in terminal.says("peek", "@unattended"))
 
 
 def test_a_question_that_is_answered_elsewhere_is_not_asked_any_longer(terminal: Terminal) -> None:
@@ -164,7 +190,7 @@ def test_ctrl_c_says_what_goes_on(terminal: Terminal) -> None:
 
 def test_asking_ends_when_the_agent_is_stopped(terminal: Terminal) -> None:
     who = agent(terminal, "halted", CHOICE)
-    asking = terminal.start("ask", who, "hello")
+    asking = terminal.start("ask", who, "hello", "--wait")
     assert eventually(lambda: items(terminal, "question"))
     terminal.says("stop", who)
     out, err = asking.communicate(timeout=PATIENCE)
@@ -288,15 +314,14 @@ def test_one_talks_with_a_team_and_is_told_when_nobody_was_called(terminal: Term
         screen.sees("talking in @room")
         screen.types("anybody here?")
         screen.sees("nobody was called on")
-        screen.sees("@ann, @ben")
+        screen.sees("@ann and @ben are here")
         screen.types("@ann and you?")
         screen.sees("ann here I am")
         screen.interrupts()
         assert screen.ends() == 0
     assert "room goes on" in screen.shown
     sent = terminal.run("send", "@room", "is nobody there?")
-    assert "nobody was called on" in sent.stderr
-    assert "@ann, @ben" in sent.stderr
+    assert "nobody was called on; @ann and @ben are here" in sent.stderr
     terminal.says("stop", "@room")
 
 

@@ -82,14 +82,28 @@ async def test_whoever_asks_is_told_what_it_waits_for_and_gets_the_answer_once_t
     tmp_path: Path, server: ModelServer
 ) -> None:
     async with terminal_knowing(tmp_path, SDK, OPENAI_BASE_URL=server.url("ok", "/v1")) as terminal:
-        asking = asyncio.create_task(asyncio.to_thread(terminal.run, "ask", "alice", "hello"))
+        asking = asyncio.create_task(asyncio.to_thread(terminal.run, "ask", "alice", "hello", "--wait"))
         await state_is(terminal.daemon, "waiting")
-        late = asyncio.create_task(asyncio.to_thread(terminal.run, "ask", "alice", "me too"))
+        late = asyncio.create_task(asyncio.to_thread(terminal.run, "ask", "alice", "me too", "--wait"))
         await asyncio.to_thread(eventually, lambda: alice(terminal.daemon)["queued"] == 2)
         await told(terminal, "key", "set", "openai", stdin=KEY)
         for done in (await asking, await late):
             assert (done.returncode, done.stdout) == (0, "All is well.\n")
             assert done.stderr.endswith("OPENAI_API_KEY is not set: agent-worker key set openai\n")
+
+
+async def test_in_a_pipe_what_waits_for_a_key_ends_with_a_line_and_a_code_of_its_own_and_is_kept(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    async with terminal_knowing(tmp_path, SDK, OPENAI_BASE_URL=server.url("ok", "/v1")) as terminal:
+        for command in (("ask", "alice", "hello"), ("run", "alice", "hello"), ("run", "review", "@alice hello")):
+            done = await asyncio.to_thread(terminal.run, *command)  # all but the first find it waiting
+            assert done.returncode == 4
+            assert "OPENAI_API_KEY is not set: agent-worker key set openai\n" in done.stderr
+            assert done.stderr.endswith("(to wait here: --wait)\n")
+        await told(terminal, "key", "set", "openai", stdin=KEY)
+        await state_is(terminal.daemon, "idle")
+        assert used(server) == [KEY] * 3
 
 
 async def test_a_key_exported_after_the_daemon_began_is_brought_by_the_next_command_and_kept_in_memory_only(

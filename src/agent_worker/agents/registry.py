@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agent_worker.backends.backend import Backend, Model
 from agent_worker.core.errors import NoKey, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces, own_places
 from agent_worker.definitions.project import ProjectFiles

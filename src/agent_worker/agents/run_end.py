@@ -113,7 +113,7 @@ def suspend(tx: Transaction, job: Assignment, *, now: int) -> None:
         queue.set_waiting(tx, job.run)
     else:  # the answer was faster than we
         queue.put_back(tx, job.run)
-    _leave(tx, job, "yielded", "waits for a person", now=now)
+    _leave(tx, job, "yielded", "a person was asked", now=now)
 
 
 def _leave(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:

@@ -7,13 +7,15 @@ stored (work/queue.py, work/inbox.py), and only told here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.events import Bus, WaitChanged
+from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor
 from agent_worker.database.database import Row
+from agent_worker.work.inbox import command_for
 
 #: `model`: its provider asked all who use this key to come back later. `slot`: one of the runs that go on at once.
 #: `key`: the key of its model, which is not set. `retry`: the moment of the next try, after a failure.
@@ -29,6 +31,7 @@ class Waiting:
     reason: str
     since: int
     until: int | None = None  #: None when nobody knows
+    command: str = ""  #: what the person types to end it, where they can, unless the reason says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Waits:
     def shown(self, asked: Mapping[str, Row]) -> dict[str, Waiting]:
         """Who waits for what, by the agent's id: by what this process knows, and by what was asked of the person, given
         as the open item of each agent. Work that waits for a person does not keep its agent from other work."""
-        shown = {agent: Waiting("person", item["text"], item["at"]) for agent, item in asked.items()}
+        shown = {agent: for_person(item) for agent, item in asked.items()}
         for agent, (_, wait) in self._known.items():
             if wait.what != "person" or agent not in shown:
                 shown[agent] = wait
@@ -95,6 +98,11 @@ class Waits:
         if wait is not None:
             told = replace(told, what=wait.what, reason=wait.reason, since=wait.since, until=wait.until)
         self._bus.publish(told)
+
+
+def for_person(item: Row) -> Waiting:
+    """The wait that an open item of the inbox is."""
+    return Waiting("person", item["text"], item["at"], command=command_for(item))
 
 
 def state_of(row: Row, wait: Waiting | None) -> tuple[str, Waiting | None]:

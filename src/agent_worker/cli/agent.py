@@ -8,15 +8,20 @@ from typing import Any
 import click
 
 from agent_worker.cli.approval import can_ask
-from agent_worker.cli.call import addresses, agents, call, here, part
-from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell_json, tell_table, usd, waits
+from agent_worker.cli.call import addresses, agents, call, here, part, run_ids
+from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell, tell_json, tell_table, usd, waits
+from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.states import told
 
 
 @click.group()
 def agent() -> None:
-    """Create, show, edit and delete agents, their memory, notes and todos."""
+    """Create, show, edit and delete agents, their soul, memory, notes and todos."""
+
+
+agent.add_command(soul)
 
 
 @agent.command()
@@ -54,7 +59,15 @@ def list_(as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     rows = [
-        (a["name"], a["state"], a["kind"], a["backend"], a["model"], usd(a["usd_today"], a["estimated"])) for a in found
+        (
+            a["name"],
+            told(a["state"], (a["waiting"] or {}).get("what", "")),
+            a["kind"],
+            a["backend"],
+            a["model"],
+            usd(a["usd_today"], a["estimated"]),
+        )
+        for a in found
     ]
     tell_table(("agent", "state", "kind", "backend", "model", "today"), rows, empty="no agents yet: agent-worker init")
 
@@ -68,7 +81,7 @@ def info(name: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     about = found["agent"]
-    click.echo(f"{about['name']} {paint_state(about['state'])}")
+    click.echo(f"{about['name']} {paint_state(about['state'], about['waiting'])}")
     if said := waits(about["reason"], about["waiting"]):
         click.echo(f"  {clean(said)}")
     if not about["backend"]:  # its file cannot be read
@@ -80,7 +93,10 @@ def info(name: str, as_json: bool) -> None:
         click.echo()
         tell_table(
             ("id", "lane", "state", "queued", "from", "work"),
-            [(w["id"], w["lane"], w["state"], ago(w["queued_at"]), w["sender"], w["text"]) for w in found["queue"]],
+            [
+                (w["id"], w["lane"], told(w["state"], "person"), ago(w["queued_at"]), w["sender"], w["text"])
+                for w in found["queue"]
+            ],
         )
     for line in found["thread"]:
         click.echo(f"  {clean(line)[:300]}")
@@ -104,7 +120,8 @@ _FILES = {"archive": "archived"}
 @agent.command()
 @click.argument("name", shell_complete=agents)
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
-def edit(name: str, settings: tuple[str, ...]) -> None:
+@as_json_option
+def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Edit the definition of an agent.
 
     It is opened in your editor and checked afterwards; or set single keys of it:
@@ -116,16 +133,22 @@ def edit(name: str, settings: tuple[str, ...]) -> None:
     if settings:
         changes = dict(_setting(each) for each in settings)
         call("PATCH", f"/agents/{part(name)}", changes=changes, project=here())
-        return click.echo("saved")
+        return tell("saved", as_json, agent=name, problems=[])
     found = call("GET", f"/agents/{part(name)}", project=here())
     click.edit(filename=found["agent"]["file"])
     problems = call("GET", "/status", project=here())["project"]["problems"]
-    for problem in problems:
+    for problem in () if as_json else problems:
         click.echo(clean(problem), err=True)
-    click.echo("saved, but there are mistakes; the last good version stays in use" if problems else "saved")
+    told = "saved, but there are mistakes; the last good version stays in use" if problems else "saved"
+    tell(told, as_json, agent=name, problems=problems)
 
 
-_WHAT = {"memories": "memory", "todos": "todo ticked off", "for_you": "for you to judge"}
+_WHAT = {
+    "memories": "memory",
+    "proposals": "proposal for its soul",
+    "todos": "todo ticked off",
+    "for_you": "for you to judge",
+}
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -144,7 +167,8 @@ def _setting(text: str) -> tuple[str, Any]:
 @click.argument("name", shell_complete=agents)
 @click.option("--files", is_flag=True, help="Its folder too: memory, notes, todos, conversations.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def delete(name: str, files: bool, yes: bool) -> None:
+@as_json_option
+def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
     """Delete an agent.
 
     Its definition goes, and its runs and conversations in the database. Its folder stays unless you say --files.
@@ -158,7 +182,7 @@ def delete(name: str, files: bool, yes: bool) -> None:
         )
     if not yes:
         click.confirm(f"Delete {name}{' and all its files' if files else ' (its files stay)'}?", abort=True)
-    click.echo(call("DELETE", f"/agents/{part(name)}", files=files, project=here()))
+    tell(call("DELETE", f"/agents/{part(name)}", files=files, project=here()), as_json, agent=name)
 
 
 @agent.command(cls=TextCommand)
@@ -177,9 +201,10 @@ def memory(name: str, words: tuple[str, ...], file: str, share: bool | None, as_
             _show_entries(name, key, call("GET", path, project=here())["entries"], as_json)
         case ("set", key, value) if value:
             seen_by = None if share is None else "shareable" if share else "private"
-            click.echo(call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here()))
+            kept = call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here())
+            tell(kept, as_json, agent=name, key=key)
         case ("forget", key):
-            click.echo(call("PUT", path, key=key, value="", project=here()))
+            tell(call("PUT", path, key=key, value="", project=here()), as_json, agent=name, key=key)
         case _:
             raise _wrong_words(
                 f"agent memory {name}", words, {1: "get", 2: "set"}, "get KEY, set KEY VALUE, forget KEY"
@@ -220,7 +245,9 @@ def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], fo
 @agent.command()
 @click.argument("name", shell_complete=agents)
 @click.option("--since", metavar="DAY", help="Since this day, such as 2026-01-31.")
-@click.option("--source", metavar="RUN", help="In this run; `agent memory` and `audit` name it.")
+@click.option(
+    "--source", metavar="RUN", shell_complete=run_ids, help="In this run; `agent memory` and `audit` name it."
+)
 @click.option("--show", is_flag=True, help="Only show which runs that would be.")
 @as_json_option
 def revert(name: str, since: str | None, source: str | None, show: bool, as_json: bool) -> None:
@@ -242,9 +269,10 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
 @agent.command()
 @click.argument("name", shell_complete=agents)
 @click.argument("key")
-def release(name: str, key: str) -> None:
+@as_json_option
+def release(name: str, key: str, as_json: bool) -> None:
     """Give back to NAME what was held back from its memory."""
-    click.echo(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()))
+    tell(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()), as_json, agent=name, key=key)
 
 
 @agent.command(cls=TextCommand)

@@ -102,16 +102,45 @@ def instances(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [i["name"] for i in _ask("/instances") if i["name"].startswith(incomplete.removeprefix("@"))]
 
 
-def _ask(path: str) -> list[dict[str, Any]]:
+def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return _begun(incomplete, [run["id"] for run in _ask("/runs", limit=100)])
+
+
+def work_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Of work that can be cancelled."""
+    return _begun(incomplete, [work["id"] for work in _ask("/instructions")])
+
+
+def message_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Of the last messages in each channel, and of work that was given directly."""
+    said = [_ask("/messages", at=f"@{name}", last="true", limit=30) for name in instances(ctx, param, "")]
+    return _begun(incomplete, [line["id"] for lines in said for line in lines] + work_ids(ctx, param, incomplete))
+
+
+def item_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Numbers and ids of what waits for the person."""
+    items = _ask("/inbox")
+    return _begun(incomplete, [str(item["number"]) for item in items] + [item["id"] for item in items])
+
+
+def resource_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    at = ctx.params.get("workflow")
+    return _begun(incomplete, [each["id"] for each in _ask("/resources", at=at)]) if at else []
+
+
+def _begun(incomplete: str, words: list[str]) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
+
+
+def _ask(path: str, **more: Any) -> list[dict[str, Any]]:
     from agent_worker.client.connection import find
 
     try:
         client = find()
         if client is None:
             return []
-        found: list[dict[str, Any]] = client.request("GET", f"{path}?{urlencode({'project': os.getcwd()})}", timeout=2)[
-            1
-        ]
+        target = f"{path}?{urlencode({'project': os.getcwd(), **more})}"
+        found: list[dict[str, Any]] = client.request("GET", target, timeout=2)[1]
         return found
     except (AgentWorkerError, OSError):
         return []

@@ -16,15 +16,15 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import click
 
-from agent_worker.cli.output import clean, paint
+from agent_worker.cli.output import F, clean, paint
 from agent_worker.cli.prose import cells, cut, wrapped
 from agent_worker.client.plain_http import ServerEvent
+from agent_worker.core.later import dataclass
 
 TICK = 1.0  #: seconds between two looks at the clock
 _ENTER, _ERASE, _ERASE_WORD, _ERASE_LINE, _END = "\r\n", "\x7f\x08", "\x17", "\x15", "\x04"
@@ -38,10 +38,20 @@ class Typed:
     text: str | None
 
 
+WAITS = 4  #: exit code: it waits for the person, and nobody is at the terminal
+
+
+def wait_option(command: F) -> F:
+    """`--wait`, for what ends otherwise when it waits for the person and nobody is there."""
+    told = "Without a terminal too, wait until you have answered what is asked."
+    return click.option("--wait", is_flag=True, help=told)(command)
+
+
 class Console:
     def __init__(self) -> None:
         self.is_live = sys.stdout.isatty()
         self.takes_keys = self.is_live and sys.stdin.isatty()
+        self.is_attended = self.takes_keys or self.is_live  #: is somebody there, who sees what it waits for?
         self._below: Sequence[str] = ()
         self._prompt: str | None = None
         self._typed = ""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from agent_worker.cli.output import clean
+from agent_worker.cli.output import as_json_option, clean, tell_json
 from agent_worker.cli.typed import TextCommand
 from agent_worker.client.discovery import RUN_TOKEN
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
@@ -27,9 +27,13 @@ def context() -> None:
 
 
 @context.command()
-def tools() -> None:
+@as_json_option
+def tools(as_json: bool) -> None:
     """List the tools you have, with their arguments."""
-    for tool in _ask("tools/list", {})["tools"]:
+    found = _ask("tools/list", {})["tools"]
+    if as_json:
+        return tell_json(found)
+    for tool in found:
         takes = ", ".join(tool["inputSchema"].get("properties", {}))
         click.echo(clean(f"{tool['name']}({takes})\n    {tool['description'].splitlines()[0]}"))
 
@@ -37,48 +41,57 @@ def tools() -> None:
 @context.command()
 @click.argument("tool")
 @click.argument("arguments", default="{}")
-def call(tool: str, arguments: str) -> None:
+@as_json_option
+def call(tool: str, arguments: str, as_json: bool) -> None:
     """Call any TOOL; its ARGUMENTS are a JSON object."""
     try:
         given = json.loads(arguments)
     except ValueError:
         raise BadInput("the arguments are not JSON", hint='such as {"text": "hello"}') from None
-    _call(tool, **given)
+    _call(tool, as_json, **given)
 
 
 @context.command(cls=TextCommand)
 @click.argument("text")
-def send(text: str) -> None:
+@as_json_option
+def send(text: str, as_json: bool) -> None:
     """Say TEXT in the channel."""
-    _call("channel_send", text=text)
+    _call("channel_send", as_json, text=text)
 
 
 @context.command()
-def read() -> None:
+@as_json_option
+def read(as_json: bool) -> None:
     """Read what is new to you in the channel."""
-    _call("channel_read")
+    _call("channel_read", as_json)
 
 
 @context.command()
-def inbox() -> None:
+@as_json_option
+def inbox(as_json: bool) -> None:
     """List what was sent to you and is not dealt with yet."""
-    _call("my_inbox")
+    _call("my_inbox", as_json)
 
 
 @context.command(cls=TextCommand)
 @click.argument("name", default="")
 @click.option("--append", "text", help="Add this to its end.")
-def doc(name: str, text: str | None) -> None:
+@as_json_option
+def doc(name: str, text: str | None, as_json: bool) -> None:
     """Read the document NAME, or add to it."""
     if text is None:
-        _call("team_doc_read", name=name)
+        _call("team_doc_read", as_json, name=name)
     else:
-        _call("team_doc_append", name=name, text=text)
+        _call("team_doc_append", as_json, name=name, text=text)
 
 
-def _call(tool: str, **arguments: Any) -> None:
+def _call(tool: str, as_json: bool, /, **arguments: Any) -> None:
     result = _ask("tools/call", {"name": tool, "arguments": arguments})
-    click.echo(clean("\n".join(part["text"] for part in result["content"])), err=result["isError"])
+    text = "\n".join(part["text"] for part in result["content"])
+    if as_json:
+        tell_json({"text": text, "ok": not result["isError"]})
+    else:
+        click.echo(clean(text), err=result["isError"])
     if result["isError"]:
         sys.exit(1)
 

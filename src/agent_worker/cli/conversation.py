@@ -16,13 +16,13 @@ import click
 
 from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, stream
-from agent_worker.cli.console import Console
+from agent_worker.cli.console import WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
-from agent_worker.cli.messages import nobody_called
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.core.states import told as state_told
 
 _UNFINISHED = 6  #: lines of what is being written that are shown below
 _PIPE_PATIENCE = 5.0  #: seconds for the first byte from a pipe
@@ -38,17 +38,20 @@ _HELP = (
 @click.argument("address", shell_complete=addresses)
 @click.argument("message")
 @trust_option
+@wait_option
 @as_json_option
-def ask(address: str, message: str, as_json: bool) -> None:
+def ask(address: str, message: str, wait: bool, as_json: bool) -> None:
     """Ask the agent at ADDRESS and wait for the answer, which is shown as it is written.
 
     `-` reads the message from standard input. What comes through a pipe is added to the message:
     cat report.txt | agent-worker ask alice "summarise this"
+
+    Exits with 0 when it is answered, 1 when it failed, 4 when it waits for you and nobody is at the terminal.
     """
     _refuse_channel(address)
-    events = _asked(address, _with_pipe(message))
+    events = _asked(address, _with_pipe(message), leaves=not wait and not Console().is_attended)
     final = _as_json(events) if as_json else _answer(address, events)
-    sys.exit(0 if final.get("state") == "done" else 1)
+    sys.exit(exit_code(final))
 
 
 @click.command()
@@ -78,7 +81,8 @@ class AnswerView:
 
     def __init__(self, console: Console, name: str) -> None:
         self._console = console
-        self._name = name
+        self.name = name
+        self.asked = False  #: was it told, in a pipe, what the person is asked for?
         self._does, self._since = "", time.monotonic()
         self._page = Page(console.columns)
         self._line = ""  # not whole yet
@@ -86,7 +90,9 @@ class AnswerView:
         self.said = ""  #: the last text that was shown whole
 
     def show(self, record: Mapping[str, Any]) -> None:
+        self.asked = self.asked or record["event"] == "inbox"
         if record["event"] == "waiting" and record["what"] == "key":
+            self.asked = True
             self._now("waits for a key")
             click.echo(clean(f"{record['name']} waits: {record['reason']}"), err=True)
         if not self._console.is_live:
@@ -128,7 +134,7 @@ class AnswerView:
         """Show what is being written, who is at work, and for how long."""
         lines = wrapped(self._line, self._console.columns)[-_UNFINISHED:] if self._line else []
         seconds = time.monotonic() - self._since
-        doing = [paint(f"{clean(self._name)} {self._does}… {seconds:.0f} s", "bright_black")] if self._does else []
+        doing = [paint(f"{clean(self.name)} {self._does}… {seconds:.0f} s", "bright_black")] if self._does else []
         self._console.below(*lines, *doing)
 
     def _now(self, does: str) -> None:
@@ -150,21 +156,25 @@ class AnswerView:
         self._console.say(*rest)
 
 
-def _asked(address: str, message: str) -> Iterator[ServerEvent]:
+def exit_code(final: Mapping[str, Any]) -> int:
+    return {"done": 0, "waiting": WAITS}.get(final.get("state", ""), 1)
+
+
+def _asked(address: str, message: str, *, leaves: bool = False) -> Iterator[ServerEvent]:
     """What comes of a question. That it was accepted is known when this returns."""
-    events = stream("POST", "/run", agent=address, message=message, project=here())
+    events = stream("POST", "/run", agent=address, message=message, project=here(), leaves=leaves)
     return chain([next(events)], events)
 
 
 def run_agent(address: str, events: Iterator[ServerEvent], *, as_json: bool) -> int:
     """Follow what an agent was given by `run`; the exit code. As JSON, each event is a line."""
     if not as_json:
-        return 0 if _answer(address, events).get("state") == "done" else 1
+        return exit_code(_answer(address, events))
     final: dict[str, Any] = {}
     for event in events:
         final = json.loads(event.data)
         click.echo(json.dumps(final))
-    return 0 if final.get("state") == "done" else 1
+    return exit_code(final)
 
 
 def _as_json(events: Iterator[ServerEvent]) -> dict[str, Any]:
@@ -210,11 +220,21 @@ def _tell_end(console: Console, view: AnswerView, final: Mapping[str, Any]) -> N
         elif text.strip() != view.said.strip():
             console.say(*drawn(text, console.columns))
         return
-    told = f"{final.get('state', 'failed')}: {final.get('reason') or final.get('message', 'the daemon ended')}"
+    if final.get("state") == "waiting":
+        return tell_waiting(final, view.asked, f"agent-worker peek {view.name}")
+    why = final.get("reason") or final.get("message", "the daemon ended")
+    told = f"{state_told(final.get('state', 'failed'))}: {why}"
     click.echo(clean(told), err=True)
     hint = "agent-worker inbox" if final.get("state") == "incomplete" else final.get("hint", "")
     if hint and hint not in told:
         click.echo(clean(f"  hint: {hint}"), err=True)
+
+
+def tell_waiting(final: Mapping[str, Any], told: bool, where: str) -> None:
+    """What it waits for, unless that was told when it was asked; and that nothing is lost."""
+    if not told:
+        click.echo(clean(f"waiting for you: {' '.join(final['reason'].split())}"), err=True)
+    click.echo(f"it is kept, and goes on after that; what comes of it: {where} (to wait here: --wait)", err=True)
 
 
 def _refuse_channel(address: str) -> None:
@@ -304,8 +324,8 @@ def _say_there(console: Console, address: str, message: str) -> None:
     except AgentWorkerError as error:
         console.tell(f"error: {error.message}", "red")
         return
-    if told := nobody_called(receipt):
-        console.tell(told, "yellow")
+    if receipt["told"]:
+        console.tell(receipt["told"], "yellow")
 
 
 def _show_history(console: Console, address: str, count: int = _HISTORY) -> int:

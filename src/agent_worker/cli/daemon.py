@@ -48,13 +48,17 @@ def status(as_json: bool) -> None:
 
 @daemon.command()
 @click.option("-n", "--count", default=40, show_default=True, help="How many lines to show.")
-def logs(count: int) -> None:
+@as_json_option
+def logs(count: int, as_json: bool) -> None:
     """Show the end of the daemon's log."""
     from agent_worker.client.discovery import LOG_FILE, home_directory
 
     file = home_directory() / LOG_FILE
     if not file.exists():
-        return click.echo("there is no log yet")
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in deque(lines, maxlen=count):
-            click.echo(clean(line.rstrip("\n")))
+        return tell_json([]) if as_json else click.echo("there is no log yet")
+    with file.open(encoding="utf-8", errors="replace") as written:
+        lines = [line.rstrip("\n") for line in deque(written, maxlen=count)]
+    if as_json:
+        return tell_json(lines)
+    for line in lines:
+        click.echo(clean(line))

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from agent_worker.cli.call import call, here, instances, part
+from agent_worker.cli.call import call, here, instances, part, resource_ids
 from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
 from agent_worker.cli.typed import TextCommand
 
@@ -42,20 +42,22 @@ def read(workflow: str, name: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("text")
 @click.option("--revision", help="The revision that is replaced; without it, a new document is made.")
-def write(workflow: str, name: str, text: str, revision: str | None) -> None:
+@as_json_option
+def write(workflow: str, name: str, text: str, revision: str | None, as_json: bool) -> None:
     """Write a document of @WORKFLOW. `-` reads the text from standard input."""
     found = call("PUT", f"/documents/{_path(name)}", at=workflow, text=_text(text), revision=revision, project=here())
-    click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
+    tell_json(found) if as_json else click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
 @doc.command(cls=TextCommand)
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")
-def append(workflow: str, name: str, text: str) -> None:
+@as_json_option
+def append(workflow: str, name: str, text: str, as_json: bool) -> None:
     """Add to the end of a document of @WORKFLOW. `-` reads the text from standard input."""
     found = call("POST", f"/documents/{_path(name)}", at=workflow, text=_text(text), project=here())
-    click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
+    tell_json(found) if as_json else click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
 @click.group()
@@ -77,7 +79,7 @@ def resources(workflow: str, as_json: bool) -> None:
 
 @resource.command("read")
 @click.argument("workflow", shell_complete=instances)
-@click.argument("id")
+@click.argument("id", shell_complete=resource_ids)
 @as_json_option
 def read_resource(workflow: str, id: str, as_json: bool) -> None:
     """Print a resource of @WORKFLOW; the beginning of its ID is enough."""

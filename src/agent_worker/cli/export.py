@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import addresses, call, here, part
-from agent_worker.cli.output import clean
+from agent_worker.cli.output import as_json_option, clean, tell_json
 
 
 @click.command()
@@ -22,12 +22,15 @@ from agent_worker.cli.output import clean
     show_default=True,
     help="What kind of text to print.",
 )
-def export(target: str, form: str) -> None:
+@as_json_option
+def export(target: str, form: str, as_json: bool) -> None:
     """Print all of TARGET (@review, or alice) as one text: what was said, and a workspace's documents.
 
     \b
     agent-worker export @review --format html > review.html     one page, with votes, runs and costs
     """
+    if as_json:
+        return tell_json({"target": target, "messages": _all_lines(target), "documents": _documents(target)})
     match form:
         case "jsonl":
             for line in _all_lines(target):

@@ -12,7 +12,7 @@ from typing import Literal
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import clean, paint
+from agent_worker.cli.output import clean, is_json_option, paint
 from agent_worker.core.errors import Problem
 from agent_worker.core.remote import is_remote
 from agent_worker.core.text import plural
@@ -88,6 +88,7 @@ def _check_elsewhere(source: str) -> tuple[list[Problem], str, list[str]]:
 
 @click.command()
 @click.argument("kind", type=click.Choice(["agent", "workflow", "project"]))
+@is_json_option
 def schema(kind: Literal["agent", "workflow", "project"]) -> None:
     """Print the JSON Schema of an agent, workflow or project file."""
     from agent_worker.local.definitions import schema_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, part
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, terminal_columns
+from agent_worker.cli.call import call, here, item_ids, part
+from agent_worker.cli.output import ago, as_json_option, clean, paint, tell, tell_json, terminal_columns
 from agent_worker.cli.prose import wrapped
 from agent_worker.cli.questions import arguments
 from agent_worker.core.errors import BadInput, NotFound
@@ -70,8 +70,9 @@ def commands_for(item: Mapping[str, Any]) -> list[str]:
     return [words.get(verb, f"{verb} {n}") for verb in item["answers"]]
 
 
-def _answer(item: str, action: str, text: str = "", **how: Any) -> None:
-    click.echo(call("POST", f"/inbox/{part(named_item(item))}", action=action, text=text, **how))
+def _answer(item: str, action: str, as_json: bool, text: str = "", **how: Any) -> None:
+    id = named_item(item)
+    tell(call("POST", f"/inbox/{part(id)}", action=action, text=text, **how), as_json, item=id)
 
 
 def named_item(given: str) -> str:
@@ -89,12 +90,13 @@ def named_item(given: str) -> str:
 
 
 @inbox.command()
-@click.argument("item")
+@click.argument("item", shell_complete=item_ids)
 @click.option("--run", "scope", flag_value="run", help="Also all further calls of this tool in the same run.")
 @click.option("--always", "scope", flag_value="always", help="Exactly this call from now on; `inbox revoke` ends it.")
-def approve(item: str, scope: str | None) -> None:
+@as_json_option
+def approve(item: str, scope: str | None, as_json: bool) -> None:
     """Allow a tool call, or let an outcome that you may veto stand."""
-    _answer(item, "approve", scope=scope or "once")
+    _answer(item, "approve", as_json, scope=scope or "once")
 
 
 @inbox.command()
@@ -112,51 +114,56 @@ def allowed(as_json: bool) -> None:
 
 @inbox.command()
 @click.argument("digest")
-def revoke(digest: str) -> None:
+@as_json_option
+def revoke(digest: str, as_json: bool) -> None:
     """Ask again about a tool call that was always allowed: DIGEST is what `inbox allowed` shows."""
     found = [each["digest"] for each in call("GET", "/allowed", project=here()) if each["digest"].startswith(digest)]
     if len(found) != 1:
         what = "no call that is allowed begins" if not found else f"{len(found)} calls that are allowed begin"
         raise NotFound(f"{what} with {digest}", hint="agent-worker inbox allowed")
     gone = call("DELETE", f"/allowed/{found[0]}", project=here())
-    click.echo(clean(f"is asked about again: {gone['what']}"))
+    tell(f"is asked about again: {gone['what']}", as_json, **gone)
 
 
 @inbox.command()
-@click.argument("item")
+@click.argument("item", shell_complete=item_ids)
 @click.argument("reason", default="")
-def deny(item: str, reason: str) -> None:
+@as_json_option
+def deny(item: str, reason: str, as_json: bool) -> None:
     """Refuse a tool call, or veto an outcome.
 
     The agent, or the team, is told the reason.
     """
-    _answer(item, "deny", reason)
+    _answer(item, "deny", as_json, reason)
 
 
 @inbox.command()
-@click.argument("item")
+@click.argument("item", shell_complete=item_ids)
 @click.argument("text")
 @click.option("--other", is_flag=True, help="TEXT is none of the options, on purpose.")
-def answer(item: str, text: str, other: bool) -> None:
+@as_json_option
+def answer(item: str, text: str, other: bool, as_json: bool) -> None:
     """Answer a question, vote, or reply to somebody who called on you.
 
     Where there are options, TEXT is one of them, or its number.
     """
-    _answer(item, "answer", text, other=other)
+    _answer(item, "answer", as_json, text, other=other)
 
 
 @inbox.command()
-@click.argument("item")
-def retry(item: str) -> None:
+@click.argument("item", shell_complete=item_ids)
+@as_json_option
+def retry(item: str, as_json: bool) -> None:
     """Retry what failed or met a limit.
 
     Where a limit stopped it, it goes on with a new allowance.
     """
-    _answer(item, "retry")
+    _answer(item, "retry", as_json)
 
 
 @inbox.command()
-@click.argument("item")
-def dismiss(item: str) -> None:
+@click.argument("item", shell_complete=item_ids)
+@as_json_option
+def dismiss(item: str, as_json: bool) -> None:
     """Close an item without doing anything about it."""
-    _answer(item, "dismiss")
+    _answer(item, "dismiss", as_json)

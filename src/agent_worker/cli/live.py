@@ -16,6 +16,7 @@ from agent_worker.cli.output import clean, paint, usd
 from agent_worker.cli.prose import cut, drawn, wrapped
 from agent_worker.cli.questions import Questions
 from agent_worker.client.plain_http import ServerEvent
+from agent_worker.core.states import told
 from agent_worker.core.text import plural
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
@@ -77,7 +78,7 @@ class LiveView:
             case {"event": "ended", "name": name, "state": state, "reason": reason}:
                 self._busy.pop(name, None)
                 if state in ("failed", "incomplete", "dead") and not reason.startswith(_LIMIT):
-                    self._line(name, f"✗ {state}: {reason}", "red")
+                    self._line(name, f"✗ {told(state)}: {reason}", "red")
             case {"event": "workspace", "state": "paused", "reason": reason} if not reason.startswith(_LIMIT):
                 self._line("·", f"paused: {reason}", "red")
         self.tick()

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.approval import trust_option
-from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream
+from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream, work_ids
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
 from agent_worker.cli.typed import TextCommand, addressed, only_target
 from agent_worker.core.ids import new_id
@@ -38,26 +38,22 @@ def send(words: tuple[str, ...], to: str | None, key: str | None, as_json: bool)
     receipt = call("POST", "/send", to=address, message=_text(message), key=key or new_id("k"), project=here())
     if as_json:
         return tell_json(receipt)
-    woke = f", woke {', '.join(receipt['woke'])}" if receipt["woke"] else ""
-    click.echo(f"sent {receipt['id']}{woke}")
+    click.echo(f"sent {receipt['id']}{_woke(receipt)}")
     for who in receipt["asleep"]:
         click.echo(f"{who} is not working at the moment; let it go on: agent-worker agent start {who}", err=True)
-    if told := nobody_called(receipt):
-        click.echo(clean(told), err=True)
+    if receipt["told"]:
+        click.echo(clean(receipt["told"]), err=True)
 
 
-def nobody_called(receipt: Mapping[str, Any]) -> str:
-    """What to tell of a message that reached nobody, or not all it names; empty when there is nothing to tell."""
-    names = ", ".join(f"@{name}" for name in receipt["members"])
-    if receipt["unknown"]:
-        return f"nobody here is called {', '.join(receipt['unknown'])}; the members are: {names}"
-    if receipt["woke"] or receipt["seq"] is None:
-        return ""
-    return f"nobody was called on: to call on somebody, name them in the message. The members are: {names}"
+def _woke(receipt: Mapping[str, Any]) -> str:
+    asleep = {who.partition("@")[0] for who in receipt["asleep"]}
+    awake = [name for name in receipt["woke"] if name not in asleep]
+    desk = " (nobody was called on)" if receipt["desk"] else ""
+    return f", woke {', '.join(awake)}{desk}" if awake else ""
 
 
 @click.command()
-@click.argument("work")
+@click.argument("work", shell_complete=work_ids)
 @click.option("--reason", help="Is told where the work was asked for.")
 @as_json_option
 def cancel(work: str, reason: str | None, as_json: bool) -> None:

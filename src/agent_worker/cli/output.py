@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.states import told
 from agent_worker.core.text import UNSAFE_ON_A_TERMINAL
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,8 +42,8 @@ def paint(text: str, colour: str, *, bold: bool = False) -> str:
     return click.style(text, fg=colour, bold=bold) if wants_colour() else text
 
 
-def paint_state(state: str) -> str:
-    return paint(state, _STATES.get(state, "white"))
+def paint_state(state: str, waiting: Mapping[str, Any] | None = None) -> str:
+    return paint(told(state, waiting["what"] if waiting else ""), _STATES.get(state, "white"))
 
 
 def complain(error: AgentWorkerError) -> None:
@@ -57,6 +58,16 @@ def complain(error: AgentWorkerError) -> None:
 def as_json_option(command: F) -> F:
     """`--json`, for scripts."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def is_json_option(command: F) -> F:
+    """`--json`, for what is JSON anyway: scripts may say it everywhere."""
+    return click.option("--json", is_flag=True, expose_value=False, help="Print JSON, which it does anyway.")(command)
+
+
+def tell(sentence: str, as_json: bool, **facts: Any) -> None:
+    """What was done, in a sentence; for scripts with its facts."""
+    tell_json({**facts, "told": sentence}) if as_json else click.echo(clean(sentence))
 
 
 def tell_json(value: object) -> None:
@@ -144,11 +155,12 @@ def usd(amount: float, estimated: bool = False) -> str:
 
 
 def waits(reason: str, waiting: Mapping[str, Any] | None) -> str:
-    """Why; and if it waits, since when, and until when if that is known."""
+    """Why; and if it waits, since when, until when if that is known, and what to type."""
     if waiting is None:
         return reason
     until = f", until {_time(waiting['until'])}" if waiting["until"] else ""
-    return f"{reason} (since {_time(waiting['since'])}{until})"
+    command = f" → {waiting['command']}" if waiting["command"] else ""
+    return f"{reason} (since {_time(waiting['since'])}{until}){command}"
 
 
 def _time(micros: int) -> str:

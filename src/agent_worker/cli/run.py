@@ -15,10 +15,10 @@ import click
 from agent_worker.cli.agent import set_agent
 from agent_worker.cli.approval import named, offer_limits, with_approval
 from agent_worker.cli.call import ServerEvent, call, here, instances, part, stream, workflows
-from agent_worker.cli.console import Console
-from agent_worker.cli.conversation import chat_in_channel, run_agent
+from agent_worker.cli.console import WAITS, Console, wait_option
+from agent_worker.cli.conversation import chat_in_channel, run_agent, tell_waiting
 from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
-from agent_worker.cli.output import as_json_option, clean, paint_state, tell_json
+from agent_worker.cli.output import as_json_option, clean, is_json_option, paint_state, tell, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import running
 from agent_worker.core.address import MAIN
@@ -34,6 +34,7 @@ T = TypeVar("T")
 @click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @click.option("--verbose", is_flag=True, help="Show tool calls.")
+@wait_option
 @as_json_option
 def run(
     workflow: str | None,
@@ -42,6 +43,7 @@ def run(
     model: str | None,
     trust: bool,
     verbose: bool,
+    wait: bool,
     as_json: bool,
 ) -> None:
     """Run WORKFLOW until everybody is done: its name, its file, or github:owner/repo@version/path.
@@ -52,7 +54,8 @@ def run(
 
     A message may follow, and the workflow's own parameters after `--`: run review -- --target main
 
-    Exits with 0 when all went well, 1 when something failed, 3 when a limit stopped it.
+    Exits with 0 when all went well, 1 when something failed, 3 when a limit stopped it, 4 when it waits for you (an
+    answer, an approval, a key) and nobody is at the terminal: then it is kept, and goes on once you have answered.
     """
     workflow, rest = _which(workflow, rest)
     message, given = _split(rest)
@@ -62,12 +65,17 @@ def run(
     console = Console()
     if console.takes_keys and not as_json:
         wanted |= {"attended": True}
+    if not console.is_attended and not wait:
+        wanted |= {"leaves": True}
     events = with_approval(workflow, partial(_either, wanted, lambda asked: stream("POST", "/run", **asked)))
     first = next(events)  # what is asked before it begins is asked before the screen is ours
     events = chain([first], events)
     if "work" in (begun := json.loads(first.data)):
         sys.exit(run_agent(workflow, events, as_json=as_json))
     outcome = _lines_of_json(events) if as_json else _watched(console, events, begun["workflow"], verbose=verbose)
+    if outcome.get("state") == "waiting":
+        tell_waiting(outcome, bool(outcome["waits_for"]), f"agent-worker peek @{begun['workflow']}")
+        sys.exit(WAITS)
     if "exit_code" not in outcome:
         click.echo(clean(f"error: {outcome.get('message', 'the daemon ended')}"), err=True)
         sys.exit(1)
@@ -163,6 +171,7 @@ def start(
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
+@is_json_option
 def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
     """Run a workflow, or ask an agent, and print all that came of it as JSON, once it is done.
 
@@ -189,9 +198,9 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
 
         client = find()
         if client is None:
-            return click.echo("the daemon is not running")
+            return tell("the daemon is not running", as_json)
         client.request("POST", "/shutdown", {})
-        return click.echo("the daemon is stopping")
+        return tell("the daemon is stopping", as_json)
     if target is None:
         target = _only_running()
     if target.startswith("@"):
@@ -238,7 +247,7 @@ def _either(wanted: dict[str, Any], ask: Callable[[dict[str, Any]], Iterator[T]]
     try:
         yield from ask(wanted)
     except NotFound as error:
-        same = ("message", "project", "trust")
+        same = ("message", "project", "trust", "leaves")
         agent = {"agent": wanted["workflow"]} | {name: wanted[name] for name in same if name in wanted}
         if not wanted["message"] or wanted["params"]:
             raise

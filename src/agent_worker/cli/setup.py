@@ -211,7 +211,8 @@ def _program(backend: dict[str, Any]) -> Check:
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+@as_json_option
+def completion(shell: str, as_json: bool) -> None:
     """Print the completion script for SHELL: eval "$(agent-worker completion bash)"."""
     from click.shell_completion import get_completion_class
 
@@ -219,4 +220,5 @@ def completion(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None
-    click.echo(found(cli, {}, "agent-worker", "_AGENT_WORKER_COMPLETE").source())
+    script = found(cli, {}, "agent-worker", "_AGENT_WORKER_COMPLETE").source()
+    tell_json({"shell": shell, "script": script}) if as_json else click.echo(script)

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import addresses, agents, call, here, instances, part
+from agent_worker.cli.call import addresses, agents, call, here, instances, message_ids, part, run_ids
 from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd, waits
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.states import WAITS_FOR_YOU, told
 from agent_worker.core.text import plural
 
 
@@ -44,7 +45,7 @@ def _members(target: str, as_json: bool) -> None:
         raise NotFound(f"{name} is not a member of @{running['name']}", hint=f"its members are: {names}")
     if as_json:
         return tell_json(found[0] if name else running)
-    rows = [(m["name"], m["state"], m["status"], _waits_for(m["waiting"])) for m in found]
+    rows = [(m["name"], _state(m), m["status"], _waits_for(m["waiting"])) for m in found]
     tell_table(("member", "state", "doing", ""), rows)
 
 
@@ -113,7 +114,7 @@ def _agents(agents: list[dict[str, Any]]) -> None:
     rows = [
         (
             a["name"],
-            a["state"],
+            _state(a),
             a["backend"] + (f" {a['model']}" if a["model"] else ""),
             str(a["queued"]),
             usd(a["usd_today"], a["estimated"]),
@@ -126,20 +127,37 @@ def _agents(agents: list[dict[str, Any]]) -> None:
     tell_table(titles, rows, empty="no agents yet: agent-worker init")
 
 
+def _state(agent: dict[str, Any]) -> str:
+    return told(agent["state"], agent["waiting"]["what"] if agent["waiting"] else "")
+
+
 def _waits_for(waiting: dict[str, Any] | None) -> str:
     return waits(waiting["reason"], waiting) if waiting else ""
 
 
 def _instances(found: list[dict[str, Any]]) -> None:
     rows = [
-        (f"@{i['name']}", i["state"], str(i["messages"]), ", ".join(m["name"] for m in i["members"]), i["reason"])
+        (f"@{i['name']}", state_of_team(i), str(i["messages"]), ", ".join(m["name"] for m in i["members"]), _why(i))
         for i in found
     ]
     tell_table(("workflow", "state", "messages", "members", ""), rows)
 
 
+def state_of_team(instance: dict[str, Any]) -> str:
+    return WAITS_FOR_YOU if instance["state"] == "running" and instance["waiting"] else told(instance["state"])
+
+
+def _why(instance: dict[str, Any]) -> str:
+    """What a team waits for, and what to type."""
+    if instance["state"] == "paused":
+        return f"{instance['reason']} → agent-worker resume @{instance['name']}"
+    return "; ".join([instance["reason"] or "", *(waits(each["reason"], each) for each in instance["waiting"])]).lstrip(
+        "; "
+    )
+
+
 @click.command()
-@click.option("--agent", help="Only the runs of this agent.")
+@click.option("--agent", shell_complete=agents, help="Only the runs of this agent.")
 @click.option("-n", "--count", default=20, show_default=True)
 @as_json_option
 def runs(agent: str | None, count: int, as_json: bool) -> None:
@@ -151,7 +169,7 @@ def runs(agent: str | None, count: int, as_json: bool) -> None:
         (
             r["id"],
             r["agent"],
-            "taken back" if r["held"] else r["state"],
+            "taken back" if r["held"] else told(r["state"]),
             ago(r["started_at"]),
             str(r["steps"]),
             f"{r['tokens']:,}",
@@ -169,7 +187,7 @@ def _tries(run: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=run_ids)
 @click.option("--full", is_flag=True, help="Word by word what its model was sent: prompt, tools, every request.")
 @as_json_option
 def explain(run: str, full: bool, as_json: bool) -> None:
@@ -184,7 +202,7 @@ def explain(run: str, full: bool, as_json: bool) -> None:
     if about["held"]:
         click.echo("a person took back what this run was told, said and learned; it is shown to people only")
     cost = usd(about["usd"], about["estimated"])
-    facts = (f"{about['agent']} {about['state']}", f"{about['backend']} {about['model']}", _tries(about), cost)
+    facts = (f"{about['agent']} {told(about['state'])}", f"{about['backend']} {about['model']}", _tries(about), cost)
     click.echo("  ".join(filter(None, facts)))
     click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
@@ -211,15 +229,15 @@ def _tell_call(used: dict[str, Any]) -> None:
 
 
 @click.command()
-@click.argument("message")
+@click.argument("message", shell_complete=message_ids)
 @as_json_option
 def trace(message: str, as_json: bool) -> None:
     """Show where MESSAGE (its id) went: to whom, what became of it, in which run."""
     found = call("GET", f"/trace/{part(message)}")
     if as_json:
         return tell_json(found)
-    rows = [(hop["name"], "done" if hop["state"] == "acked" else hop["state"], hop["run"] or "") for hop in found]
-    tell_table(("to", "state", "run"), rows, empty="it was delivered to nobody: it mentions no member")
+    rows = [(hop["name"], told(hop["state"], "person"), hop["run"] or "") for hop in found]
+    tell_table(("to", "state", "run"), rows, empty="it was delivered to nobody: it calls on no member")
 
 
 @click.command()

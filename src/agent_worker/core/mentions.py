@@ -7,18 +7,18 @@ the time grows with the length of the text whatever is in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from agent_worker.core.later import dataclass, pattern
 
 Span = tuple[int, int]
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_NAME = re.compile(r"[\w-]+")  # letters of every alphabet continue a name: @alicé is not a call on ali
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_QUOTE = re.compile(r"[ \t]*>")
-_TICKS = re.compile(r"`+")
-_URL = re.compile(r"(?:://|\bwww\.)[^\s<>\"`]*")  # the scheme before it holds no @, so it need not be found
+_LINE = pattern(r"[^\n]*\n|[^\n]+")
+_NAME = pattern(r"[\w-]+")  # letters of every alphabet continue a name: @alicé is not a call on ali
+_FENCE = pattern(r"[ \t]*(`{3,}|~{3,})")
+_QUOTE = pattern(r"[ \t]*>")
+_TICKS = pattern(r"`+")
+_URL = pattern(r"(?:://|\bwww\.)[^\s<>\"`]*")  # the scheme before it holds no @, so it need not be found
 _LONGEST = 63
 
 
@@ -60,6 +60,13 @@ def find_mentions(text: str, members: Collection[str], *, sender: str, quoted: S
         user=to_user and sender.lower() != "user",
         unknown=tuple(name for lower, name in unknown.items() if lower != sender.lower()),
     )
+
+
+def nobody_called(members: Iterable[str]) -> str:
+    """What whoever sent a message that woke nobody is told."""
+    *others, last = [f"@{name}" for name in members]
+    here = f"{', '.join(others)} and {last} are here" if others else f"{last} is here"
+    return f"nobody was called on; {here}"
 
 
 def _words_after_at(text: str, own: str) -> Iterator[str]:

@@ -160,8 +160,9 @@ def _of_kickoff(workflow: WorkflowDefinition) -> Iterator[Broken]:
     for name in called.unknown:
         hint = did_you_mean(name, members) or f"members: {', '.join(members)}; in `back-ticks` it is no call"
         yield Broken(("kickoff",), f"nobody here is called {name}", hint)
-    if not called.names and not called.unknown and _DYNAMIC not in text:
-        yield Broken(("kickoff",), "calls on nobody, so nobody would work", f"name a member in it: @{members[0]}")
+    if not called.names and not called.unknown and _DYNAMIC not in text and not workflow.has_desk:
+        hint = f"name a member in it: @{members[0]}; or say who gets it: desk: {members[0]}"
+        yield Broken(("kickoff",), "calls on nobody, so nobody would work", hint)
 
 
 def _near(path: str, root: Path) -> str:

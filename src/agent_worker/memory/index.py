@@ -13,12 +13,12 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import apsw
 
+from agent_worker.core.later import dataclass
 from agent_worker.files.folder import make_directories
 from agent_worker.memory.index_tables import PROBE, SCHEMA, IndexChanges, IndexEntry, Tables
 

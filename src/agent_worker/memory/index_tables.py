@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -17,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import apsw
 
 from agent_worker.core.clock import micros
+from agent_worker.core.later import dataclass
 from agent_worker.memory.words import Term, date_in_words, indexable, is_question, tells_time
 
 Kind = Literal["memory", "note", "history", "todo", "document"]

@@ -57,7 +57,9 @@ class Library:
         if (files := self._look()) != self._seen:
             own.sync(self._sources())
             self._seen = files
-        return recall([SearchScope(own, None, self._meaning), *beside], query, now=now, kinds=kinds, limit=limit)
+        places = [SearchScope(own, None, self._meaning), *beside]
+        found = recall(places, query, now=now, kinds=kinds, limit=limit)
+        return sorted(found, key=lambda each: each.entry.id.endswith(memory.DISPUTED))  # after what it disputes
 
     def begin_anew(self) -> None:
         """Something was taken out of the files: not even in the pages that an index has freed may it be left."""
@@ -149,7 +151,7 @@ def _memories(home: Root, file: str) -> list[IndexEntry]:
             kind="memory",
             source=f"{OWN}{memory.path_of(file)}",
             text=entry.value,
-            at=_date(entry.updated),
+            at=_date(entry.learned),
             label=entry.key,
             scope=entry.visibility,
         )

@@ -9,10 +9,10 @@ index. Decides nothing about who may look: the caller names kinds and scopes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 
+from agent_worker.core.later import dataclass
 from agent_worker.memory.index import Index
 from agent_worker.memory.index_tables import (
     ANSWERS,

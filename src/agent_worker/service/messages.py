@@ -6,18 +6,19 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, NotRunning
 from agent_worker.core.events import Ended
+from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service, address_in
 from agent_worker.service.trust import require_approved
-from agent_worker.work import agent_rows, threads
+from agent_worker.work import agent_rows, queue, threads
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 from agent_worker.workspaces.channel import Message
@@ -153,9 +154,9 @@ async def ask(service: Service, agent: str, message: str, project: str | None = 
 
 @operation("GET", "/trace/{message}")
 async def trace(service: Service, message: str) -> list[Hop]:
-    """Where a message went."""
-    rows = await (await service.holding("delivery", message)).read(deliveries.trace, message)
-    return [Hop(row["name"], row["state"], row["run"]) for row in rows]
+    """Where a message went, to an agent or in a channel; empty when it called on nobody."""
+    database, message = await service.holding(message, "message", "work", "unheard")
+    return await database.read(_trace, message)
 
 
 # --- for those inside the process ---------------------------------------------------------------------
@@ -228,7 +229,8 @@ def hand_over(
     if to.workspace is None:
         agent = agent_id(loaded, to.agent or "")
         receipt = routing.tell_agent(tx, agent, text, now=now, key=key)
-        return replace(receipt, asleep=tuple(filter(None, [asleep(tx, agent)])))
+        name = str(agent_rows.identity(tx, agent)["name"])
+        return replace(receipt, woke=(name,), asleep=tuple(filter(None, [asleep(tx, agent)])))
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     receipt = routing.say(tx, speech, now=now, key=key)
@@ -314,7 +316,15 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
     if at.agent is not None:
         return Wakes((at.agent,), members=members)
     found = find_mentions(text, members, sender="user")
-    return Wakes(found.names, found.unknown, members)
+    desk = "" if found.names else workspace_rows.at_desk(workspace, members)
+    return Wakes(found.names or ((desk,) if desk else ()), found.unknown, members)
+
+
+def _trace(tx: Transaction, id: str) -> list[Hop]:
+    rows = deliveries.trace(tx, id) or queue.trace(tx, id)
+    if not rows and not channel.is_known(tx, id):
+        raise NotFound(f"there is no message {id}", hint="its id is what agent-worker send shows, and peek --json")
+    return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 
 def _calls(tx: Transaction, at: Address) -> list[Calls]:

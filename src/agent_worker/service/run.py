@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import MAIN, Address
 from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent, Refused
 from agent_worker.core.events import Lagging
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
@@ -28,7 +30,7 @@ from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service, at_rest
 from agent_worker.service.trust import require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
-from agent_worker.work import agent_rows, inbox
+from agent_worker.work import agent_rows, inbox, queue
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
@@ -83,6 +85,7 @@ class RunRequest:
     project: str | None = None
     trust: bool = False  #: approve what the workflow or agent could execute, as it is now
     model: ModelName | None = None  #: of all members of the workflow that use one
+    leaves: bool = False  #: where it waits for the person's word or a key, `run` ends, and the work is kept
     attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
 
 
@@ -92,7 +95,9 @@ async def run(service: Service, request: Flat[RunRequest]) -> Stream:
 
     Events: begun, chunk, tool_call, tool_result, step, message and others; the last one is done or error.
     """
-    return await _play(service, request)
+    play = await _play(service, request)
+    play.leaves_when_asked = request.leaves
+    return play
 
 
 @operation("POST", "/serve")
@@ -148,16 +153,28 @@ class _Followed:
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
         yield [StreamItem("begun", json.dumps({"event": "begun"} | self._begun()))]
-        async for batch in self._followed():
+        async for batch in self._unless_asked():
             if shown := await self._shown(batch):
                 yield shown
-            if any(told.number for told in batch) and await self._is_over():
+            if any(told.number or told.kind == "waiting" for told in batch) and await self._is_over():
                 # It may have ended while this batch was read: what it said before that is still to come.
                 async for rest in self._follower.rest():
                     if shown := await self._shown(rest):
                         yield shown
                 break
         yield [await self._last()]
+
+    async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
+        """What happens; nothing, where it waited for the person before we listened and that is the end of it."""
+        if self.leaves_when_asked and await self._is_over():
+            return
+        async for batch in self._followed():
+            yield batch
+
+    def _lacks_key(self, agent: str) -> Waiting | None:
+        """What an agent waits for, if that is a key, which only a person can bring."""
+        wait = self._service.runtime.supervisor.waits.of(agent)
+        return wait if wait is not None and wait.what == "key" else None
 
     async def _shown(self, batch: Sequence[EventRecord]) -> list[StreamItem]:
         shown = [told for told in batch if await self._is_part(told)]
@@ -234,10 +251,10 @@ class _AgentRun(_Followed):
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
-        wait = self._service.runtime.supervisor.waits.of(self._work["agent"])
+        wait = self._lacks_key(self._work["agent"])
         async for items in super().__aiter__():
             yield items
-            if wait is not None and wait.what == "key":  # it began before we listened
+            if wait is not None:  # it began before we listened
                 name = self._service.runtime.registry.worker(self._work["agent"]).name
                 told = {"event": "waiting", "agent": self._work["agent"], "name": name}
                 yield [StreamItem("waiting", json.dumps(told | asdict(wait)))]
@@ -262,15 +279,20 @@ class _AgentRun(_Followed):
 
     async def _is_over(self) -> bool:
         row = await self._database.read(_work_by_id, self._work["id"])
-        if row["state"] == "waiting" and self.leaves_when_asked:
+        if self.leaves_when_asked and self._waits(row):
             return True
         return row["state"] in ENDS or (row["state"] != "running" and bool(row["held_by"]))
 
+    def _waits(self, row: Row) -> bool:
+        """Whether only a person can make it go on."""
+        return bool(row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(self._work["agent"])))
+
     async def _conclude(self) -> Served | AgentWorkerError:
         row = await self._database.read(_work_by_id, self._work["id"])
-        if row["state"] == "waiting" and self.leaves_when_asked:
+        if self.leaves_when_asked and self._waits(row):
             items = await self._database.read(inbox.asked_by_work, self._work["work"])
-            return _waiting(items, self._tools, await self._database.read(_usage, self._work["id"]))
+            usage = await self._database.read(_usage, self._work["id"])
+            return _waiting(items, [self._lacks_key(self._work["agent"])], self._tools, usage)
         if row["state"] not in ENDS and row["held_by"]:
             return _kept(row)
         if row["state"] not in ENDS:
@@ -352,15 +374,23 @@ class _TeamRun(_Followed):
     async def _is_over(self) -> bool:
         """The end is told by `until`."""
         if self.leaves_when_asked:
-            self._waits = await self._running.waits()
+            self._waits = await self._rests()
         return self._waits
+
+    async def _rests(self) -> bool:
+        """Whether there is work, and only a person can make any of it go on."""
+        rows = await self._running.database.read(queue.open_in, self._running.id)
+        return bool(rows) and all(
+            row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(row["agent"])) for row in rows
+        )
 
     async def _conclude(self) -> Served | AgentWorkerError:
         if self._waits:
             items = await self._running.database.read(inbox.asked_in, self._running.id)
             so_far = await self._running.so_far()
             usage = UsageTotals(so_far.input, so_far.output, so_far.usd, so_far.estimated)
-            return _waiting(items, self._tools, usage, self._content)
+            keys = [self._lacks_key(agent) for agent in self._running.members.values()]
+            return _waiting(items, keys, self._tools, usage, self._content)
         if self._finishing.done():
             summary = self._finishing.result()
         elif self._running.watch.at_limit.is_set():
@@ -375,8 +405,15 @@ class _TeamRun(_Followed):
 # --- what is not over ----------------------------------------------------------------------------------
 
 
-def _waiting(items: Sequence[Row], tools: list[ToolCall], usage: UsageTotals, content: str = "") -> Served:
-    reason = "; ".join(item["text"] for item in items)
+def _waiting(
+    items: Sequence[Row],
+    keys: Sequence[Waiting | None],
+    tools: list[ToolCall],
+    usage: UsageTotals,
+    content: str = "",
+) -> Served:
+    """What waits for the person: for their answers, for `keys`, or for both."""
+    reason = "; ".join(dict.fromkeys([item["text"] for item in items] + [wait.reason for wait in keys if wait]))
     return Served(content, tools, usage, "waiting", reason, waits_for=[item["id"] for item in items])
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
 from agent_worker.backends.backend import Reply
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.sent import Sent, sent_in
@@ -102,8 +103,8 @@ async def runs_list(
 @operation("GET", "/runs/{run}")
 async def explain(service: Service, run: str, full: bool = False) -> Explained:
     """What a run saw and did; in `full`, word by word what its model was sent."""
-    found = await service.holding("run", run)
-    return await found.read(_explain, run, full=full, kept=service.runtime.prompts_kept, now=service.now())
+    database, run = await service.holding(run, "run")
+    return await database.read(_explain, run, full=full, kept=service.runtime.prompts_kept, now=service.now())
 
 
 @operation("GET", "/stats")

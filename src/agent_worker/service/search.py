@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 
 from agent_worker.core.clock import micros
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row
 from agent_worker.memory.recall import Recalled, recall
 from agent_worker.memory.workspace_library import DOCUMENT

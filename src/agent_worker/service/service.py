@@ -10,9 +10,9 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import TAG, Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, DefinitionError, InUse, NotFound, Refused, TooBusy, trouble_of
+from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
@@ -130,9 +131,13 @@ class Service:
     ) -> asyncio.Future[T]:
         return self.database(loaded).write(change, *args, **kwargs)
 
-    async def holding(self, kind: Literal["run", "inbox_item", "delivery", "work"], id: str) -> ProjectDatabase:
-        """What is stored of the project that holds this, for those who know its id and nothing else."""
-        return self.runtime.database.of(await self.runtime.database.read(_holding, kind, id))
+    async def holding(self, id: str, *kinds: Kind) -> tuple[ProjectDatabase, str]:
+        """What is stored of the project that holds this, for those who know an id, or how it begins, and nothing else.
+
+        With the id in full; with what was typed, when there is nothing of these kinds.
+        """
+        project, whole = await self.runtime.database.read(_holding, kinds, id)
+        return self.runtime.database.of(project), whole or id
 
     # --- projects -------------------------------------------------------------------------------------
 
@@ -474,16 +479,34 @@ def _root_of(tx: Transaction) -> str:
     return str(row["root"])
 
 
-_BY_ID = {
-    "run": "select 1 as one from run where project = :project and id = :id",
-    "inbox_item": "select 1 as one from inbox_item where project = :project and id = :id",
-    "delivery": "select 1 as one from delivery where project = :project and message = :id",
-    "work": """select 1 as one from instruction where project = :project and id = :id
-               union all select 1 from run where project = :project and id = :id
-               union all select 1 from delivery where project = :project and message = :id limit 1""",
+_IDS = {  # of each kind, those that begin with what was typed
+    "run": "select id from run where project = :project and id >= :id and id < :end",
+    "inbox_item": """select id from inbox_item
+                      where project = :project and id >= :id and id < :end and state = 'open'""",
+    "message": """select distinct message as id from delivery
+                   where project = :project and message >= :id and message < :end""",
+    "work": "select id from instruction where project = :project and id >= :id and id < :end",
+    "unheard": "select id from message where project = :project and id >= :id and id < :end",
 }
+Kind = Literal["run", "inbox_item", "message", "work", "unheard"]  #: a message that nobody got is `unheard`
 
 
-def _holding(tx: WholeTransaction, kind: str, id: str) -> str:
-    """The project that has a row of this kind and id; '' when none has."""
-    return next((project for project in agent_rows.projects(tx) if tx.of(project).one(_BY_ID[kind], id=id)), "")
+def _holding(tx: WholeTransaction, kinds: Sequence[Kind], id: str) -> tuple[str, str]:
+    """The project that has a row of one of these kinds with this id, or an id that begins so; and the whole id.
+
+    Both are empty when there is none.
+    """
+    end = f"{id}\x7f"  # after every id that begins so
+    for kind in kinds:
+        found = [
+            (project, str(row["id"]))
+            for project in agent_rows.projects(tx)
+            for row in tx.of(project).all(f"{_IDS[kind]} order by 1 limit 9", id=id, end=end)
+        ]
+        exactly = [each for each in found if each[1] == id] or found
+        if len(exactly) > 1:
+            ids = ", ".join(each for _, each in exactly[:3])
+            raise BadInput(f"{id} may be any of {len(exactly)}: {ids} …", hint="type more of it")
+        if exactly:
+            return exactly[0]
+    return "", ""

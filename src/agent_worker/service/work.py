@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent_worker.agents import commands
 from agent_worker.core.errors import NotFound, Refused
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.work import agent_rows
+from agent_worker.work import agent_rows, queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,23 @@ _TOLD = {
 _OVER = {"acked": "done"}
 
 
+@dataclass(frozen=True, slots=True)
+class OpenWork:
+    """One instruction that is not over."""
+
+    id: str
+    agent: str
+    state: str  #: queued | running | waiting (for a person)
+    text: str
+
+
+@operation("GET", "/instructions")
+async def work_list(service: Service, project: str | None = None, limit: int = 200) -> list[OpenWork]:
+    """The work of a project that is queued, waits, or is under way."""
+    loaded = await service.project(project)
+    return await service.read(loaded, _open_work, max(1, min(limit, 1000)))
+
+
 @operation("DELETE", "/instructions/{id}")
 async def work_cancel(service: Service, id: str, reason: str = "a person does not want it any more") -> list[Cancelled]:
     """Cancel work, whether it is queued, waits, or is under way. The others go on.
@@ -39,13 +55,18 @@ async def work_cancel(service: Service, id: str, reason: str = "a person does no
     By the id of an instruction (`agent info` shows it), of a run, or of the message that asked for it: then it is
     cancelled for all whom that message called on.
     """
-    return await (await service.holding("work", id)).write(_cancel, id, reason, now=service.now())
+    database, id = await service.holding(id, "work", "run", "message")
+    return await database.write(_cancel, id, reason, now=service.now())
+
+
+def _open_work(tx: Transaction, limit: int) -> list[OpenWork]:
+    return [OpenWork(row["id"], row["name"], row["state"], row["text"][:200]) for row in queue.open_work(tx, limit)]
 
 
 def _cancel(tx: Transaction, id: str, reason: str, *, now: int) -> list[Cancelled]:
     rows = next((rows for sql in _NAMED if (rows := tx.all(sql, id=id))), [])
     if not rows:
-        raise NotFound(f"there is no work {id}", hint="agent-worker agent info NAME")
+        raise NotFound(f"there is no work {id}", hint="what waits or is under way: agent-worker agent info NAME")
     open_rows = [row for row in rows if row["state"] in _TOLD]
     if not open_rows:
         state = rows[-1]["state"]  # of work, or of a delivery

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from agent_worker.agents import commands
-from agent_worker.agents.waiting import Waiting, state_of
+from agent_worker.agents.waiting import Waiting, for_person, state_of
 from agent_worker.core.address import MAIN
+from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
@@ -16,6 +17,7 @@ from agent_worker.definitions.workflow import with_model
 from agent_worker.service.operation import operation
 from agent_worker.service.service import FoundWorkflow, Service
 from agent_worker.service.trust import approve
+from agent_worker.work import inbox
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
@@ -44,7 +46,9 @@ class Running:
     members: list[Member] = field(default_factory=list)
     document_owner: str = ""  #: the one member who writes documents; '' when everybody does
     coordinator: str = ""
+    desk: str = ""  #: who gets what a person says without calling on anybody
     document: str = ""  #: the one that is meant where none is named
+    waiting: list[Waiting] = field(default_factory=list)  #: for the person's word
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +182,12 @@ def _running(tx: Transaction, row: Row, waits: Mapping[str, Waiting]) -> Running
     members = [_member(member, waits) for member in workspace_rows.members(tx, row["id"])]
     name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
-    services = row["document_owner"], row["coordinator"]
+    desk = workspace_rows.at_desk(row, [member.name for member in members])
+    services = row["document_owner"], row["coordinator"], desk
     first = first_document(row)
-    return Running(row["id"], name, state, row["paused"], row["seq"], row["directory"], members, *services, first)
+    asked = [for_person(item) for item in inbox.waiting_in(tx, row["id"])]
+    about = row["paused"], row["seq"], row["directory"], members
+    return Running(row["id"], name, state, *about, *services, first, asked)
 
 
 def _member(row: Row, waits: Mapping[str, Waiting]) -> Member:

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any, overload
 
 from agent_worker.core.clock import Clock
+from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Signature
 from agent_worker.database.database import ProjectDatabase
+from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
@@ -98,6 +100,8 @@ class ToolContext:
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
     waits: Callable[[str], str] = lambda agent: ""  #: by id: why an agent that has work waits; '' when it does not
+    definition: AgentDefinition | None = None  #: of the agent; its soul is where it began
+    said: tuple[tuple[str, str], ...] = ()  #: who said what to it in this run: `user` directly, `agent:<name>`, or ''
     outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
 
 

@@ -25,6 +25,10 @@ Kind = Literal[
     "space",
     "control",
     "feedback",
+    "soul",
+    "drift",
+    "dispute",
+    "sharing",
 ]
 
 
@@ -161,6 +165,16 @@ def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
     return str(row["answer"]) if row else None
 
 
+def last_asked(tx: Transaction, kind: Kind, ref: str) -> int | None:
+    """When this was last put before the person, whatever became of it."""
+    row = tx.one(
+        "select max(at) as at from inbox_item where project = :project and kind = :kind and ref = :ref",
+        kind=kind,
+        ref=ref,
+    )
+    return int(row["at"]) if row and row["at"] is not None else None
+
+
 def waits_for(tx: Transaction, work: str) -> bool:
     """Whether a question or an approval of this work is unanswered."""
     row = tx.one(
@@ -185,6 +199,24 @@ def asked_by_work(tx: Transaction, work: str) -> list[Row]:
 def asked_in(tx: Transaction, workspace: str) -> list[Row]:
     """The unanswered questions and approvals of work in this workspace."""
     return [row for row in open_items(tx) if row["kind"] in ("question", "approval") and row["workspace"] == workspace]
+
+
+def waiting_in(tx: Transaction, workspace: str) -> list[Row]:
+    """What a team waits for: unanswered questions, approvals, votes, and keys that are missing."""
+    kinds = ("question", "approval", "vote", "veto", "key")
+    return [row for row in open_items(tx) if row["kind"] in kinds and row["workspace"] == workspace]
+
+
+def command_for(item: Row) -> str:
+    """What the person types about an item that waits for their word."""
+    match item["kind"]:
+        case "approval" | "veto":
+            return f"agent-worker inbox approve {item['n']} (or deny)"
+        case "question" | "vote" | "mention":
+            return f'agent-worker inbox answer {item["n"]} "…"'
+        case "key":
+            return f"agent-worker key set {item['ref']}"
+    return "agent-worker inbox"
 
 
 def asked_by_agents(tx: Transaction) -> dict[str, Row]:

@@ -7,12 +7,12 @@ limits; agents/run_begin.py ties those together in its transactions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
 from agent_worker.core.events import Queued
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work.agent_rows import next_place
 
@@ -262,6 +262,28 @@ def queued_for(tx: Transaction, agent: str, message: str) -> list[Row]:
     )
 
 
+def open_work(tx: Transaction, limit: int) -> list[Row]:
+    """What is not over, with the name of whom it is for, the oldest first."""
+    return tx.all(
+        """select i.*, a.name from instruction i join agent a on a.project = :project and a.id = i.agent
+            where i.project = :project and i.state in ('queued', 'running', 'waiting')
+            order by i.queued_at, i.id limit :limit""",
+        limit=limit,
+    )
+
+
+def trace(tx: Transaction, id: str) -> list[Row]:
+    """Where a direct message went: to whom, its state, and the run it is or was last part of."""
+    return tx.all(
+        """select a.name, i.state, coalesce(i.run, (
+                    select r.id from run r where r.project = :project and r.instruction = i.id
+                     order by r.started_at desc, r.id desc limit 1)) as run
+             from instruction i join agent a on a.project = :project and a.id = i.agent
+            where i.project = :project and i.id = :id""",
+        id=id,
+    )
+
+
 def any_queued(tx: Transaction, agent: str) -> bool:
     return bool(
         tx.one(
@@ -495,14 +517,13 @@ def going_on(tx: Transaction, workspace: str) -> bool:
     return row is not None
 
 
-def all_waits(tx: Transaction, workspace: str) -> bool:
-    """Whether there is work in a workspace, and all of it waits for a person's answer."""
-    rows = tx.all(
-        """select distinct state from instruction
+def open_in(tx: Transaction, workspace: str) -> list[Row]:
+    """For whom there is work in a workspace, and in which state each is."""
+    return tx.all(
+        """select distinct agent, state from instruction
             where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')""",
         workspace=workspace,
     )
-    return [row["state"] for row in rows] == ["waiting"]
 
 
 def held(tx: Transaction, workspace: str) -> list[Row]:

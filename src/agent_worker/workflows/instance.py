@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import minutes
 from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.schedules import schedule
-from agent_worker.work import inbox, queue
+from agent_worker.work import inbox
 from agent_worker.workflows import archive
 from agent_worker.workflows.quiet import QuietWatch, close_if_quiet, kept_by
 from agent_worker.workflows.runtime import Runtime
@@ -67,10 +68,6 @@ class Instance:
     async def is_kept(self) -> bool:
         """Whether it is not over though nobody works in it: a limit or a person has paused it."""
         return bool(await self.database.read(kept_by, self.id))
-
-    async def waits(self) -> bool:
-        """Whether all there is to do here waits for answers of the person."""
-        return await self.database.read(queue.all_waits, self.id)
 
     async def so_far(self) -> Summary:
         """What has come of it by now."""

@@ -114,6 +114,7 @@ def new_workspace(
         directory=directory,
         bound=settings.bind is not None,
         document_owner=_named_owner(workflow, settings),
+        desk=canonical(workflow.desk or "", workflow.agents) or "",
     )
 
 

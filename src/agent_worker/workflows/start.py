@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,8 @@ from agent_worker.core.address import MAIN, check_no_secret, check_tag
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import BadInput, Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
-from agent_worker.core.mentions import find_mentions
+from agent_worker.core.later import dataclass
+from agent_worker.core.mentions import find_mentions, nobody_called
 from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
@@ -72,7 +73,7 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
     for setup in (power for power in powers if power.kind == "setup"):
         check = partial(runtime.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
-    _refuse_nobody(wanted, values)
+    await _refuse_nobody(runtime.database.of(loaded.id), wanted, values)
     async with _undone_on_failure(
         runtime, loaded, workspace_rows.close_workspace, now=runtime.clock.micros()
     ) as opening:
@@ -199,18 +200,21 @@ def _set_alarm(
     return asyncio.create_task(ring(), name=f"alarm of {id}")
 
 
-def _refuse_nobody(wanted: Start, values: Mapping[str, str]) -> None:
+async def _refuse_nobody(database: ProjectDatabase, wanted: Start, values: Mapping[str, str]) -> None:
     """What ends when everybody is done would end at once if nobody is called on, and look as if all were well."""
-    said, members = _first_words(wanted.workflow, values, wanted.message), list(wanted.workflow.agents)
+    workflow, members = wanted.workflow, list(wanted.workflow.agents)
+    said = _first_words(workflow, values, wanted.message)
     called = [find_mentions(text, members, sender="user", quoted=inserted) for text, inserted in said]
-    if wanted.ends != "quiet" or not said or any(each.names for each in called):
+    if wanted.ends != "quiet" or not said or any(each.names for each in called) or workflow.has_desk:
+        return
+    if await database.read(workspace_rows.coordinator_of, workflow.name, wanted.tag):
         return
     unknown = [name for each in called for name in each.unknown]
-    which = f" (nobody there is called {', '.join(unknown)})" if unknown else ""
-    what = "message" if wanted.message else "kickoff"
+    which = f" (nobody is called {', '.join(unknown)})" if unknown else ""
+    word = f'agent-worker run {workflow.name} "@{members[0]} …"' if wanted.message else f"@{members[0]} in its kickoff"
     raise BadInput(
-        f"the {what} of {wanted.workflow.name} calls on nobody, so nobody would work{which}",
-        hint=f"name a member in it: {' or '.join(f'@{name}' for name in members[:3])}",
+        f"{nobody_called(members)}{which}",
+        hint=f"{word}; or, in the file of {workflow.name}, desk: {members[0]} (who answers when nobody is called on)",
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Literal
 
 from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import Posted
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.workspaces import workspace_rows
 
@@ -163,6 +163,11 @@ def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
         seq=seq,
     )
     return Message.of(row) if row else None
+
+
+def is_known(tx: Transaction, id: str) -> bool:
+    """Whether there is a message with this id: looked for among all, so not for every day."""
+    return tx.one("select 1 as one from message where project = :project and id = :id", id=id) is not None
 
 
 def last(

@@ -121,9 +121,14 @@ def acknowledge(tx: Transaction, agent: str, run: str, seqs: Sequence[int]) -> l
 
 
 def trace(tx: Transaction, message: str) -> list[Row]:
-    """Where a message went: recipient, state, and the run it was given to."""
+    """Where a message went: recipient, state (while somebody has it, that of the work), and the run it was given to."""
     return tx.all(
-        """select a.name, d.state, d.run from delivery d join agent a on a.project = :project and a.id = d.agent
+        """select a.name, d.run, coalesce((
+                    select i.state from instruction i
+                     where i.project = :project and i.workspace = d.workspace and i.message = d.message
+                       and i.agent = d.agent and i.state in ('queued', 'running', 'waiting')
+                     limit 1), d.state) as state
+             from delivery d join agent a on a.project = :project and a.id = d.agent
             where d.project = :project and d.message = :message order by a.name""",
         message=message,
     )

@@ -15,7 +15,6 @@ import json
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
@@ -23,6 +22,7 @@ from agent_worker.core.address import check_no_secret
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import BadInput, NotFound, Stale
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Row
 from agent_worker.files.paths import is_text, same_document, text_names
 from agent_worker.files.root import Root

@@ -7,13 +7,13 @@ a kickoff, a tool, the answer of a run. Direct messages come through `tell_agent
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
-from agent_worker.core.mentions import Mentions, find_mentions
+from agent_worker.core.later import dataclass
+from agent_worker.core.mentions import Mentions, find_mentions, nobody_called
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 from agent_worker.work import inbox, queue, threads
@@ -57,6 +57,8 @@ class Receipt:
     members: tuple[str, ...] = ()
     resource: str | None = None
     asleep: tuple[str, ...] = ()  #: those of them who do nothing until a person lets them, as they are addressed
+    desk: str = ""  #: who got it although it calls on nobody
+    told: str = ""  #: what a person who sent it should know: whom it did not reach
 
 
 def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None = None) -> Receipt:
@@ -75,6 +77,8 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
         )
     found = Mentions(names=speech.calls) if speech.calls is not None else _mentions(speech, agents)
     called = found.names if speech.to is None else (speech.to,)
+    desk = "" if called else _desk(tx, speech, agents)
+    called = (desk,) if desk else called
     if len(called) > RECIPIENTS:
         raise BadInput(f"a message wakes at most {RECIPIENTS} members; this one names {len(called)}")
     failpoint("accept.before_message")
@@ -116,7 +120,23 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
         unknown=found.unknown,
         members=tuple(agents),
         resource=message.resource,
+        desk=desk,
+        told=_missed(found, called, agents) if speech.sender == "user" else "",
     )
+
+
+def _desk(tx: Transaction, speech: OutgoingMessage, members: Collection[str]) -> str:
+    """Who gets what calls on nobody: only a person is answered so, else agents would talk without end."""
+    if speech.sender != "user" or speech.kind != "message":
+        return ""
+    return workspace_rows.at_desk(workspace_rows.get(tx, speech.workspace), members)
+
+
+def _missed(found: Mentions, called: Sequence[str], members: Iterable[str]) -> str:
+    if found.unknown:
+        names = ", ".join(f"@{name}" for name in members)
+        return f"nobody here is called {', '.join(found.unknown)}; the members are: {names}"
+    return "" if called else nobody_called(members)
 
 
 def _mentions(speech: OutgoingMessage, agents: Mapping[str, str]) -> Mentions:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound, NotRunning, Refused
 from agent_worker.core.events import WorkspaceChanged
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.files.root import Root
 
@@ -33,6 +33,7 @@ class NewWorkspace:
     ends: str = "stop"  #: when told to, or when `quiet`
     document_owner: str = ""  #: the one member who writes documents, when the file names one
     smart_send: int = 4 * 1024  #: bytes; a longer message becomes a resource
+    desk: str = ""  #: the member who answers a person that calls on nobody, when the file names one
 
     @property
     def name(self) -> str:
@@ -89,7 +90,7 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
                       documents = :documents, file = :file, given = :given, ends = :ends,
                       document_owner = case when :owner <> '' then :owner when owner_named = 1 then ''
                                             else document_owner end,
-                      owner_named = :named, smart_send = :smart_send,
+                      owner_named = :named, smart_send = :smart_send, desk = :desk,
                       paused = case when state = 'left' then paused else '' end,
                       started_at = case when state = 'left' then started_at else :now end
                 where project = :project and id = :id""",
@@ -104,6 +105,7 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
             owner=workspace.document_owner,
             named=int(workspace.document_owner != ""),
             smart_send=workspace.smart_send,
+            desk=workspace.desk,
         )
         tx.run("update member set fruitless = 0 where project = :project and workspace = :id", id=id)
     else:
@@ -118,12 +120,13 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
         id = new_id("w")
         tx.run(
             """insert into workspace(project, id, workflow, tag, provider, documents, directory, bound, file, given,
-                                     ends, document_owner, owner_named, smart_send, state, started_at)
+                                     ends, document_owner, owner_named, smart_send, desk, state, started_at)
                values (:project, :id, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
-                       :ends, :owner, :named, :smart_send, 'left', :now)""",
+                       :ends, :owner, :named, :smart_send, :desk, 'left', :now)""",
             owner=workspace.document_owner,
             named=int(workspace.document_owner != ""),
             smart_send=workspace.smart_send,
+            desk=workspace.desk,
             file=workspace.file,
             given=workspace.given,
             ends=workspace.ends,
@@ -475,6 +478,25 @@ def set_document_owner(tx: Transaction, workspace: str, name: str) -> None:
         workspace=workspace,
         name=name,
     )
+
+
+def coordinator_of(tx: Transaction, workflow: str, tag: str) -> str:
+    """Who coordinates the team that goes on when this instance is opened; '' when nobody does, or it begins anew."""
+    row = tx.one(
+        """select coordinator from workspace
+            where project = :project and workflow = :workflow and tag = :tag and bound = 1 and state <> 'archived'""",
+        workflow=workflow,
+        tag=tag,
+    )
+    return row["coordinator"] if row else ""
+
+
+def at_desk(row: Row, members: Collection[str]) -> str:
+    """Who answers a person that calls on nobody: whom the file names, else the coordinator, else the only member.
+
+    '' when nobody does.
+    """
+    return row["desk"] or row["coordinator"] or (next(iter(members)) if len(members) == 1 else "")
 
 
 def set_coordinator(tx: Transaction, workspace: str, name: str) -> None:

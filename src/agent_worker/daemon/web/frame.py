@@ -6,13 +6,15 @@ A form names the operation it does. So the page's own code knows neither domain 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from agent_worker.agents.waiting import Waiting
+from agent_worker.core.later import dataclass
+from agent_worker.core.states import told
 from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.service.workflows import Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,21 @@ _STATES = {
 }
 
 
-def dot(state: str, *, still: bool = False) -> Html:
+def dot(state: str, waiting: Waiting | None = None, *, still: bool = False) -> Html:
     """A workspace that runs is at rest (`still`); an agent that runs is at work."""
     kind = f"dot {_STATES.get(state, 'off')}{' still' if still else ''}"
-    return h("span", class_=kind, role="img", aria_label=state, title=state)
+    word = told(state, waiting.what if waiting else "")
+    return h("span", class_=kind, role="img", aria_label=word, title=word)
 
 
-def state_word(state: str, *, still: bool = False) -> Html:
-    return h("span", dot(state, still=still), h("span", state, aria_hidden="true"), class_="state")
+def state_word(state: str, waiting: Waiting | None = None, *, still: bool = False) -> Html:
+    word = told(state, waiting.what if waiting else "")
+    return h("span", dot(state, waiting, still=still), h("span", word, aria_hidden="true"), class_="state")
+
+
+def team_state(team: Running) -> tuple[str, Waiting | None]:
+    """The state of a workflow, and what it waits for: a team that waits for a person is not simply running."""
+    return ("waiting", team.waiting[0]) if team.state == "running" and team.waiting else (team.state, None)
 
 
 def face(name: str) -> Html:
@@ -123,11 +132,12 @@ def when(micros: int | None, *, day: bool = False, precise: bool = False) -> Htm
 
 
 def waits(waiting: Waiting | None) -> Html | None:
-    """Since when somebody waits, and until when if that is known."""
+    """Since when somebody waits, until when if that is known, and what to type."""
     if waiting is None:
         return None
     until = [", until ", when(waiting.until, day=True, precise=True)] if waiting.until else []
-    return h("span", "since ", when(waiting.since, day=True, precise=True), until, class_="less")
+    command = [" ", h("code", waiting.command)] if waiting.command else []
+    return h("span", "since ", when(waiting.since, day=True, precise=True), until, command, class_="less")
 
 
 def money(usd: float, estimated: bool = False) -> str:

@@ -21,6 +21,7 @@ from agent_worker.daemon.web.frame import (
     section,
     source,
     state_word,
+    team_state,
     waits,
     when,
 )
@@ -91,7 +92,7 @@ def _project_in_side(found: Status) -> Html:
             "li",
             h(
                 "a",
-                dot(workspace.state, still=True),
+                dot(*team_state(workspace), still=True),
                 h("span", f"@{workspace.name}", class_="name"),
                 href=link("workspace", workspace.name, project=root),
             ),
@@ -104,7 +105,7 @@ def _project_in_side(found: Status) -> Html:
             "li",
             h(
                 "a",
-                dot(agent.state),
+                dot(agent.state, waiting=agent.waiting),
                 h("span", agent.name, class_="name"),
                 h("span", money(agent.usd_today, agent.estimated), class_="usd") if agent.usd_today else None,
                 href=link("agent", agent.name, project=root),
@@ -169,7 +170,7 @@ def _instances(instances: Sequence[Running], root: str) -> Html:
             h(
                 "li",
                 h("a", f"@{workspace.name}", href=link("workspace", workspace.name, project=root), class_="name"),
-                state_word(workspace.state, still=True),
+                state_word(*team_state(workspace), still=True),
                 h("span", plural(workspace.messages, "message"), class_="less"),
                 h("span", ", ".join(member.name for member in workspace.members), class_="less"),
                 data_entry=True,
@@ -187,7 +188,7 @@ def _agents(found: Status, root: str) -> Html:
             h("td", h("a", agent.name, href=link("agent", agent.name, project=root))),
             h(
                 "td",
-                state_word(agent.state),
+                state_word(agent.state, waiting=agent.waiting),
                 " ",
                 h("span", agent.reason, class_="why") if agent.reason else None,
                 " ",

@@ -7,10 +7,12 @@ nothing: no script, no request, and a policy in its head that says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_worker.core.later import dataclass
+from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import money
 from agent_worker.daemon.web.markup import Html, h, join
@@ -143,7 +145,7 @@ def _runs(record: Record) -> Html | None:
 
 
 def _run(run: Answer) -> Html:
-    state = f"{run['state']}: {run['reason']}" if run["reason"] else run["state"]
+    state = f"{told(run['state'])}: {run['reason']}" if run["reason"] else told(run["state"])
     figures = (run["steps"], f"{run['tokens']:,}", money(run["usd"], run["estimated"]))
     return h(
         "tr",

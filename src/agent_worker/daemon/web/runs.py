@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import Span, stacked_bar, timeline
 from agent_worker.daemon.web.frame import (
@@ -125,7 +126,7 @@ def spans_of(found: Explained, now: int) -> Iterator[Span]:
             at = max(at, done)
     if ended > at or not found.steps:
         failed = found.run.state in ("failed", "lost", "dead")
-        yield Span("bad" if failed else "model", at, max(ended, at), f"{found.run.state}, {seconds(ended - at)}")
+        yield Span("bad" if failed else "model", at, max(ended, at), f"{told(found.run.state)}, {seconds(ended - at)}")
 
 
 # --- what it saw --------------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ def _attempts(found: Explained, project: str | None) -> Html:
             "li",
             dot(each.state),
             h("a", f"attempt {n}", href=link("run", each.id, project=project), aria_current=here),
-            h("span", each.state, class_="less"),
+            h("span", told(each.state), class_="less"),
             h("span", each.reason, class_="why") if each.reason else None,
         )
 

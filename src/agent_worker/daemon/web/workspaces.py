@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
+from agent_worker.core.later import dataclass
+from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import mentions_graph
 from agent_worker.daemon.web.frame import (
@@ -23,6 +24,7 @@ from agent_worker.daemon.web.frame import (
     shown_name,
     source,
     state_word,
+    team_state,
     waits,
     when,
 )
@@ -106,7 +108,8 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
     return h(
         "header",
         h("h1", f"@{found.name}"),
-        state_word(found.state, still=True),
+        state_word(*team_state(found), still=True),
+        [h("span", each.reason, " ", waits(each), class_="why") for each in found.waiting],
         h("span", found.reason, class_="why") if found.reason else None,
         h("nav", map(tab_link, TABS), class_="tabs", aria_label="Workspace"),
         form(
@@ -146,7 +149,14 @@ async def _channel(service: Service, found: Running, project: str | None) -> Htm
 
 def _over(found: Running) -> Html:
     how = f"agent-worker start {found.name.partition(':')[0]}"
-    return h("p", f"This workflow is {found.state}. Start it again with ", h("code", how), class_="over")
+    return h("p", f"This workflow is {told(found.state)}. Start it again with ", h("code", how), class_="over")
+
+
+def _unaddressed(found: Running) -> Html:
+    """Whom a message wakes that names nobody."""
+    if found.desk:
+        return h("p", f"Wakes {found.desk}.", class_="wakes calls", aria_live="polite")
+    return h("p", "Nobody is woken: write @name to call on someone.", class_="wakes", aria_live="polite")
 
 
 def _compose(found: Running, names: Sequence[str], project: str | None) -> Html:
@@ -165,7 +175,7 @@ def _compose(found: Running, names: Sequence[str], project: str | None) -> Html:
             data_members=json.dumps([*names, "all"]),
             data_preview=json.dumps({"at": f"@{found.name}", "project": project}),
         ),
-        h("p", "Nobody is woken: write @name to call on someone.", class_="wakes", aria_live="polite"),
+        _unaddressed(found),
         button("Send"),
         label="Write a message",
         class_="compose",
@@ -267,7 +277,7 @@ def _member(member: workflows.Member, project: str | None) -> Html:
     return h(
         "li",
         h("a", face(member.name), member.name, href=link("agent", member.name, project=project), class_="name"),
-        state_word(member.state),
+        state_word(member.state, waiting=member.waiting),
         h("p", member.status, class_="status") if member.status else None,
         h("p", member.waiting.reason, " ", waits(member.waiting), class_="why") if member.waiting else None,
     )

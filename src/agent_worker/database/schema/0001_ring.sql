@@ -43,6 +43,7 @@ create table workspace (
   owner_named integer not null default 0,   -- 1: by the workflow's file, so that no vote of agents changes it
   smart_send integer not null default 4096, -- bytes; a longer message becomes a resource
   coordinator text not null default '',     -- elected; '' when nobody is
+  desk text not null default '',            -- named by the workflow's file: answers a person who calls on nobody
   granted text not null default '{}',       -- JSON: limits that a proposal has set
   seq bigint not null default 0,            -- the last message's
   cleared bigint not null default 0,        -- up to here a person has put the talk aside
@@ -360,7 +361,7 @@ create table inbox_item (
   workspace text,
   agent text,
   kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
-                                            -- conflict | space | control | feedback
+                                            -- conflict | space | control | feedback | soul | drift
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   n bigint not null,                        -- what people call it: counts in its project

@@ -12,14 +12,14 @@ export class Compose {
     this.box = form.querySelector("textarea");
     this.list = form.querySelector(".complete");
     this.wakes = form.querySelector(".wakes");
-    this.silent = this.wakes.textContent;
+    this.silent = [this.wakes.textContent, this.wakes.classList.contains("calls")];
     this.names = JSON.parse(this.box.dataset.members);
     this.preview = JSON.parse(this.box.dataset.preview);
     this.box.addEventListener("input", () => this.#typed());
     this.box.addEventListener("keydown", (event) => this.#key(event));
     this.box.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
     this.list.addEventListener("mousedown", (event) => { event.preventDefault(); this.#take(event.target.textContent); });
-    form.addEventListener("done", () => { this.#say(this.silent, false); sent(); });
+    form.addEventListener("done", () => { this.#say(...this.silent); sent(); });
   }
 
   #typed() {
@@ -32,13 +32,13 @@ export class Compose {
 
   async #ask() {
     const text = this.box.value, turn = ++this.#asked;
-    if (!text.includes("@")) return this.#say(this.silent, false);
+    if (!text.includes("@")) return this.#say(...this.silent);
     const found = await request("POST", "/preview", { ...this.preview, message: text }).catch(() => null);
     if (!found || turn !== this.#asked) return;
     const parts = [];
     if (found.names.length) parts.push(`Wakes ${found.names.join(", ")}.`);
     if (found.unknown.length) parts.push(`Not a member: ${found.unknown.join(", ")}.`);
-    this.#say(parts.join(" ") || this.silent, found.names.length > 0);
+    this.#say(parts.join(" ") || this.silent[0], found.names.length > 0);
   }
 
   #say(text, calls) {
