@@ -38,7 +38,7 @@ def _found(now: recall.Sets, then: recall.Sets) -> Iterator[Bar]:
     for group, values in now["default"].items():
         before = then["default"][group][0]
         least = before + (GAIN if group == held else 0.0)
-        bar = f"≥ {100 * least:.0f}, of before {'+ 2' if group == held else ''}"
+        bar = f"≥ {100 * least:.0f}, that of before{' + 2' if group == held else ''}"
         yield Bar(f"recall@5, {group}, default", f"{100 * values[0]:.0f}", bar, values[0] >= least)
         if semantic := now.get("semantic"):
             met = semantic[group][0] >= values[0]
