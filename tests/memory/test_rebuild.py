@@ -18,7 +18,7 @@ from tests.faults.report import LONG, SEED, report
 from agent_worker.files.jsonl import append_records
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes
-from agent_worker.memory.library import INDEX, PERSONAL, Library
+from agent_worker.memory.library import INDEX, Library
 from agent_worker.memory.recall import Recalled
 
 TRIALS = 200 if LONG else 11
@@ -56,8 +56,7 @@ def remember_something(home: Root, chance: random.Random) -> None:
 def results(library: Library) -> list[dict[tuple[str, ...], float]]:
     """For each question: what is found and why, with how well it fits."""
     kinds = ("memory", "note", "history")
-    scopes = (PERSONAL, "private", "shareable", "public", "")
-    found = (library.search(query, now=NOW, kinds=kinds, scopes=scopes, limit=1000) for query in QUERIES)
+    found = (library.search(query, now=NOW, kinds=kinds, limit=1000) for query in QUERIES)
     return [{_known_by(each): each.score for each in answers} for answers in found]
 
 

@@ -530,6 +530,7 @@ class Loop:
             places=lambda: self._loop_context.registry.places(worker.project),
             home=worker.home,
             library=worker.library,
+            libraries=self._loop_context.registry.libraries,
             definition=worker.definition,
             env=worker.definition.env,
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,

@@ -162,8 +162,9 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
         PromptEntry(f"(a file of your memory has a mistake: {problem})", "agent-worker", "core")
         for problem in loaded.problems
     ]
+    wanted = {*settings.auto_load, *settings.search}
     choices = selection.choose(
-        loaded.entries,
+        [entry for entry in loaded.entries if {entry.file, entry.tier} & wanted],
         _relevance(worker, about, now) if loaded.entries else {},
         about,
         always=settings.auto_load,

@@ -151,7 +151,9 @@ class MemorySettings(Block):
         ("core",), description="files of its memory that stand in every prompt", examples=[["core", "customers"]]
     )
     search: tuple[Label, ...] = Field(
-        ("working",), description="changes nothing yet: all of its memory is searched", examples=[["working"]]
+        ("working",),
+        description="files or tiers of its memory of which what fits the work is brought into the prompt",
+        examples=[["decisions"]],
     )
 
 

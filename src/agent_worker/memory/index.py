@@ -24,7 +24,7 @@ from agent_worker.memory.index_tables import PROBE, SCHEMA, IndexChanges, IndexE
 
 T = TypeVar("T")
 
-VERSION = 1  # of the tables, and of what words.py makes of a text
+VERSION = 2  # of the tables, and of what words.py makes of a text
 BATCH = 5_000  # entries per transaction, so that a search gets its turn while much is read in
 
 #: What the place of a file can do to us. Any other error is a mistake of ours and must be seen.

@@ -76,14 +76,21 @@ async def memory_revert(
         return taken
     await note(service, name, project, "reverted", since or source or "")
     held = await database.write(take_back, runs, agent=id, at=at, now=service.now())
+    await _unindex(service, runs)
     await _strike_files(service, database, held)
     for agent in dict.fromkeys([id, *(run.agent for run in runs)]):
         await _unlearn(service, loaded, agent, runs, taken, since=since if agent == id else None)
     await _undo_documents(service, database, held, taken)
+    await _unindex(service, runs)  # again: whoever searched meanwhile took in what documents still said
     taken.messages.extend(await _places(database, held))
     taken.for_you.extend(held.decided)
     await service.runtime.database.shed()
     return taken
+
+
+async def _unindex(service: Service, runs: Sequence[Descent]) -> None:
+    for workspace in {run.workspace for run in runs if run.workspace}:
+        await asyncio.to_thread(service.runtime.registry.libraries.drop, workspace)
 
 
 def _told(loaded: LoadedProject, run: Descent) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -15,10 +16,12 @@ from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, gate, memory, notes, sharing, todos
 from agent_worker.memory.index_tables import Kind
-from agent_worker.memory.library import PERSONAL, Library
-from agent_worker.memory.recall import Recalled
+from agent_worker.memory.library import Library
+from agent_worker.memory.recall import Recalled, SearchScope
 from agent_worker.tools.tool import Tool, ToolContext, tool
+from agent_worker.tools.workspace_search import searchable
 from agent_worker.work import threads
+from agent_worker.workspaces import workspace_rows
 
 PAGE = 20
 
@@ -88,7 +91,7 @@ async def memory_read(context: ToolContext, key: str = "") -> str:
 async def memory_recall(context: ToolContext, query: str, limit: int = 8) -> str:
     """Search your memory and notes, the archive too. Says why each was found."""
     await _note(context, "read", query)
-    return await _search(context, query, ("memory", "note"), None, limit)
+    return await _search(context, query, ("memory", "note"), limit)
 
 
 @tool(repeatable=True, personal=True, in_turn=True)
@@ -220,23 +223,21 @@ def _shown_time(line: threads.ThreadEntry) -> str:
 
 @tool(repeatable=True, personal=True)
 async def history_search(context: ToolContext, query: str, limit: int = 8) -> str:
-    """Search your conversations: direct ones, and those of the workspace you are in. Says why each was found."""
-    library, workspace = _library(context), context.identity.workspace
-    scopes = [PERSONAL]
-    if workspace:
-        scopes.append(workspace)
-        known = await asyncio.to_thread(library.heard, workspace)
-        talk = await context.database.read(threads.since, context.identity.agent, workspace, known, limit=100_000)
-        await asyncio.to_thread(library.hear, workspace, talk)
-    return await _search(context, query, ("history",), scopes, limit)
+    """Search your direct conversations, and all that was said and written in the workspace you are in: its channel and
+    its documents. Says why each was found."""
+    beside = []
+    if context.identity.workspace and context.libraries:
+        workspace = await context.database.read(workspace_rows.get, context.identity.workspace)
+        beside.append(await searchable(context.libraries, context.database, context.clock, workspace))
+    return await _search(context, query, ("history", "document"), limit, beside)
 
 
 async def _search(
-    context: ToolContext, query: str, kinds: tuple[Kind, ...], scopes: list[str] | None, limit: int
+    context: ToolContext, query: str, kinds: tuple[Kind, ...], limit: int, beside: Sequence[SearchScope] = ()
 ) -> str:
     limit = max(1, min(limit, 50))
     found = await asyncio.to_thread(
-        _library(context).search, query, now=context.clock.now(), kinds=kinds, scopes=scopes, limit=limit
+        _library(context).search, query, now=context.clock.now(), kinds=kinds, limit=limit, beside=beside
     )
     return "\n".join(map(_shown, found)) or "Nothing was found."
 
