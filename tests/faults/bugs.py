@@ -1506,7 +1506,7 @@ BUGS = (
         "a document that was taken back is still listed",
         "A14",
         "test_A14_nor_names_of_documents_and_todos_in_other_words_than_they_were_given[file]",
-        Edit("_names_beneath", "entry.size and is_text(path)", "is_text(path)"),
+        Edit("_stamps_beneath", "entry.size and is_text(path)", "is_text(path)"),
     ),
     bug(
         "why a proposal was cancelled is not taken back",
@@ -1680,18 +1680,8 @@ BUGS = (
     bug(
         "an agent looks up talk of a workspace that it does not work in",
         "A11",
-        "test_A11_talk_of_a_workspace_is_found_only_where_that_workspace_is_named",
-        Edit(
-            "Library.search",
-            "SearchScope(workspaces, named, self._meaning_of(workspaces))",
-            "SearchScope(workspaces, None, self._meaning_of(workspaces))",
-        ),
-    ),
-    bug(
-        "talk of a workspace gets into the agent's folder",
-        "I4",
-        "test_I4_talk_of_a_workspace_leaves_nothing_in_the_folder_of_the_agent",
-        Edit("Library._open_workspaces", "Index()", "Index(self._place())"),
+        "test_A11_another_workspace_of_the_same_workflow_finds_nothing",
+        Edit("searchable", 'workspace["id"]', '"the same for all"'),
     ),
     bug(
         "a query that names two authors is about the first",
