@@ -46,18 +46,25 @@ def turns(tx: Transaction, agent: str, *, limit: int, with_tools: int = 0) -> li
     return [_turn(tx, row, with_tools=number < with_tools) for number, row in enumerate(rows)][::-1]
 
 
-def said_to(tx: Transaction, agent: str, *, limit: int) -> list[str]:
-    """What the person said to an agent directly, newest first, what it works on now too."""
-    rows = tx.all(
+def said_to(tx: Transaction, agent: str, run: str, *, limit: int) -> list[str]:
+    """What the person said to an agent directly: what this run works on, and before, newest first."""
+    now = tx.all(
+        """select i.text from instruction i
+            where i.project = :project and i.run = :run and i.source in ('dm', 'workspace')
+              and i.sender = :person and i.hop = 0""",
+        run=run,
+        person=PERSON,
+    )
+    before = tx.all(
         """select i.text from instruction i left join run r on r.project = :project and r.id = i.run
-            where i.project = :project and i.agent = :agent and i.source in ('dm', 'workspace')
-              and i.sender = :person and i.hop = 0 and coalesce(r.held, 0) = 0
+            where i.project = :project and i.agent = :agent and i.ended_at is not null
+              and i.source in ('dm', 'workspace') and i.sender = :person and i.hop = 0 and coalesce(r.held, 0) = 0
             order by i.ord desc limit :limit""",
         agent=agent,
         person=PERSON,
         limit=limit,
     )
-    return [row["text"] for row in rows]
+    return [row["text"] for row in (*now, *before)]
 
 
 def _turn(tx: Transaction, row: Row, *, with_tools: bool) -> PastTurn:

@@ -75,7 +75,8 @@ async def _check_quote(context: ToolContext, change: Change, quote: str) -> None
     """A suggestion rests on the person's own words: nothing that others wrote can be brought in by it."""
     if len(quote.split()) < LEAST_WORDS:
         raise BadInput("quote what the person said, word for word", hint="at least three words of theirs")
-    said = await context.database.read(past_work.said_to, context.identity.agent, limit=SAID)
+    identity = context.identity
+    said = await context.database.read(past_work.said_to, identity.agent, identity.run, limit=SAID)
     if not any(quote.lower() in " ".join(own_words(text).split()).lower() for text in said):
         raise Refused(
             "the person did not say that to you directly: only their own words may change who you are",
