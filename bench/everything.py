@@ -43,6 +43,7 @@ PAGES = (
     ),
     Page("growth", ("bench/growth.py",), "how costs grow with agents, messages, steps, revisions and the queue"),
     Page("recall", ("bench/recall.py",), "how much of what was said is found again, and how fast"),
+    Page("guard", ("bench/guard",), "what is promised of memory, and whether each bar is met"),
     Page("model-step", ("bench/model_step.py",), "what a step costs with a model that answers at once"),
     Page("page", ("-m", "bench.page"), "how soon the web page shows what happens"),
     Page("programs", ("-m", "bench.programs"), "what we add to a run of claude, codex, opencode and gemini"),

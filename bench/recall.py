@@ -1,9 +1,11 @@
 """How much of what was said is found again, and how fast. Prints Markdown.
 
-    uv run python bench/recall.py [--write docs/figures/recall.md]
+    uv run python bench/recall.py [--write docs/figures/recall.md] [--against COMMIT]
 
-Recall@k is the share of a question's evidence among the first k results, averaged over the questions of
-data/conversations.yaml. Speed is measured on invented talk of the same words, in a real file.
+Recall@k is the share of a question's evidence among the first k results, averaged over the questions of a set:
+data/conversations.yaml asks in other words than were said, data/talk.yaml is natural talk, one half of which nobody
+tunes on. `--against` sets the ranking of an earlier commit beside today's, in the same run. Speed is measured on
+invented talk of the same words, in a real file.
 """
 
 from __future__ import annotations
@@ -11,9 +13,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
+import os
 import random
 import re
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -32,13 +38,16 @@ from agent_worker.memory.index_tables import IndexEntry
 from agent_worker.memory.meaning import Meaning, load_embedding
 from agent_worker.memory.recall import SearchScope, recall
 from agent_worker.memory.words import STOP_WORDS
-from measures import plot
+from measures import earlier, plot
 
 DATA = Path(__file__).parent / "data" / "conversations.yaml"
+TALK = Path(__file__).parent / "data" / "talk.yaml"
+HALVES = ("tuned", "held out")
 NOW = datetime(2026, 6, 1, 9, 0, tzinfo=UTC)
 DEPTHS = (5, 10, 20)
 HAYSTACK = 100_000  # invented entries among which the real ones are looked for
 SIZES = (10_000, 100_000)  # of what is searched for its speed
+BEFORE = "f63e49c"  # ranked each turn by its own words and age alone
 WRITTEN = "Written by `uv run python bench/recall.py --write docs/figures/recall.md`.\n\n"
 
 Search = Callable[[str], Sequence[str]]  # a query → the ids found, best first
@@ -48,11 +57,13 @@ Search = Callable[[str], Sequence[str]]  # a query → the ids found, best first
 class Question:
     ask: str
     evidence: frozenset[str]
+    held: bool = False  #: out: of the half that nobody tunes on
 
 
-def load() -> tuple[list[IndexEntry], list[Question]]:
-    data = yaml.safe_load(DATA.read_text())
+def load(path: Path = DATA) -> tuple[list[IndexEntry], list[Question]]:
+    data = yaml.safe_load(path.read_text())
     turns: list[IndexEntry] = []
+    questions = [Question(item["ask"], frozenset(item["evidence"])) for item in data.get("questions", ())]
     for conversation in data["conversations"]:
         name = conversation["name"]
         for session in conversation["sessions"]:
@@ -62,7 +73,9 @@ def load() -> tuple[list[IndexEntry], list[Question]]:
                 number, author = who.split()
                 at = begin + timedelta(minutes=minute)
                 turns.append(IndexEntry(f"{name}/{number}", "history", name, text, author, at, int(number)))
-    questions = [Question(item["ask"], frozenset(item["evidence"])) for item in data["questions"]]
+        for item in conversation.get("questions", ()):
+            evidence = frozenset(f"{name}/{number}" for number in item["evidence"])
+            questions.append(Question(item["ask"], evidence, conversation.get("held", False)))
     return turns, questions
 
 
@@ -149,38 +162,103 @@ def milliseconds(search: Search, queries: Sequence[str]) -> list[float]:
     return sorted(times)
 
 
-def quality(turns: Sequence[IndexEntry], questions: Sequence[Question]) -> dict[str, float]:
-    """Prints the table; recall@10 in English by method, in %."""
-    embedding = load_embedding()
-    methods: dict[str, Search] = {
+Sets = dict[str, dict[str, list[float]]]  # method → group of questions → recall at each depth
+
+
+def measured(sets: Sequence[tuple[Sequence[IndexEntry], dict[str, list[Question]]]]) -> Sets:
+    """The two ways in which we search, over every group of questions."""
+    embedding, found = load_embedding(), Sets()
+    for turns, groups in sets:
+        ways = {"default": ours(filled(None, turns))}
+        if embedding:
+            ways["semantic"] = ours(filled(None, turns), Meaning(embedding, None))
+        for way, search in ways.items():
+            for group, questions in groups.items():
+                found.setdefault(way, {})[group] = recall_at(questions, search)
+    return found
+
+
+def both_sets() -> list[tuple[list[IndexEntry], dict[str, list[Question]]]]:
+    turns, questions = load()
+    talk, asked = load(TALK)
+    return [
+        (turns, {"English": _latin(questions), "Chinese and Japanese": _other(questions)}),
+        (talk, {half: [each for each in asked if each.held == (half == HALVES[1])] for half in HALVES}),
+    ]
+
+
+def of_commit(commit: str) -> Sets:
+    """The same measured with the source of an earlier commit; empty where there is none."""
+    with tempfile.TemporaryDirectory(prefix="earlier-") as folder:
+        source = earlier.clone(commit, Path(folder))
+        environment = os.environ | {"PYTHONPATH": str(source)}
+        command = (sys.executable, __file__, "--json")
+        return dict(json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout))
+
+
+def quality(against: str | None) -> dict[str, float]:
+    """Prints the tables; recall@10 in English by method, in %."""
+    (turns, groups), (talk, halves) = both_sets()
+    now = measured([(turns, groups), (talk, halves)])
+    then = of_commit(against) if against else {}
+    english, other = groups.values()
+    print("## Asked in other words\n")
+    print(f"{len(turns)} turns, {len(english)} questions in English, {len(other)} in Chinese and Japanese\n")
+    haystack = ours(filled(None, [*turns, *invented(turns, HAYSTACK)]))
+    rows = {name: _asked(search, groups) for name, search in plain(turns).items()}
+    rows |= _named(now, then, against)
+    rows[f"default, among {HAYSTACK:,} invented entries of the same words"] = _asked(haystack, groups)
+    _table(rows, list(groups))
+    print(
+        f"\n## Natural talk\n\n{len(talk)} turns, {' and '.join(_counted(halves))}: the second half nobody tunes on\n"
+    )
+    _table({name: _asked(search, halves) for name, search in plain(talk).items()} | _named(now, then, against), HALVES)
+    if "semantic" not in now:
+        print("\n(`semantic` is not installed)")
+    return {name.strip("*"): 100 * found["English"][DEPTHS.index(10)] for name, found in rows.items()}
+
+
+def plain(turns: Sequence[IndexEntry]) -> dict[str, Search]:
+    return {
         "the query straight into MATCH (AND)": plain_fts(turns, "unicode61", lambda query: query),
         "OR of all words, unicode61": plain_fts(turns, "unicode61", any_word),
         "porter, stop words": plain_fts(turns, "porter unicode61", any_telling_word),
-        "**ours, tuned**": ours(filled(None, turns)),
     }
-    if embedding:
-        methods["**ours + semantic**"] = ours(filled(None, turns), Meaning(embedding, None))
-    haystack = filled(None, [*turns, *invented(turns, HAYSTACK)])
-    methods[f"ours, among {HAYSTACK:,} invented entries of the same words"] = ours(haystack)
-    latin = [question for question in questions if question.ask.isascii()]
-    other = [question for question in questions if not question.ask.isascii()]
-    print(f"{len(turns)} turns, {len(latin)} questions in English, {len(other)} in Chinese and Japanese\n")
-    print("| method | recall@5 / @10 / @20, English | Chinese and Japanese |\n|---|---|---|")
-    tenth: dict[str, float] = {}
-    for name, search in methods.items():
-        found = [recall_at(group, search) for group in (latin, other)]
-        cells = (" / ".join(f"{100 * value:.0f}" for value in values) for values in found)
+
+
+def _asked(search: Search, groups: dict[str, list[Question]]) -> dict[str, list[float]]:
+    return {group: recall_at(questions, search) for group, questions in groups.items()}
+
+
+def _named(now: Sets, then: Sets, against: str | None) -> Sets:
+    before = {f"{way}, by the source of {against}": found for way, found in then.items()}
+    return before | {f"**{way}**": found for way, found in now.items()}
+
+
+def _table(rows: Sets, groups: Sequence[str]) -> None:
+    print(f"| method | recall@5 / @10 / @20, {' | '.join(groups)} |\n|{'---|' * (1 + len(groups))}")
+    for name, found in rows.items():
+        cells = (" / ".join(f"{100 * value:.0f}" for value in found[group]) for group in groups)
         print(f"| {name} | {' | '.join(cells)} |")
-        tenth[name.strip("*")] = 100 * found[0][DEPTHS.index(10)]
-    if not embedding:
-        print("\n(`semantic` is not installed)")
-    return tenth
+
+
+def _counted(groups: dict[str, list[Question]]) -> list[str]:
+    return [f"{len(questions)} questions {group}" for group, questions in groups.items()]
+
+
+def _latin(questions: Sequence[Question]) -> list[Question]:
+    return [question for question in questions if question.ask.isascii()]
+
+
+def _other(questions: Sequence[Question]) -> list[Question]:
+    return [question for question in questions if not question.ask.isascii()]
 
 
 def speed(turns: Sequence[IndexEntry], questions: Sequence[Question]) -> None:
     embedding = load_embedding()
     queries = [question.ask for question in questions if question.ask.isascii()]
-    print("\n| entries | indexed/s | query, median / p90 / max ms | + semantic, median ms |\n|---|---|---|---|")
+    print("\n## How fast\n")
+    print("| entries | indexed/s | query, median / p90 / max ms | + semantic, median ms |\n|---|---|---|---|")
     for count in SIZES:
         talk = invented(turns, count)
         with tempfile.TemporaryDirectory() as folder:
@@ -201,13 +279,17 @@ def speed(turns: Sequence[IndexEntry], questions: Sequence[Question]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", type=Path, help="also write the page here")
+    parser.add_argument("--against", metavar="COMMIT", default=BEFORE, help="the ranking to compare with; '' for none")
+    parser.add_argument("--json", action="store_true", help="only what the source in use finds")
     options = parser.parse_args()
+    if options.json:
+        print(json.dumps(measured(both_sets())))
+        return
     page = io.StringIO()
     with contextlib.redirect_stdout(page):
         print(f"# What is found again\n\n{WRITTEN}", end="")
-        data = load()
-        found = quality(*data)
-        speed(*data)
+        found = quality(options.against)
+        speed(*load())
     print(page.getvalue())
     if options.write:
         picture = plot.bars(options.write, found, most=None, label="of the evidence among the first ten, English, in %")

@@ -1,26 +1,85 @@
-"""Write the reference pages from the code: commands, routes, tools, files. `tests/docs` checks that they are so."""
+"""Write the reference pages from the code: commands, routes, tools, files … `tests/docs` checks that they are so."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
+from agent_worker.backends.models.providers import PROVIDERS
 from agent_worker.cli.main import COMMANDS, cli
+from agent_worker.core.provider_variables import ADDRESSES, HEADERS, KEYS
 from agent_worker.definitions.schema import Kind, json_schema
 from agent_worker.definitions.settings import VARIABLES, Settings, scope_of, shown
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.tools import toolbox
 from agent_worker.tools.person import ask_user
 from agent_worker.tools.recall import HISTORY, OWN
+from agent_worker.tools.soul import SOUL
 from agent_worker.tools.task import bash
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from links import slug
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "Written by `uv run poe reference` from the code; do not edit.\n"
 
+
+_ABOUT_FILES = """\
+Every key, with what may stand there, what holds when it does not, and an example. All keys may be left out unless they
+are *required*. `agent-worker schema agent` (or `workflow`, `project`) prints the same as JSON Schema, for editors;
+`agent-worker validate` finds every mistake, with its line. How a team is written, with examples that run:
+[workflows](../guides/workflows.md).
+"""
+_ABOUT_INLINE = """\
+As in an [agent's file](#agent), without `name` (the key above is the name), `context`, `memory` and `auto_memory`:
+such an agent lives with the instance, and has no files of its own.
+"""
+
+_ABOUT_PROVIDERS = """\
+Write `model: provider/model` in an agent's file. How keys are given, which one counts, models on your own machine and
+endpoints that are not in this list: [providers and keys](../guides/keys.md). `agent-worker providers` shows which of
+them you can use now; with `--test` it asks each.
+"""
+_ABOUT_ENVIRONMENT = """\
+Those under *Ours*, `GITHUB_TOKEN` and the proxies are read by the daemon when it starts, from the environment of the
+command that started it; `AGENT_WORKER_HOME` and `NO_COLOR` also by every command. Which key of a provider counts is
+told in [providers and keys](../guides/keys.md).
+"""
+OURS = {
+    "AGENT_WORKER_HOME": "the home of the daemon, one for each: `~/.agent-worker` unless it is set",
+    "AGENT_WORKER_PORT": "the [port](../guides/keeping-it-safe.md#the-port) the daemon listens on, and no other",
+}
+OTHERS = {
+    "NO_COLOR": "set to anything: no colours in the terminal",
+    "GITHUB_TOKEN": "for [workflows](../guides/workflows.md#workflows-from-elsewhere) of private repositories",
+    "HTTPS_PROXY": "the proxy for model providers and MCP servers; also `HTTP_PROXY`, and in small letters",
+    "ALL_PROXY": "the same, for both",
+    "NO_PROXY": "hosts that are reached without a proxy",
+    "SSL_CERT_FILE": "certificates; handed on to what we start, as are `PATH`, `HOME`, `LANG`, `TERM` and the like",
+    "SSL_CERT_DIR": "the same, as a folder",
+    "DISPLAY": "whether there is a screen on which `agent-worker web` can open a browser; or `WAYLAND_DISPLAY`",
+    "WAYLAND_DISPLAY": "the same",
+    "CLAUDE_CONFIG_DIR": "where Claude Code has your login, if not where it usually is",
+    "CLAUDE_CODE_OAUTH_TOKEN": "your login of Claude Code; handed to it where it has no key",
+    "CODEX_HOME": "where Codex has your login, if not where it usually is",
+    "CODEX_API_KEY": "a key for Codex, as `OPENAI_API_KEY`",
+    "XDG_DATA_HOME": "where OpenCode has your login, if not where it usually is",
+}
+SET_BY_US = {
+    "AGENT_WORKER_RUN_URL": "in a coding program: where `agent-worker context` finds the tools of its run",
+    "AGENT_WORKER_RUN_TOKEN": "in a coding program: what it may use them with, in this run only",
+    "AGENT_WORKER_MODEL_KEY": "in Codex and OpenCode: the key of its model",
+    "AGENT_WORKER_CHILD": "in everything we start, where nothing better tells it apart: what ends with its run",
+    "AGENT_WORKER_READY_FD": "between a command and the daemon that it starts",
+    "AGENT_WORKER_FAILPOINTS": "in tests of ours: where to break",
+}
 
 _ABOUT_SETTINGS = """\
 Yours are in `settings.yaml` in the daemon's home (`~/.agent-worker`, or `AGENT_WORKER_HOME`), for all projects; they
@@ -56,6 +115,8 @@ def pages() -> dict[str, str]:
         "tools.md": tools(),
         "files.md": files(),
         "settings.md": settings(),
+        "providers.md": providers(),
+        "environment.md": environment(),
     }
 
 
@@ -102,13 +163,56 @@ def routes() -> str:
 
 def settings() -> str:
     lines = ["# Settings\n", NOTE, _ABOUT_SETTINGS]
-    lines += ["| setting | default | a project may | variable | what it does |", "|---|---|---|---|---|"]
+    lines += [
+        "| setting | default | for example | a project may | variable | what it does |",
+        "|---|---|---|---|---|---|",
+    ]
     may = {"project": "choose", "lower": "lower it", "home": "not"}
     for name, field in Settings.model_fields.items():
         variable = f"`{VARIABLES[name]}`" if name in VARIABLES else ""
         default = shown(name, field.default)
-        lines.append(f"| `{name}` | `{default}` | {may[scope_of(name)]} | {variable} | {field.description} |")
+        example = f"`{name}: {(field.examples or [''])[0]}`"
+        may_it = may[scope_of(name)]
+        lines.append(f"| `{name}` | `{default}` | {example} | {may_it} | {variable} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+def providers() -> str:
+    lines = ["# Providers of models\n", NOTE, _ABOUT_PROVIDERS]
+    lines += ["| `model:` begins with | key | address | may be moved with |", "|---|---|---|---|"]
+    for name, each in PROVIDERS.items():
+        key = " or ".join(f"`{variable}`" for variable in each.variables) + (
+            " (only if it wants one)" if each.keyless else ""
+        )
+        moved = f"`{each.base_variable}`" if each.base_variable else ""
+        lines.append(f"| `{name}/` | {key} | `{each.base_url}` | {moved} |")
+    return "\n".join(lines) + "\n"
+
+
+def environment() -> str:
+    lines = ["# Environment variables\n", NOTE, _ABOUT_ENVIRONMENT]
+    kept = {variable: Settings.model_fields[name].description for name, variable in VARIABLES.items()}
+    tables = {
+        "Ours": OURS | {name: f"{about} ([setting](settings.md))" for name, about in kept.items()},
+        "Of model providers": _of_providers(),
+        "Of others": OTHERS,
+        "Set by us": SET_BY_US,
+    }
+    for title, rows in tables.items():
+        lines += [f"## {title}\n", "| variable | what it does |", "|---|---|"]
+        lines += [f"| `{name}` | {about} |" for name, about in rows.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _of_providers() -> dict[str, str]:
+    rows: dict[str, str] = {}
+    for provider, names in KEYS.items():
+        rows |= dict.fromkeys(names, f"a key of {provider}")
+        if provider in ADDRESSES:
+            rows[ADDRESSES[provider]] = f"where {provider} is, if not where [it usually is](providers.md)"
+        rows |= dict.fromkeys(HEADERS.get(provider, ()), f"added to what is sent to {provider}")
+    return rows
 
 
 def tools() -> str:
@@ -118,6 +222,7 @@ def tools() -> str:
         "In a workspace": toolbox.TEAM,
         "Of its own": OWN,
         "History": HISTORY,
+        "Who it is": SOUL,
         "The person": (ask_user,),
         "Task tools, when the definition names them": task,
     }
@@ -135,41 +240,107 @@ def tools() -> str:
 
 
 def files() -> str:
-    lines = [
-        "# Files people write\n",
-        NOTE,
-        "`agent-worker schema agent|workflow|project` prints the full JSON Schema.\n",
-    ]
+    lines = ["# Files people write\n", NOTE, _ABOUT_FILES]
     places: dict[Kind, str] = {
-        "agent": "`.agents/<name>.yaml`",
-        "workflow": "`.workflows/<name>.yaml`, or any path",
-        "project": "`moniro.yaml` or `.agents.yaml`, optional",
+        "agent": "`.agents/<name>.yaml`, one file per agent.",
+        "workflow": "`.workflows/<name>.yaml`, or any path.",
+        "project": "`moniro.yaml` or `.agents.yaml` in the project's directory. A project needs none.",
     }
+    shown = {"ProjectSettings": "settings.md", "AgentDefinition": "#agent"}  # blocks that have their table, and where
     for kind, where in places.items():
         schema = json_schema(kind)
-        lines += [f"## {kind}\n", f"{where}\n", "| key | value | |", "|---|---|---|"]
-        for name, value in schema["properties"].items():
-            must = "required" if name in schema.get("required", ()) else ""
-            about = value.get("description", "")
-            lines.append(f"| `{name}` | {_type(value)} | {'. '.join(filter(None, (must, about)))} |")
-        lines.append("")
+        lines += [f"## {kind}\n", f"{where}\n"]
+        lines += _block(kind, "", schema, schema.get("$defs", {}), shown)
     return "\n".join(lines)
 
 
-def _type(value: dict[str, Any]) -> str:
+def _block(kind: str, path: str, block: dict[str, Any], blocks: dict[str, Any], shown: dict[str, str]) -> list[str]:
+    """The table of one mapping, then those of the mappings in it, unless they were there already."""
+    below: list[tuple[str, str]] = []
+    for key, value in block["properties"].items():
+        for name in _refs(value):
+            if "properties" in blocks[name] and name not in shown:
+                inner = f"{path}.{key}" if path else key
+                shown[name] = f"#{slug(_heading(kind, inner, blocks[name]))}"
+                below.append((inner, name))
+    lines = ["| key | value | default | for example | |", "|---|---|---|---|---|"]
+    lines += [_row(key, value, block, shown) for key, value in block["properties"].items()]
+    lines.append("")
+    for inner, name in below:
+        lines.append(f"### {_heading(kind, inner, blocks[name])}\n")
+        if name == "InlineMember":
+            lines.append(_ABOUT_INLINE)
+        else:
+            lines += _block(kind, inner, blocks[name], blocks, shown)
+    return lines
+
+
+def _heading(kind: str, path: str, block: dict[str, Any]) -> str:
+    by_ref = " with `ref`" if "ref" in block["properties"] else " without `ref`" if path == "agents" else ""
+    return f"{kind}: `{path}`{by_ref}"
+
+
+def _row(key: str, value: dict[str, Any], block: dict[str, Any], shown: dict[str, str]) -> str:
+    default = "required" if key in block.get("required", ()) else _default(value.get("default"))
+    default = value.get("x-default", default)  # one that is no value, but told in words
+    example = f"`{key}: {_yaml(value['examples'][0])}`"
+    return f"| `{key}` | {_type(value, shown)} | {default} | {example} | {value['description']} |".replace("\n", " ")
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return f"`{value}`"
+    return "–" if value in (None, [], {}, "") or isinstance(value, dict) else f"`{_yaml(value)}`"
+
+
+def _yaml(value: Any) -> str:
+    """The value as one would write it on one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, dict):
+        pairs = sorted(value.items(), key=lambda pair: pair[0] not in ("name", "tool", "shell", "wakeup"))
+        return "{ " + ", ".join(f"{key}: {_yaml(each)}" for key, each in pairs) + " }"
+    text = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False, allow_unicode=True)
+    return text.removesuffix("...\n").strip().replace("|", "\\|")
+
+
+def _refs(value: Any) -> Iterator[str]:
+    """The blocks that a value may consist of."""
+    if isinstance(value, dict) and value:
+        if "$ref" in value:
+            yield str(value["$ref"]).rpartition("/")[2]
+        for below in (*(value.get(name) for name in ("anyOf", "oneOf", "items")), _by_name(value)):
+            yield from _refs(below)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _refs(each)
+
+
+def _by_name(value: dict[str, Any]) -> dict[str, Any]:
+    """What stands behind the names of a mapping whose names are free."""
+    behind = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
+    return next((each for each in behind if isinstance(each, dict)), {})
+
+
+def _type(value: dict[str, Any], shown: dict[str, str]) -> str:
     if "enum" in value:
         return ", ".join(f"`{each}`" for each in value["enum"])
     if "const" in value:
-        return f"`{value['const']}`"
+        return f"`{value['const'] if isinstance(value['const'], str) else _yaml(value['const'])}`"
     if "$ref" in value:
-        return str(value["$ref"]).rpartition("/")[2]
+        name = str(value["$ref"]).rpartition("/")[2]
+        return f"[mapping]({shown[name]})" if name in shown else "anything"
     for union in ("anyOf", "oneOf"):
         if union in value:
-            kinds = dict.fromkeys(_type(each) for each in value[union] if each.get("type") != "null")
+            kinds = dict.fromkeys(_type(each, shown) for each in value[union] if each.get("type") != "null")
             return " or ".join(kinds)
     if value.get("type") == "array":
-        return f"list of {_type(value.get('items', {}))}" if value.get("items") else "list"
-    return str(value.get("type", "anything"))
+        return f"list of {_type(value['items'], shown)}" if value.get("items") else "list"
+    if value.get("type") == "object":
+        return f"name → {_type(_by_name(value), shown)}"
+    return {"string": "text", "integer": "whole number", "boolean": "true, false"}.get(
+        value.get("type", ""), str(value.get("type", "anything"))
+    )
 
 
 def _first(text: str) -> str:

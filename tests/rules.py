@@ -149,10 +149,13 @@ def _lines_in_functions(tree: ast.Module) -> set[int]:
     return {line for node in functions for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
-def knows_too_many(root: Path, most: int, exempt: Collection[str]) -> list[str]:
+def knows_too_many(
+    root: Path, most: int, exempt: Collection[str], like_the_standard_library: Collection[str] = ()
+) -> list[str]:
+    counted = {name: others - set(like_the_standard_library) for name, others in known_by(root).items()}
     return [
         f"{name} knows {len(others)} modules"
-        for name, others in known_by(root).items()
+        for name, others in counted.items()
         if len(others) > most and name not in exempt
     ]
 

@@ -23,7 +23,7 @@ HEAD = ("what", "then", "now", "now / then")
 def compare(commit: str, topics: Sequence[str]) -> str:
     taken: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory(prefix="earlier-") as folder:
-        then = _clone(commit, Path(folder))
+        then = clone(commit, Path(folder))
         for topic in topics:
             for _ in range(ROUNDS):
                 for when, source in (("then", then), ("now", ROOT / "src")):
@@ -33,7 +33,7 @@ def compare(commit: str, topics: Sequence[str]) -> str:
     return markdown(HEAD, rows)
 
 
-def _clone(commit: str, folder: Path) -> Path:
+def clone(commit: str, folder: Path) -> Path:
     """Where the source of that commit is."""
     git = ("git", "-c", "advice.detachedHead=false")
     for command in (

@@ -16,24 +16,27 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent_worker.agents import commands
-from agent_worker.agents.loader import LoadedProject
-from agent_worker.compose import RuntimeSettings, open_runtime
-from agent_worker.core.address import MAIN
-from agent_worker.core.clock import Clock
-from agent_worker.core.errors import InUse, Problem
-from agent_worker.core.events import Subscription
-from agent_worker.definitions.project import find_project, load_project
-from agent_worker.definitions.settings import read_settings
-from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.files.root import Root
-from agent_worker.service.messages import Answer, deliver, put_question, read_channel
-from agent_worker.workflows import start
-from agent_worker.workflows.instance import Instance
-from agent_worker.workflows.runtime import Runtime
-from agent_worker.workflows.summary import Summary
-from agent_worker.workspaces.channel import Message
-from agent_worker.workspaces.routing import Receipt
+from agent_worker.core.late_imports import for_good
+
+with for_good():
+    from agent_worker.agents import commands
+    from agent_worker.agents.loader import LoadedProject
+    from agent_worker.compose import RuntimeSettings, open_runtime
+    from agent_worker.core.address import MAIN
+    from agent_worker.core.clock import Clock
+    from agent_worker.core.errors import InUse, Problem
+    from agent_worker.core.events import Subscription
+    from agent_worker.definitions.project import find_project, load_project
+    from agent_worker.definitions.settings import read_settings
+    from agent_worker.definitions.workflow import WorkflowDefinition
+    from agent_worker.files.root import Root
+    from agent_worker.service.messages import Answer, deliver, put_question, read_channel
+    from agent_worker.workflows import start
+    from agent_worker.workflows.instance import Instance
+    from agent_worker.workflows.runtime import Runtime
+    from agent_worker.workflows.summary import Summary
+    from agent_worker.workspaces.channel import Message
+    from agent_worker.workspaces.routing import Receipt
 
 __all__ = ["Answer", "InUse", "Message", "Project", "Receipt", "Summary", "Team", "open_project"]
 

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -31,19 +31,22 @@ from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import StorageFault
-from agent_worker.core.events import Bus
+from agent_worker.core.events import Bus, WorkspaceChanged
+from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.database.database import Database
 from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder, hold_database
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.definitions.settings import Settings
 from agent_worker.files.root import Root
+from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
 from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.trust.gate import Gate
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
+from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.log_files import LogFiles
 
 
@@ -63,6 +66,12 @@ class RuntimeSettings:
 def _close_libraries(registry: Registry) -> None:
     for library in {id(worker.library): worker.library for worker in registry.workers()}.values():
         library.close()
+    registry.libraries.close()
+
+
+def _drop_index(libraries: WorkspaceLibraries, change: WorkspaceChanged) -> None:
+    if change.state == "archived" and change.workspace:
+        libraries.drop(change.workspace)
 
 
 def _is_allowed(gate: Gate, registry: Registry, project: str, digest: str) -> bool:
@@ -135,7 +144,10 @@ async def _wired(
     )
     closing.push_async_callback(factory.catalogue.close)
     closing.push_async_callback(factory.servers.close)
-    registry, log_files = Registry(settings.chosen), LogFiles(database, bus)
+    libraries = WorkspaceLibraries(settings.trust)
+    await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
+    closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
+    registry, log_files = Registry(settings.chosen, libraries), LogFiles(database, bus)
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
     slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)

@@ -162,7 +162,7 @@ async def test_I6_what_was_approved_for_one_that_is_gone_is_asked_about_again(tm
 
 async def test_the_audit_notices_words_that_were_taken_out_of_it(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
-        here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("ok"))
+        here.mocks["alice"].then(calls("memory_write", key="editor", value="vim"), says("ok"))
         await here.ask("alice", "hello")
         assert await here.flaw() == ""
         await here.change("audit", about="", before="", salt="")

@@ -18,6 +18,7 @@ from agent_worker.agents import commands
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
+from agent_worker.core.errors import Overloaded
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
 from agent_worker.service.runs import runs_list
@@ -78,10 +79,8 @@ async def test_what_is_learned_is_kept_by_kind_with_its_run_and_its_day(tmp_path
     async with learning_team(tmp_path, clock, Learner(lessons)) as team:
         await work(team, working, says("we take SQLite"))
         (run,) = await team.runs(workspace=team.workspace.id)
-    source = {"source": run["id"], "updated": "2026-01-05"}
-    assert {
-        key: dict(value) | {"updated": str(value["updated"])} for key, value in learned(tmp_path, "decisions").items()
-    } == {"database": {"value": "We use SQLite."} | source}
+    (kept,) = learned(tmp_path, "decisions").values()
+    assert (kept["value"], kept["source"], str(kept["learned"])[:10]) == ("We use SQLite.", run["id"], "2026-01-05")
     assert list(learned(tmp_path, "patterns")) == ["red builds"]
     assert list(learned(tmp_path, "work-log")) == ["review of #7"]
 
@@ -168,7 +167,7 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
         assert learned(tmp_path, "decisions") == {}
         held = learned(tmp_path, "quarantine")
         assert list(held) == ["database"], "once"
-        assert held["database"]["label"] == "outside"
+        assert held["database"]["by"] == "outside"
         assert not [row for row in manifests if '"memory"' in row["manifest"]]
         team.backends["alice"].then(calls("memory_recall", query="database"), calls("memory_read"), says("nothing"))
         await team.dm("alice", "what do we use?")
@@ -177,9 +176,9 @@ async def test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back(
         assert "SQLite" not in json.dumps(results)
     root = Root(tmp_path / ".agents" / "alice")
     memory.release(root, "database")
-    assert memory.find(root, "database") == memory.MemoryEntry(
-        "database", "We use SQLite.", "working", source=held["database"]["source"], updated="2026-01-05"
-    )
+    found = memory.find(root, "database")
+    assert found is not None
+    assert (found.value, found.source, found.by) == ("We use SQLite.", (held["database"]["source"],), "user")
 
 
 async def test_A6_so_is_what_is_learned_from_work_that_another_agent_asked_for(
@@ -291,6 +290,20 @@ async def test_a_learner_that_fails_does_not_fail_the_work(tmp_path: Path, clock
         await work(team, working, says("we take SQLite"))
         assert set(await team.states()) == {"done"}
         assert "we take SQLite" in await team.texts()
+
+
+async def test_learning_passes_the_gate_of_its_key_like_any_other_request(tmp_path: Path, clock: TestClock) -> None:
+    class Busy(Learner):
+        async def reply(self, turn: Turn, steps: Sequence[PastStep], sink: StepSink) -> Reply:
+            self.asked.append(turn.run)
+            raise Overloaded("come back in an hour", retry_after=3600.0)
+
+    learner = Busy()
+    async with learning_team(tmp_path, clock, learner) as team:
+        await work(team, working, says("we take SQLite"))
+        await work(team, working, says("we take PostgreSQL"))
+        assert set(await team.states()) == {"done"}
+    assert len(learner.asked) == 1, "the provider has asked us to wait"
 
 
 async def test_L4_an_answer_of_the_learner_that_comes_to_nothing_is_charged_as_far_as_it_was_told(

@@ -67,7 +67,7 @@ def test_what_was_left_out_is_said_in_the_section_and_in_the_manifest() -> None:
     prompt = compose(overfull())
     recorded = {entry["name"]: entry for entry in json.loads(prompt.manifest)}
     for s in prompt.sections:
-        if s.name == "context":
+        if s.name in ("context", "mark"):
             continue
         assert s.left_out, s.name
         assert f"[{s.left_out}]" in s.text
@@ -108,7 +108,7 @@ def test_a_small_entry_still_fits_after_one_that_does_not() -> None:
 
 
 def test_sections_come_in_their_order_and_empty_ones_not_at_all() -> None:
-    assert [s.name for s in compose(BRIEF).sections] == ["identity", "context", "instruction"]
+    assert [s.name for s in compose(BRIEF).sections] == ["identity", "context", "mark", "instruction"]
     names = [s.name for s in compose(overfull()).sections]
     assert names == [build.__name__ for build in (*SYSTEM, *USER)]
 
@@ -179,10 +179,12 @@ def test_A9_a_line_cannot_pass_for_another_senders(end: str) -> None:
 
 async def test_A9_each_run_has_a_mark_of_its_own(tmp_path: Path) -> None:
     marks: list[str] = []
+    systems: set[str] = set()
 
     class Reader:
         async def reply(self, turn, steps, recorder):  # type: ignore[no-untyped-def]
-            marks.append(turn.system.partition("between «")[2].partition("»")[0])
+            systems.add(turn.system)
+            marks.append(turn.prompt.partition("between «")[2].partition("»")[0])
             return Reply(f"the mark was {marks[-1]}")
 
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
@@ -192,6 +194,7 @@ async def test_A9_each_run_has_a_mark_of_its_own(tmp_path: Path) -> None:
         await team.still()
     assert len(set(marks)) == 5
     assert all(len(mark) >= 10 for mark in marks)
+    assert len(systems) == 1  # so that a provider knows it again
 
 
 async def test_the_manifest_is_stored_with_its_run(tmp_path: Path) -> None:

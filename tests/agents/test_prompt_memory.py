@@ -45,6 +45,27 @@ async def test_core_and_working_memory_are_shown_when_all_of_it_fits(tmp_path: P
     assert shown == "- owner: Ann\n- database: we chose SQLite\n- deploy: on fridays"
 
 
+@pytest.mark.parametrize(
+    ("search", "shown"),
+    [
+        ("[working]", ["we chose SQLite", "on fridays"]),
+        ("[decisions]", ["we chose SQLite"]),
+        ("[archive]", []),
+        ("[]", []),
+    ],
+)
+async def test_what_is_brought_in_comes_from_the_files_and_tiers_that_search_names(
+    tmp_path: Path, clock: TestClock, search: str, shown: list[str]
+) -> None:
+    remember(tmp_path, "core", "owner: Ann\n")
+    remember(tmp_path, "working", "deploy: on fridays\n")
+    remember(tmp_path, "decisions", "database: we chose SQLite\n")
+    remember(tmp_path, "archive", "old: gone\n")
+    prompt = await prompt_for(tmp_path, clock, "hello", extra=f"memory: {{ search: {search} }}\n")
+    lines = section(prompt, "what you remember").splitlines()
+    assert [line.partition(": ")[2] for line in lines] == ["Ann", *shown]
+
+
 async def test_working_memory_that_does_not_all_fit_is_chosen_by_what_is_asked(
     tmp_path: Path, clock: TestClock
 ) -> None:

@@ -37,9 +37,9 @@ class Shell:
         self._env = {name: os.environ[name] for name in keep if name in os.environ}
         self._env |= {"AGENT_WORKER_HOME": str(tmp / "home"), "AGENT_WORKER_PORT": "0", "HOME": str(tmp)}
 
-    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def run(self, command: list[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
         assert command[0] == "agent-worker"
-        return nursery.run("agent_worker.cli", *command[1:], cwd=self.cwd, env=self._env)
+        return nursery.run("agent_worker.cli", *command[1:], cwd=self.cwd, env=self._env, stdin=stdin)
 
 
 def follow(shell: Shell, guide: str) -> dict[str, str]:

@@ -1,16 +1,16 @@
-"""All that one agent can look up: talk of a workspace is there for work in that workspace, and leaves no file."""
+"""All that one agent can look up of its own; what was said in workspaces is held for all their members together."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from agent_worker.files.root import Root
-from agent_worker.memory.library import PERSONAL, Library
-from agent_worker.work.threads import ThreadEntry
+from agent_worker.memory.index import IndexedSource
+from agent_worker.memory.library import Library
+from agent_worker.memory.workspace_library import WorkspaceLibraries, document_entries, message_entry
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 
@@ -23,31 +23,70 @@ def home(tmp_path: Path) -> Root:
 
 
 @pytest.fixture
-def library(home: Root) -> Library:
-    library = Library(home, "alice")
+def libraries(tmp_path: Path) -> WorkspaceLibraries:
+    (tmp_path / "host").mkdir()
+    libraries = WorkspaceLibraries(Root(tmp_path / "host"))
     for workspace in ("w_1", "w_2"):
-        library.hear(workspace, [ThreadEntry(1, "bob", f"the canary of {workspace}", 0)])
-    return library
+        libraries.of(workspace, kept=True).hear([message_entry(workspace, 1, "bob", f"the canary of {workspace}", 0)])
+    return libraries
 
 
-def found(library: Library, scopes: Collection[str] | None) -> set[str]:
-    kinds = {"memory", "history"}
-    return {each.entry.text for each in library.search("canary", now=NOW, kinds=kinds, scopes=scopes)}  # type: ignore[arg-type]
+def found(library: Library, libraries: WorkspaceLibraries, *workspaces: str) -> set[str]:
+    beside = [libraries.of(each, kept=True).scope for each in workspaces]
+    kinds = ("memory", "history", "document")
+    return {each.entry.text for each in library.search("canary", now=NOW, kinds=kinds, beside=beside)}
 
 
-def test_A11_talk_of_a_workspace_is_found_only_where_that_workspace_is_named(library: Library) -> None:
-    assert found(library, {"w_1"}) == {"the canary of w_1"}
-    assert found(library, {PERSONAL}) == set()
-    assert found(library, None) == {"the canary is mine"}
+def holding(folder: Path, text: str) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
-def test_I4_talk_of_a_workspace_leaves_nothing_in_the_folder_of_the_agent(library: Library, home: Root) -> None:
-    found(library, {"w_1", "w_2"})
+def test_A11_talk_of_a_workspace_is_found_only_where_that_workspace_is_named(
+    home: Root, libraries: WorkspaceLibraries
+) -> None:
+    library = Library(home, "alice")
+    assert found(library, libraries, "w_1") == {"the canary is mine", "the canary of w_1"}
+    assert found(library, libraries) == {"the canary is mine"}
+
+
+def test_I4_talk_of_a_workspace_leaves_nothing_in_the_folder_of_the_agent(
+    home: Root, libraries: WorkspaceLibraries
+) -> None:
+    library = Library(home, "alice")
+    found(library, libraries, "w_1", "w_2")
     library.close()
-    files = [path for path in home.path.rglob("*") if path.is_file()]
-    assert [path.name for path in files if b"the canary of" in path.read_bytes()] == []
-    assert any(path.name == "recall.db" for path in files), "what is its own is indexed there"
+    libraries.close()
+    assert holding(home.path, "the canary of") == []
+    assert (home.path / ".index" / "recall.db").exists(), "what is its own is indexed there"
 
 
-def test_what_was_heard_of_a_workspace_is_known(library: Library) -> None:
-    assert [library.heard(workspace) for workspace in ("w_1", "w_2", "w_3")] == [1, 1, 0]
+def test_of_a_workspace_that_is_dropped_no_byte_is_left(tmp_path: Path, libraries: WorkspaceLibraries) -> None:
+    libraries.of("w_1", kept=True).hear([message_entry("w_1", 2, "bob", "poison", 0)])
+    libraries.close()
+    assert holding(tmp_path / "host", "the canary of w_1")
+    libraries.drop("w_1")
+    assert not holding(tmp_path / "host", "canary of w_1")
+    assert not holding(tmp_path / "host", "poison")
+    assert libraries.of("w_1", kept=True).stamps() == {}
+    assert libraries.of("w_2", kept=True).stamps() == {"channel": "1"}
+
+
+def test_indexes_of_workspaces_that_are_gone_are_swept_away(tmp_path: Path, libraries: WorkspaceLibraries) -> None:
+    libraries.close()
+    libraries.sweep({"w_2", "w_3"})
+    assert [path.name for path in (tmp_path / "host" / "indexes").iterdir()] == ["w_2"]
+
+
+def test_a_workspace_that_keeps_nothing_is_indexed_in_memory(tmp_path: Path, libraries: WorkspaceLibraries) -> None:
+    libraries.of("w_3", kept=False).hear([message_entry("w_3", 1, "bob", "the canary of w_3", 0)])
+    libraries.close()
+    assert not holding(tmp_path / "host", "w_3")
+
+
+def test_a_document_is_found_by_its_name_and_gone_when_it_is(home: Root, libraries: WorkspaceLibraries) -> None:
+    library, there = Library(home, "alice"), libraries.of("w_1", kept=True)
+    paragraphs = document_entries("w_1", "canary.md", "# Birds\n\nThey sing.")
+    there.read([IndexedSource("document/canary.md", lambda: paragraphs, "1")])
+    assert {"# Birds", "They sing."} <= found(library, libraries, "w_1")
+    there.read([])
+    assert found(library, libraries, "w_1") == {"the canary is mine", "the canary of w_1"}

@@ -51,7 +51,7 @@ def test_a_person_may_write_plain_values_or_records(home: Root) -> None:
     retries: 3
     strict: true
     languages: [python, rust]
-    deploy: { value: on fridays, source: r_1, updated: 2026-01-02, visibility: shareable }
+    deploy: { value: on fridays, source: r_1, learned: 2026-01-02, visibility: shareable }
     """
     by_hand(home, "working", text)
     assert known(home) == {
@@ -62,7 +62,7 @@ def test_a_person_may_write_plain_values_or_records(home: Root) -> None:
         "deploy": "on fridays",
     }
     deploy = memory.find(home, "deploy")
-    assert deploy == MemoryEntry("deploy", "on fridays", "working", "shareable", "r_1", "2026-01-02")
+    assert deploy == MemoryEntry("deploy", "on fridays", "working", "shareable", ("r_1",), "2026-01-02", memory.SELF)
 
 
 def test_the_file_says_the_tier(home: Root) -> None:
@@ -101,7 +101,9 @@ def test_D8_a_broken_file_is_never_written_over(home: Root, broken: str) -> None
 
 
 def test_what_is_written_is_made_on_demand_and_can_be_read_by_people(home: Root) -> None:
-    assert memory.write(home, MemoryEntry("deploy", "on fridays", "core", source="r_1", updated="2026-01-05")) == "new"
+    assert (
+        memory.write(home, MemoryEntry("deploy", "on fridays", "core", source=("r_1",), learned="2026-01-05")) == "new"
+    )
     stored = yaml.safe_load(home.location("memory/core.yaml").read_text())
     assert stored["deploy"]["value"] == "on fridays"
     assert stored["deploy"]["source"] == "r_1"
@@ -192,10 +194,10 @@ def test_what_cannot_be_kept_is_refused_with_a_sentence(home: Root, key: str, va
 
 
 def test_forgetting_archives(home: Root) -> None:
-    memory.write(home, MemoryEntry("deploy", "on fridays", "core", source="r_1"))
+    memory.write(home, MemoryEntry("deploy", "on fridays", "core", source=("r_1",)))
     memory.forget(home, "deploy", when=NOW)
     (entry,) = memory.load(home).entries
-    assert (entry.key, entry.value, entry.tier, entry.source) == ("deploy", "on fridays", "archive", "r_1")
+    assert (entry.key, entry.value, entry.tier, entry.source) == ("deploy", "on fridays", "archive", ("r_1",))
     assert memory.find(home, "deploy") is None
 
 
@@ -246,14 +248,14 @@ def test_D3_what_cannot_become_core_stays_where_it_is(home: Root) -> None:
 
 
 def test_D3_what_cannot_be_released_stays_held_back(home: Root) -> None:
-    memory.hold_back(home, MemoryEntry("editor", "vim", "quarantine", label=memory.OUTSIDE), when=NOW)
+    memory.hold_back(home, MemoryEntry("editor", "vim", "quarantine", by=memory.OUTSIDE), when=NOW)
     unwritable(home, "working")
     with pytest.raises(Refused):
         memory.release(home, "editor")
     assert everywhere(home) == {"editor": ["quarantine"]}
 
 
-HELD = MemoryEntry("editor", "vim", "quarantine", label=memory.OUTSIDE)
+HELD = MemoryEntry("editor", "vim", "quarantine", by=memory.OUTSIDE)
 
 
 def test_A6_what_is_held_back_again_is_there_once(home: Root) -> None:
@@ -273,7 +275,7 @@ def test_A6_what_is_released_is_no_longer_from_outside(home: Root) -> None:
     memory.hold_back(home, HELD, when=NOW)
     memory.release(home, "editor")
     (entry,) = memory.load(home).entries
-    assert (entry.value, entry.file, entry.label) == ("vim", "working", "")
+    assert (entry.value, entry.file, entry.by) == ("vim", "working", "user")
 
 
 def test_D8_what_is_released_does_not_replace_what_is_remembered(home: Root) -> None:

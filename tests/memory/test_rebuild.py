@@ -18,7 +18,7 @@ from tests.faults.report import LONG, SEED, report
 from agent_worker.files.jsonl import append_records
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes
-from agent_worker.memory.library import INDEX, PERSONAL, Library
+from agent_worker.memory.library import INDEX, Library
 from agent_worker.memory.recall import Recalled
 
 TRIALS = 200 if LONG else 11
@@ -38,7 +38,7 @@ def remember_something(home: Root, chance: random.Random) -> None:
     match chance.randrange(5):
         case 0:
             key = f"key-{chance.randrange(20)}"
-            memory.write(home, memory.MemoryEntry(key, words(chance, 8), file="working", updated="2026-03-01"))
+            memory.write(home, memory.MemoryEntry(key, words(chance, 8), file="working", learned="2026-03-01"))
         case 1:
             when = NOW - timedelta(days=chance.randrange(60))
             notes.write(home, words(chance, 2), f"{words(chance, 30)}\n\n{words(chance, 10)}", when=when)
@@ -56,8 +56,7 @@ def remember_something(home: Root, chance: random.Random) -> None:
 def results(library: Library) -> list[dict[tuple[str, ...], float]]:
     """For each question: what is found and why, with how well it fits."""
     kinds = ("memory", "note", "history")
-    scopes = (PERSONAL, "private", "shareable", "public", "")
-    found = (library.search(query, now=NOW, kinds=kinds, scopes=scopes, limit=1000) for query in QUERIES)
+    found = (library.search(query, now=NOW, kinds=kinds, limit=1000) for query in QUERIES)
     return [{_known_by(each): each.score for each in answers} for answers in found]
 
 
@@ -145,7 +144,7 @@ def take_anothers(index: Path, chance: random.Random) -> None:
     other = index.parent.parent.parent / "other"
     shutil.rmtree(other, ignore_errors=True)
     memory.write(
-        Root(other), memory.MemoryEntry("secret", "deploy the river lamp", file="working", updated="2026-03-01")
+        Root(other), memory.MemoryEntry("secret", "deploy the river lamp", file="working", learned="2026-03-01")
     )
     library = Library(Root(other), "bob")
     library.search("deploy", now=NOW, kinds=("memory",))

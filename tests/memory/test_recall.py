@@ -14,6 +14,7 @@ from agent_worker.memory.index import Index
 from agent_worker.memory.index_tables import IndexEntry
 from agent_worker.memory.meaning import Meaning, load_embedding
 from agent_worker.memory.recall import MOST_FOUND, MOST_RANKED, SearchScope, age, recall
+from agent_worker.memory.words import tells_time
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 
@@ -170,6 +171,45 @@ def test_an_answer_is_found_by_the_words_of_its_question(index: Index) -> None:
     index.put("talk", talk("ann: nice weather", "ann: where does the offsite happen?", "bob: near Rostock", "ann: ok"))
     found = {hit.entry.text: hit.why for hit in recall([SearchScope(index)], "offsite", now=NOW)}
     assert found["near Rostock"] == "near 'offsite'; 2 days ago"
+
+
+def test_the_turn_right_after_a_question_comes_before_what_else_stands_near_it(index: Index) -> None:
+    index.put("talk", talk("ann: good day", "ann: who has the van?", "bob: my brother", "ann: how nice"))
+    found = texts(index, "van")
+    assert found.index("my brother") < found.index("how nice")
+
+
+def test_what_is_said_comes_before_what_is_only_asked(index: Index) -> None:
+    index.put("a", talk("ann: is the boiler broken?", source="a"))
+    index.put("b", talk("ann: the boiler is broken", source="b", begin=NOW - timedelta(days=4)))
+    assert texts(index, "boiler broken")[0] == "the boiler is broken"
+
+
+@pytest.mark.parametrize("query", ["when does the plumber come", "Which day does the plumber come?"])
+def test_one_who_asks_when_gets_the_turn_that_tells_a_time(index: Index, query: str) -> None:
+    index.put("a", talk("ann: the plumber comes slowly", source="a"))
+    index.put("b", talk("ann: the plumber comes tomorrow", source="b", begin=NOW - timedelta(days=9)))
+    assert texts(index, query)[0] == "the plumber comes tomorrow"
+    assert texts(index, "does the plumber come")[0] == "the plumber comes slowly"
+
+
+@pytest.mark.parametrize(
+    "text", ["on Friday", "at half past two", "the 9th of March", "in two weeks", "10.47", "3月3日"]
+)
+def test_a_time_is_known_however_it_is_told(text: str) -> None:
+    assert tells_time(f"they will be here {text}")
+
+
+@pytest.mark.parametrize("text", ["you may march on", "one second spoon", "the 9 of them", "version 6.4"])
+def test_what_only_looks_like_a_time_is_none(text: str) -> None:
+    assert not tells_time(text)
+
+
+def test_an_answer_that_is_appended_later_is_known_as_one(index: Index) -> None:
+    first, answer, other = talk("ann: who has the van?", "bob: my brother", "ann: how nice of him")
+    for turn in (first, answer, other):
+        index.append("talk", [turn], stamp=turn.id)
+    assert texts(index, "van") == [first.text, answer.text, other.text]
 
 
 def test_an_entry_that_says_it_comes_before_its_neighbours(index: Index) -> None:
@@ -342,6 +382,28 @@ def test_meaning_finds_what_has_no_word_in_common(index: Index) -> None:
     found = recall([SearchScope(index, meaning=Meaning(embedding, None))], "doctor, medicine", now=NOW)
     assert found[0].entry.text == lines[0]
     assert found[0].why == "similar in meaning; 3 days ago"
+
+
+def test_a_turn_means_what_those_next_to_it_are_about(index: Index) -> None:
+    embedding = load_embedding()
+    if embedding is None:
+        skip_without("the extra `semantic`")
+    index.put("a", talk("ann: did the physician call?", "bob: yes, at nine", source="a"))
+    index.put("b", talk("ann: did the train arrive?", "bob: yes, at eight", source="b"))
+    found = recall([SearchScope(index, meaning=Meaning(embedding, None))], "doctor", now=NOW)
+    assert "yes, at nine" in [each.entry.text for each in found]
+    assert "yes, at eight" not in [each.entry.text for each in found]
+
+
+def test_a_word_is_found_by_another_that_means_nearly_the_same(index: Index) -> None:
+    embedding = load_embedding()
+    if embedding is None:
+        skip_without("the extra `semantic`")
+    index.put("talk", talk("bob: the physicians, the hospital", "bob: the physician", "bob: a train"))
+    meaning = Meaning(embedding, None)
+    index.read(lambda tables: meaning.ready(tables, "doctor", tables.shelves(None, None)))
+    assert index.read(lambda tables: meaning.like(tables, ["doctor"]))[0] in ("physician", "physicians")
+    assert index.read(lambda tables: meaning.like(tables, ["physician"])) != ["physicians"], "another form is no other"
 
 
 def test_meaning_finds_nothing_where_nothing_is_near(index: Index) -> None:

@@ -23,7 +23,7 @@ def written(home: Root, file: str, text: str) -> None:
 
 
 def shared(home: Root) -> list[str]:
-    return [entry.key for entry in shareable(home)]
+    return [entry.key for entry in shareable(home).told]
 
 
 SHARED = "release: {{ value: {}, visibility: shareable }}\n"
@@ -45,11 +45,40 @@ def test_A3_a_short_private_word_keeps_no_honest_sentence_back(home: Root) -> No
 
 
 def test_A6_what_came_from_outside_is_not_shared_before_a_person_has_released_it(home: Root) -> None:
-    text = "release: { value: on friday, visibility: shareable, label: outside }\n"
+    text = "release: { value: on friday, visibility: shareable, by: outside }\n"
     written(home, "working", text)
     assert shared(home) == []
 
 
 def test_A12_what_was_forgotten_is_not_shared(home: Root) -> None:
     written(home, "archive", SHARED.format("on friday"))
+    assert shared(home) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "use AK-7781-zz to open the vault",
+        "the vault opens with ak 7781 zz",
+        "it is A K 7 7 8 1 Z Z",
+        "vault: AK.7781.ZZ, do not lose it",
+    ],
+)
+def test_A3_a_rare_token_of_something_private_is_not_told_in_other_words(home: Root, told: str) -> None:
+    written(home, "working", "vault: the vault code is AK-7781-ZZ\n" + SHARED.format(f'"{told}"'))
+    found = shareable(home)
+    assert found.told == ()
+    assert [(entry.key, private) for entry, private in found.withheld] == [("release", "vault")], (
+        "the owner can be told"
+    )
+
+
+def test_A1_what_is_for_one_colleague_is_told_to_that_one_only(home: Root) -> None:
+    written(home, "working", "release: { value: on friday, share_with: [carol] }\n")
+    assert [entry.key for entry in shareable(home, asker="carol").told] == ["release"]
+    assert shareable(home, asker="bob").told == shareable(home).told == ()
+
+
+def test_what_is_disputed_is_not_told(home: Root) -> None:
+    written(home, "working", "release: { value: on friday, visibility: shareable, disputes: releases }\n")
     assert shared(home) == []

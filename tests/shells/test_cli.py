@@ -66,7 +66,7 @@ def test_what_a_model_was_sent_is_shown_word_by_word_when_asked_for(terminal: Te
     for words in ("── identity\nYou are Vera, and read closely.", "── memory_write", '"properties"', "request 1"):
         assert words in long
     told = terminal.json("explain", run, "--full")["sent"]
-    assert [section["name"] for section in told["sections"]] == ["identity", "context", "instruction"]
+    assert [section["name"] for section in told["sections"]] == ["identity", "context", "mark", "instruction"]
     assert "what is seven times six?" in told["sections"][-1]["text"]
     assert terminal.json("explain", run)["sent"] is None
 

@@ -32,7 +32,7 @@ def mind(body: dict[str, Any]) -> Answer:
         keep = Ask("memory_write", {"key": "release of version 2", "value": f"It is {day}."}, "b")
         return Answer(f"We release {day}.") if results else Answer("", (keep,))
     if "What is new" in asked:
-        return Answer(memory.partition("release of version 2: ")[2].partition("\n")[0] or "Nothing.")
+        return Answer(memory.partition("release of version 2: ")[2].partition(" (")[0] or "Nothing.")
     return Answer("I do not understand.")
 
 

@@ -122,7 +122,8 @@ def test_the_soul_is_edited_in_place_and_not_over_somebody_elses_edit(guest: Vis
     box.fill("role: gardener\nprinciples: [water early]\n")
     page.get_by_role("form", name="Edit the soul").get_by_role("button", name="Save").click()
     page.locator(".soul dd", has_text="gardener").wait_for()
-    assert "role: gardener" in (daemon.project / ".agents/alice.yaml").read_text()
+    assert (daemon.project / ".agents/alice/soul.yaml").read_text().startswith("role: gardener")
+    assert "role: reviewer" in (daemon.project / ".agents/alice.yaml").read_text(), "the definition stays version 1"
     refused = daemon.ask(
         "PUT", "/agents/alice/soul", body={"text": "role: x", "was": "role: baker", "project": str(daemon.project)}
     )
@@ -132,7 +133,7 @@ def test_the_soul_is_edited_in_place_and_not_over_somebody_elses_edit(guest: Vis
         "/agents/alice/soul",
         body={
             "text": "role: [",
-            "was": daemon.client.request("GET", daemon.query("/agents/alice/soul"))[1],
+            "was": daemon.client.request("GET", daemon.query("/agents/alice/soul"))[1]["text"],
             "project": str(daemon.project),
         },
     )

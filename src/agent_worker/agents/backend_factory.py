@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,13 +20,12 @@ from agent_worker.backends.mock import CHARACTERS, MockModel
 from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
 from agent_worker.backends.models.providers import Approval, Endpoint, lacks_named
-from agent_worker.backends.programs.known import NEEDED, SPEAKERS
-from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost, owner_of
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent
+from agent_worker.core.errors import AgentWorkerError, Permanent
 from agent_worker.core.late_imports import soon
+from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
@@ -118,10 +117,10 @@ class BackendFactory:
                 return ToolLoop(model)
             case "sdk":
                 return ToolLoop(self._model(definition, root))
-            case name if name in SPEAKERS:
-                return OneShot(SPEAKERS[name](), self._program(definition, root, cwd, who))
-            case other:
-                raise BadInput(f"{definition.name}: backend {other} is not built in yet", hint="use sdk or mock")
+            case name:
+                from agent_worker.backends.programs.known import driven  # most processes drive no program
+
+                return driven(name, self._program(definition, root, cwd, who))
 
     def _program(self, definition: AgentDefinition, root: Path, cwd: Path, who: str) -> Program:
         return Program(
@@ -166,6 +165,8 @@ class BackendFactory:
             return None
         if definition.backend == "sdk":
             return partial(self._model(definition, root).lacks_key, definition.model or "")
+        from agent_worker.backends.programs.known import NEEDED
+
         provider, env = definition.provider, self.keys.of(root)
         needed = provider.key_variable if provider else NEEDED.get(definition.backend)
         return partial(lacks_named, needed, env) if needed else None

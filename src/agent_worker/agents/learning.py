@@ -12,14 +12,16 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import datetime
 
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.backends.backend import LoneSink, Model, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.memory import audit, memory
+from agent_worker.core.later import dataclass
+from agent_worker.memory import audit, gate, memory
 from agent_worker.tools.tool import Result
 
 log = logging.getLogger(__name__)
@@ -50,12 +52,15 @@ async def learn(
     done: Sequence[PastStep],
     final: str,
     *,
-    doubtful: bool = False,
+    said: Sequence[tuple[str, str]] = (),
+    outside: bool = False,
     recording: RecorderContext,
+    asking: AbstractAsyncContextManager[None],
     charge: Callable[[Usage, str], None],
 ) -> Lesson | None:
     """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer.
 
+    `asking` is the gate of the model's key, where this request waits for nobody: at a closed one nothing is learned.
     `charge` is told what an answer of which model has used that came to nothing.
     """
     wanted = worker.definition.auto_memory
@@ -64,36 +69,30 @@ async def learn(
     turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
     sink = LoneSink(lambda usage: charge(usage, turn.model))
     try:
-        reply = await learner.reply(turn, (), sink)
+        async with asking:
+            reply = await learner.reply(turn, (), sink)
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
     entries = read_answer(recording.redact(reply.text), run, recording.clock.now())
     for entry in entries:
         try:
-            await _keep(worker, entry, recording, doubtful=doubtful)
+            await _keep(worker, replace(entry, by=gate.author(entry.value, said, outside=outside)), recording)
         except (AgentWorkerError, OSError) as error:
             log.warning("%s could not keep what it learned from %s: %s", worker.name, run, error)
     return Lesson(turn.model, reply, entries)
 
 
-async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: RecorderContext, *, doubtful: bool) -> None:
+async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: RecorderContext) -> None:
     assert worker.home is not None
-    if doubtful:
-        held = replace(entry, file=memory.QUARANTINE, label=memory.OUTSIDE)
+    if entry.by not in (memory.USER, memory.SELF):
+        held = replace(entry, file=memory.QUARANTINE)
         return await asyncio.to_thread(memory.hold_back, worker.home, held, when=recording.clock.now())
-    before = await asyncio.to_thread(memory.find, worker.home, entry.key)
-    if await asyncio.to_thread(memory.write, worker.home, entry) == "known":
+    kept = await asyncio.to_thread(gate.keep, worker.home, entry, now=recording.clock.now())
+    if kept.outcome in gate.UNWRITTEN:
         return
-    done = audit.AuditEntry(
-        agent=worker.agent,
-        who=worker.name,
-        deed="learned",
-        about=entry.key,
-        before=json.dumps(asdict(before)) if before else "",
-        run=entry.source,
-    )
-    await recording.database.of(worker.project).write(audit.note, done, now=recording.clock.micros())
+    done = audit.AuditEntry(agent=worker.agent, who=worker.name, deed="learned", about="", run=entry.source[0])
+    await recording.database.of(worker.project).write(gate.record, kept, done, now=recording.clock.micros())
 
 
 def did_something(done: Sequence[PastStep]) -> bool:
@@ -131,8 +130,9 @@ def read_answer(text: str, run: str, now: datetime) -> tuple[memory.MemoryEntry,
                     key=key[: memory.LONGEST_KEY],
                     value=value[:1000],
                     file=FILES[item["kind"]],
-                    source=run,
-                    updated=now.date().isoformat(),
+                    source=(run,),
+                    learned=now.isoformat(timespec="seconds"),
+                    by=memory.SELF,
                 )
             )
     return tuple(entries)

@@ -16,10 +16,11 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agent_worker.agents.retries import wait_before
 from agent_worker.core.clock import Clock, sleep_unless
+from agent_worker.core.later import dataclass
 
 SPREAD = 0.1  #: of a wait, on top of it
 

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from agent_worker.core.address import WorkspaceName, canonical
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, Problem, Refused, StorageFault, Untrusted, trouble_of
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, Transaction, WholeTransaction
 from agent_worker.database.runtime_lock import ProjectLocks
 from agent_worker.definitions.agent import AgentDefinition, split_model
@@ -260,7 +261,7 @@ class Loader:
     ) -> AgentRuntime:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(loaded.agents[loaded.named(member.ref)])
-        definition = member.applied_to(own.definition)
+        definition = member.applied_to(own.definition).within(workflow.guard.soul_evolution)
         if member.backend or member.model or checkout or (member.script and definition.backend == "mock"):
             return self._fitted(loaded, own.agent, definition, held, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
@@ -285,6 +286,7 @@ class Loader:
             printed = project.printed_variables.union(workflow.env if workflow else ())
             return self._backends.make_kit(definition, project.root, cwd, has_home=has_home, who=who, printed=printed)
 
+        learning = definition.auto_memory
         worker = AgentRuntime(
             agent=agent,
             name=definition.name,
@@ -294,7 +296,8 @@ class Loader:
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
-            credential=credential_of(definition),
+            credential=credential_of(definition, definition.model) if definition.backend == "sdk" else "",
+            learning_credential=credential_of(definition, learning.model if learning else None),
             lacks_key=self._backends.lacks_key(definition, project.root),
         )
         try:
@@ -423,11 +426,11 @@ def _holds(allowance: Allowance, held: Held) -> float | None:
     return None if math.isinf(value) else value
 
 
-def credential_of(definition: AgentDefinition) -> str:
-    """Names the key of an agent: agents that share a key share its rate limit."""
-    if definition.backend != "sdk":
+def credential_of(definition: AgentDefinition, model: str | None) -> str:
+    """Names the key with which an agent asks a model: those who share a key share its rate limit. '': it asks none."""
+    if not model:
         return ""
     provider = definition.provider
     if provider is not None:
         return f"{provider.name}|{provider.base_url or ''}|{provider.api_key or ''}"
-    return split_model(definition.model or "")[0] or ""
+    return split_model(model)[0] or ""

@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
+from agent_worker.agents.observing import observe
 from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
@@ -39,6 +40,7 @@ from agent_worker.core.errors import (
     StorageFault,
 )
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.settings import Settings
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
@@ -411,6 +413,7 @@ class Loop:
                         more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
+                        await observe(worker, job, tools=recorder.own_tools, recording=self._loop_context.recording)
                         return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
@@ -420,15 +423,16 @@ class Loop:
     async def _learn(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
     ) -> None:
-        doubtful = bool(recorder.outside) or any(item.hop for item in job.taken)
         lesson = await learn(
             worker,
             kit.learner,
             job.run,
             recorder.done,
             final,
-            doubtful=doubtful,
+            said=run_begin.said_in(job),
+            outside=bool(recorder.outside),
             recording=self._loop_context.recording,
+            asking=self._one_request(worker.learning_credential),
             charge=recorder.charge,
         )
         if lesson:
@@ -458,8 +462,10 @@ class Loop:
         known = await recalling
         brief = replace(
             gathered.brief,
+            soul=known.soul,
             memory=known.memory,
             memory_left_out=known.left_out,
+            memory_considered=known.considered,
             todos=known.todos,
             was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
         )
@@ -524,9 +530,12 @@ class Loop:
             places=lambda: self._loop_context.registry.places(worker.project),
             home=worker.home,
             library=worker.library,
+            libraries=self._loop_context.registry.libraries,
+            definition=worker.definition,
             env=worker.definition.env,
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
             waits=lambda agent: wait.what if (wait := self._waits.of(agent)) else "",
+            said=run_begin.said_in(job),
         )
 
     def _terms(self, workspace: str | None) -> Terms:

@@ -6,16 +6,18 @@ From its memory: core memory always, working memory as far as it matters here, o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
-from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine, tokens_in
+from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
-from agent_worker.memory import memory, todos
+from agent_worker.identity.soul import look
+from agent_worker.memory import memory, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
 from agent_worker.work import threads
@@ -41,7 +43,6 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
         sender=job.lead.sender,
         cause=_cause(tx, job),
         system=worker.definition.system,
-        soul=worker.definition.soul.record(),
         memory_budget=worker.definition.memory.budget,
         workflow_note=worker.note,
         tools=tools,
@@ -115,29 +116,45 @@ def _cause(tx: Transaction, job: Assignment) -> str | None:
     return row["run"] if row else None
 
 
-RELEVANT = 20  # entries of working memory that are looked at
+RELEVANT = 50  # entries of memory that are looked for
 
 
 @dataclass(frozen=True, slots=True)
 class PromptMemory:
     memory: tuple[PromptEntry, ...] = ()
-    left_out: int = 0  #: entries of working memory that do not matter here
+    left_out: int = 0  #: entries that were looked at and are not shown
+    considered: tuple[dict[str, object], ...] = ()  #: each with what it is worth here and why it is in or out
     todos: tuple[str, ...] = ()
+    soul: Mapping[str, object] = field(default_factory=dict)
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
+    return replace(_remembered(worker, about, now), soul=_soul(worker))
+
+
+def _soul(worker: AgentRuntime) -> Mapping[str, object]:
+    """Who the agent is by now; who its definition says, where its own files cannot be read."""
+    try:
+        return (
+            worker.definition.soul.record() if worker.home is None else look(worker.home, worker.definition.soul).spoken
+        )
+    except (AgentWorkerError, OSError):
+        return worker.definition.soul.record()
+
+
+def _remembered(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     if worker.home is None or not worker.home.may_hold(memory.FOLDER, todos.FOLDER):
         return PromptMemory()
     try:
-        shown, left_out = _memories(worker, about, now)
-        return PromptMemory(tuple(shown), left_out, tuple(t.text for t in todos.open_items(worker.home)))
+        known = _memories(worker, about, now)
+        return replace(known, todos=tuple(t.text for t in todos.open_items(worker.home)))
     except (AgentWorkerError, OSError) as error:
         return PromptMemory((PromptEntry(f"(your memory could not be read: {error})", "agent-worker", "core"),))
 
 
-def _memories(worker: AgentRuntime, about: str, now: datetime) -> tuple[list[PromptEntry], int]:
-    """Entries of memory that are shown, core first, and how many of the working memory are not."""
+def _memories(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
+    """What is worth most here of what the agent remembers, core first."""
     assert worker.home is not None
     loaded = memory.load(worker.home)
     settings = worker.definition.memory
@@ -145,17 +162,36 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> tuple[list[Pro
         PromptEntry(f"(a file of your memory has a mistake: {problem})", "agent-worker", "core")
         for problem in loaded.problems
     ]
-    always = [e for e in loaded.entries if e.file in settings.auto_load]
-    working = [e for e in loaded.entries if e.file not in settings.auto_load and e.tier == memory.WORKING]
-    chosen = working
-    if sum(tokens_in(_memory_line(e)) for e in (*always, *working)) > settings.budget:
-        found = worker.library.search(about, now=now, kinds={"memory"}, limit=RELEVANT)
-        by_place = {(f"{OWN}{memory.path_of(e.file)}", e.key): e for e in working}
-        places = [(f.entry.source, f.entry.id) for f in found]
-        chosen = [by_place[place] for place in places if place in by_place]
-    shown = [PromptEntry(_memory_line(e), memory.path_of(e.file), e.tier, e.source) for e in (*always, *chosen)]
-    return [*mistakes, *shown], len(working) - len(chosen)
+    wanted = {*settings.auto_load, *settings.search}
+    choices = selection.choose(
+        [entry for entry in loaded.entries if {entry.file, entry.tier} & wanted],
+        _relevance(worker, about, now) if loaded.entries else {},
+        about,
+        always=settings.auto_load,
+        budget=settings.budget,
+        today=now.date().isoformat(),
+    )
+    shown = [
+        PromptEntry(each.line, memory.path_of(each.entry.file), each.entry.tier, each.entry.source)
+        for each in choices
+        if each.line
+    ]
+    considered = [
+        {"key": each.entry.key, "worth": each.worth, "shown": bool(each.line), "why": each.why} for each in choices
+    ]
+    return PromptMemory((*mistakes, *shown), len(choices) - len(shown), tuple(considered[:CONSIDERED]))
 
 
-def _memory_line(entry: memory.MemoryEntry) -> str:
-    return f"{entry.key}: {entry.value}{' (from outside)' if entry.label else ''}"
+CONSIDERED = 100  # entries that the manifest names
+
+
+def _relevance(worker: AgentRuntime, about: str, now: datetime) -> dict[tuple[str, str], float]:
+    """How well entries answer what is asked, the best 1, by file and key."""
+    found = worker.library.search(about, now=now, kinds={"memory"}, limit=RELEVANT)
+    best = max((each.score for each in found), default=0.0)
+    files = {f"{OWN}{memory.path_of(file)}": file for file in memory.files(worker.home)} if worker.home else {}
+    return {
+        (files[each.entry.source], each.entry.id): each.score / best
+        for each in found
+        if best > 0 and each.entry.source in files
+    }

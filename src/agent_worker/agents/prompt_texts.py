@@ -10,21 +10,22 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 
 from agent_worker.agents.prompt import Prompt, Section, tokens_in
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.fields import parse_duration
-from agent_worker.definitions.settings import VARIABLES, Settings
+from agent_worker.definitions.settings import PROMPTS_KEPT, VARIABLES
 from agent_worker.tools.tool import ToolSpec
 from agent_worker.work import queue, sent_texts
 from agent_worker.work.sent_texts import MARK, SentIds
 
-KEPT = timedelta(seconds=Settings().keep_prompts)  #: that texts are kept, unless the user says else
+KEPT = timedelta(seconds=PROMPTS_KEPT)  #: that texts are kept, unless the user says else
 KEPT_VARIABLE = VARIABLES["keep_prompts"]
 PREFACE = "preface"  #: the section of what a program is told first when it goes on with earlier work
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)

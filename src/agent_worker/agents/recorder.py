@@ -11,10 +11,9 @@ import asyncio
 import hashlib
 import json
 import logging
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +25,7 @@ from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import AgentWorkerError, BadInput, Fenced, StorageFault
 from agent_worker.core.events import Bus, Called, Delta, Returned
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.core.redaction import Passage, Redactor
 from agent_worker.core.text import plural
 from agent_worker.database.database import Database, Transaction
@@ -38,7 +38,7 @@ from agent_worker.work.steps import CallPosition
 
 log = logging.getLogger(__name__)
 
-_NO = re.compile(rf"{inbox.NO}\b[\s:,.]*")
+_NO = pattern(rf"{inbox.NO}\b[\s:,.]*")
 SHOWN = 2000  # characters of arguments and results that whoever looks on gets to see
 KEPT_OF_PROGRAM = 8000  # characters of arguments and results that are kept of what a program does by itself
 CALLS_OF_PROGRAM = 2000  # that are kept of one run
@@ -96,6 +96,11 @@ class RunRecorder:
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools of this run, as a model sees them."""
         return tuple(tool.spec for tool in self._tools.values())
+
+    @property
+    def own_tools(self) -> frozenset[str]:
+        """The tools of this run that return nothing which others wrote outside our workspaces."""
+        return frozenset(name for name, tool in self._tools.items() if not tool.foreign)
 
     @property
     def outside(self) -> str:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agent_worker.backends.backend import Backend, Model
 from agent_worker.core.errors import NoKey, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces, own_places
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.settings import Settings, tightened
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
+from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.tools.tool import Tool
 from agent_worker.work.limits import WorkLimits
 
@@ -70,6 +72,7 @@ class AgentRuntime:
     note: str = ""  #: what the workflow adds to its prompt
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
+    learning_credential: str = ""  #: the same of the model that it learns with
     lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     is_fit: bool = True  #: can it work?
@@ -80,8 +83,9 @@ class AgentRuntime:
 
 
 class Registry:
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, libraries: WorkspaceLibraries | None = None) -> None:
         self.settings = settings or Settings()  #: the user's
+        self.libraries = libraries or WorkspaceLibraries()  #: what was said and written in workspaces, to search
         # By agent, then by workspace; None: as it works by itself.
         self._workers: dict[str, dict[str | None, AgentRuntime]] = {}
         self._projects: dict[str, ProjectFiles] = {}

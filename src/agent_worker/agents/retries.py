@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded, Transient
-from agent_worker.definitions.settings import Settings
+from agent_worker.core.later import dataclass
+from agent_worker.definitions.settings import WAITS_AT_MOST
 from agent_worker.work.queue import End
 
-LONGEST_WAIT = Settings().longest_wait  # seconds that work waits for its model before it has failed, by default
+LONGEST_WAIT = WAITS_AT_MOST  # seconds that work waits for its model before it has failed, by default
 LONGEST_GUESS = 60.0  # seconds, when nobody says how long
 
 

@@ -7,11 +7,11 @@ with their words, is cancelled. Files follow in service/memory.py; what an agent
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agent_worker.agents import commands
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.database.database import Row, Transaction
 from agent_worker.memory.containment import Descent
 from agent_worker.proposals import lifecycle, minutes, store
@@ -20,7 +20,7 @@ from agent_worker.work import queue, threads
 from agent_worker.workspaces import channel, resources, workspace_rows
 
 REASON = "a person took back what it came from"
-_KEPT = re.compile(r"Kept as resource ([0-9a-f]{64})")
+_KEPT = pattern(r"Kept as resource ([0-9a-f]{64})")
 
 Place = tuple[str, str]  #: agent, context
 

@@ -7,13 +7,13 @@ fence: a loop that is no longer the one changes nothing. How work ends is in run
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agent_worker.agents.notices import answer_dm, notice, tell_ended
 from agent_worker.agents.retries import LONGEST_WAIT
 from agent_worker.backends.backend import PastStep, Reply, Usage
 from agent_worker.core.errors import BadInput, Fenced
 from agent_worker.core.events import Started, Stepped
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools import images
 from agent_worker.tools.tool import Result
@@ -67,6 +67,20 @@ class Assignment:
     @property
     def account(self) -> Payer:
         return Payer(self.fence.agent, self.lead.root)
+
+
+def said_in(job: Assignment) -> tuple[tuple[str, str], ...]:
+    """Who asks for this work, and in which words. Only what a person says directly is surely theirs:
+
+    in a channel they may quote, and a kickoff stands in a file of the repository.
+    """
+    return tuple((_speaker(item), item.text) for item in job.taken)
+
+
+def _speaker(item: Instruction) -> str:
+    if item.hop:
+        return f"agent:{item.sender}"
+    return "user" if item.sender == "user" and item.source == "dm" else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ stored (work/queue.py, work/inbox.py), and only told here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.events import Bus, WaitChanged
+from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor
 from agent_worker.database.database import Row
 from agent_worker.work.inbox import command_for

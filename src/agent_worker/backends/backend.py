@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 

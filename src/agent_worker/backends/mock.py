@@ -20,6 +20,7 @@ from typing import Any
 from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
+from agent_worker.core.later import pattern
 from agent_worker.definitions.script import ScriptedCall as ScriptCall
 from agent_worker.definitions.script import ScriptEntry
 from agent_worker.tools.tool import Call, ToolSpec
@@ -32,7 +33,7 @@ _FAILURES: dict[str, type[BackendFailure]] = {
     "crash": Crashed,
 }
 _LOOKED = "I have looked at this: "
-_TOLD_TO_CALL = re.compile(r"\b(?:ask|tell|ping|call on|hand it to|pass it to)\s+@?([A-Za-z][\w-]*)", re.I)
+_TOLD_TO_CALL = pattern(r"\b(?:ask|tell|ping|call on|hand it to|pass it to)\s+@?([A-Za-z][\w-]*)", re.I)
 
 
 def says(text: str) -> ScriptEntry:
@@ -135,9 +136,9 @@ def _votes(turn: Turn) -> tuple[Call, ...]:
 # --- characters that misbehave
 
 LIMIT = 20  # calls of one run
-_CALL = re.compile(r"\bcall (\w{1,64})\(")
-_SAY = re.compile(r"\bsay «([^»]{0,4000})»")
-_REPEAT = re.compile(r"[^\n]*\brepeat this to (@\w[\w-]*)[^\n]*")
+_CALL = pattern(r"\bcall (\w{1,64})\(")
+_SAY = pattern(r"\bsay «([^»]{0,4000})»")
+_REPEAT = pattern(r"[^\n]*\brepeat this to (@\w[\w-]*)[^\n]*")
 _FREE = Usage(usd=0.0)
 
 

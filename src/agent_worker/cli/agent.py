@@ -10,6 +10,7 @@ import click
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part, run_ids
 from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell, tell_json, tell_table, usd, waits
+from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.states import told
@@ -17,7 +18,10 @@ from agent_worker.core.states import told
 
 @click.group()
 def agent() -> None:
-    """Create, show, edit and delete agents, their memory, notes and todos."""
+    """Create, show, edit and delete agents, their soul, memory, notes and todos."""
+
+
+agent.add_command(soul)
 
 
 @agent.command()
@@ -139,7 +143,12 @@ def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
     tell(told, as_json, agent=name, problems=problems)
 
 
-_WHAT = {"memories": "memory", "todos": "todo ticked off", "for_you": "for you to judge"}
+_WHAT = {
+    "memories": "memory",
+    "proposals": "proposal for its soul",
+    "todos": "todo ticked off",
+    "for_you": "for you to judge",
+}
 
 
 def _setting(text: str) -> tuple[str, Any]:

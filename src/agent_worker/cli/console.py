@@ -16,7 +16,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -25,6 +24,7 @@ import click
 from agent_worker.cli.output import F, clean, paint
 from agent_worker.cli.prose import cells, cut, wrapped
 from agent_worker.client.plain_http import ServerEvent
+from agent_worker.core.later import dataclass
 
 TICK = 1.0  #: seconds between two looks at the clock
 _ENTER, _ERASE, _ERASE_WORD, _ERASE_LINE, _END = "\r\n", "\x7f\x08", "\x17", "\x15", "\x04"

@@ -1,4 +1,4 @@
-"""`send`, `peek`, `clear`, `cancel`: messages that nobody waits for, and reading them."""
+"""`send`, `peek`, `search`, `clear`, `cancel`: messages that nobody waits for, reading and finding them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stre
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
 from agent_worker.cli.typed import TextCommand, addressed, only_target
 from agent_worker.core.ids import new_id
+
+LONGEST_FOUND = 600  # characters of one message or paragraph that `search` shows
 
 
 @click.command(cls=TextCommand)
@@ -99,6 +101,26 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
         click.echo("nothing was said here yet")
     if follow:
         _follow(events, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
+
+
+@click.command()
+@click.argument("question", nargs=-1, required=True)
+@click.option("--in", "at", metavar="WORKSPACE", help="Only there: review, or review:pr-123.", shell_complete=addresses)
+@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many, at most.")
+@as_json_option
+def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool) -> None:
+    """Find what answers QUESTION in the channels and documents of this project, best first, and say why."""
+    where = f"@{at.removeprefix('@')}" if at else None
+    found = call("GET", "/search", query=" ".join(question), at=where, limit=limit, project=here())
+    if as_json:
+        return tell_json(found)
+    for each in found:
+        place = f"{each['at']} {each['document'] or '#' + str(each['seq'])}"
+        who = f"{paint(clean(each['who']), 'cyan', bold=True)}: " if each["who"] else ""
+        click.echo(f"{paint(clean(place), 'bright_black')} {who}{clean(each['text'][:LONGEST_FOUND])}")
+        click.echo(f"  {paint(clean(each['why']), 'bright_black')}")
+    if not found:
+        click.echo("nothing was found")
 
 
 def _follow(events: Iterator[ServerEvent], *, since: int, as_json: bool) -> None:

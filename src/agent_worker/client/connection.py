@@ -48,6 +48,7 @@ from agent_worker.client.plain_http import (
     json_of,
 )
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.core.later import pattern
 
 #: -P: a file in the directory where the user happens to be must not be taken for a module of ours.
 COMMAND = (sys.executable, "-P", "-m", "agent_worker.daemon.main")
@@ -139,7 +140,7 @@ _PROOF_PATIENCE = 3.0  #: seconds, for connecting and the proof together
 _TRIES = 8  #: when it has too much to do
 _LONGEST_WAIT = 5.0  #: seconds between two of them
 _START_PATIENCE = 20.0
-_PATH = re.compile(r"/[!-~]*")
+_PATH = pattern(r"/[!-~]*")
 
 
 class Client:

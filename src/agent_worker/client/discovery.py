@@ -11,29 +11,29 @@ from __future__ import annotations
 import hmac
 import json
 import os
-import re
 import stat
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass, pattern
 
 HOME_VARIABLE = "AGENT_WORKER_HOME"
 RUN_TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: set where a program works as an agent
 READY_VARIABLE = "AGENT_WORKER_READY_FD"  #: where a daemon tells whoever started it how that went
 NONCE_HEADER = "X-Agent-Worker-Nonce"
 KEYS_HEADER = "X-Agent-Worker-Keys"  #: variables of model providers that a command brings from its environment
-NONCE = re.compile(r"[0-9a-f]{64}")
+NONCE = pattern(r"[0-9a-f]{64}")
 FORMAT = 1
 DAEMON_FILE, LOCK_FILE, LOG_FILE, DATABASE = "daemon.json", "daemon.lock", "daemon.log", "state.db"
 
 _ELSEWHERE = f"set {HOME_VARIABLE} to another directory"
 _LARGEST = 64 * 1024
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{43,512}")  # as a header takes it; 43 characters of base64 are 256 bits
-_WORD = re.compile(r"[A-Za-z0-9._:%-]{1,128}")
+_TOKEN = pattern(r"[A-Za-z0-9._~+/=-]{43,512}")  # as a header takes it; 43 characters of base64 are 256 bits
+_WORD = pattern(r"[A-Za-z0-9._:%-]{1,128}")
 # A pipe must not make us wait for its other end.
 _UNFOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 

@@ -11,11 +11,11 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from agent_worker.client.discovery import authority
 from agent_worker.core.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Refused
+from agent_worker.core.later import dataclass
 
 _LARGEST_HEAD = 64 * 1024
 _LARGEST_BODY = 64 * 1024 * 1024

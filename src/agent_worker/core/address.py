@@ -9,14 +9,13 @@ An address says nothing about whether the agent or the workspace exists.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass, pattern
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NAME = pattern(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+TAG = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MAIN = "main"
 
 #: `admin` is what the owner's token is called; a participant of that name could pass for the owner.

@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass, pattern
 
 WARN, STOP = "AGENT_WORKER_WARN_FREE", "AGENT_WORKER_STOP_FREE"  #: variables of the daemon's environment
 WARN_BELOW, STOP_BELOW = 10**9, 200 * 10**6  #: bytes
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([a-z]*)", re.IGNORECASE)
+_SIZE = pattern(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([a-z]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,9 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 from typing import ClassVar
+
+from agent_worker.core.later import dataclass
 
 
 class AgentWorkerError(Exception):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, TypeVar
+
+from agent_worker.core.later import dataclass, pattern
 
 E = TypeVar("E", bound="Event")
 
@@ -49,7 +50,7 @@ class Event:
 
 
 BEGINNING = "beginning"  #: the position before the first event
-_POSITION = re.compile(r"e_([0-9a-f]{1,15})")
+_POSITION = pattern(r"e_([0-9a-f]{1,15})")
 
 
 def position_of(number: int) -> str:

@@ -11,7 +11,9 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from agent_worker.core.later import dataclass
 
 VARIABLE = "AGENT_WORKER_FAILPOINTS"
 

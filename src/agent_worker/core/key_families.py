@@ -9,8 +9,9 @@ a shape of its own (a password, 32 letters) is not known here; it is, if it stan
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
+
+from agent_worker.core.later import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,18 @@ the time grows with the length of the text whatever is in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from agent_worker.core.later import dataclass, pattern
 
 Span = tuple[int, int]
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_NAME = re.compile(r"[\w-]+")  # letters of every alphabet continue a name: @alicé is not a call on ali
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_QUOTE = re.compile(r"[ \t]*>")
-_TICKS = re.compile(r"`+")
-_URL = re.compile(r"(?:://|\bwww\.)[^\s<>\"`]*")  # the scheme before it holds no @, so it need not be found
+_LINE = pattern(r"[^\n]*\n|[^\n]+")
+_NAME = pattern(r"[\w-]+")  # letters of every alphabet continue a name: @alicé is not a call on ali
+_FENCE = pattern(r"[ \t]*(`{3,}|~{3,})")
+_QUOTE = pattern(r"[ \t]*>")
+_TICKS = pattern(r"`+")
+_URL = pattern(r"(?:://|\bwww\.)[^\s<>\"`]*")  # the scheme before it holds no @, so it need not be found
 _LONGEST = 63
 
 

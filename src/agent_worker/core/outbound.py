@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass, pattern
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _LOCAL_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa")
-_NUMBER = re.compile(r"(0x[0-9a-f]*|\d+)\Z")
+_NUMBER = pattern(r"(0x[0-9a-f]*|\d+)\Z")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 

@@ -20,29 +20,30 @@ from typing import Any
 from urllib.parse import quote
 
 from agent_worker.core.key_families import ENDED, FAMILIES, GIVEN, HEADERS, NAMES, SCHEMES, SEPARATED, SOLID
+from agent_worker.core.later import pattern
 
 SHORTEST = 8  #: characters; a shorter value would be found in honest words
 LINE = 24  #: characters of a line in a value that has several; a shorter one may be anybody's
 LONGEST_HELD = 16 * 1024  #: characters of a text in pieces that may wait for what comes next
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = pattern(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY"
     r"|(?:^|_)(?:KEY|PASS|PW|PAT|JWT|AUTH|BEARER|COOKIE|DSN|WEBHOOK|CONNECTION_STRING)$",
     re.IGNORECASE,
 )
-_ABOUT_A_SECRET = re.compile(r"_(?:ID|NAME|TYPE|FILE|PATH|DIR|SOCK|HOST|PORT|URL|URI|HELPER|TTL|MODE)$", re.IGNORECASE)
+_ABOUT_A_SECRET = pattern(r"_(?:ID|NAME|TYPE|FILE|PATH|DIR|SOCK|HOST|PORT|URL|URI|HELPER|TTL|MODE)$", re.IGNORECASE)
 
 
 #: At the end of a text, what stands before a secret and belongs to it.
-_BEFORE_ONE = re.compile(
+_BEFORE_ONE = pattern(
     rf"(?i:{HEADERS}|{NAMES}){GIVEN.replace(':=]', ':=]?')}(?:(?i:{SCHEMES})\s{{0,3}})?\Z",
     re.ASCII,
 )
-_IN_AN_ADDRESS = re.compile(r"://\S*\Z")
+_IN_AN_ADDRESS = pattern(r"://\S*\Z")
 _OF_A_WORD = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _FOR_ADDRESSES = str.maketrans("+/", "-_")
 _FOR_SCRIPTS = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&"})  # as in a page, and by Go
-_is_word = re.compile(r"[!-~]+").fullmatch
+_is_word = pattern(r"[!-~]+").fullmatch
 
 _HINTS = tuple(hint for family in FAMILIES if not family.sign for hint in family.hints)
 #: Looked for only where the character is: most of what people write has none of them.
@@ -53,10 +54,10 @@ _OTHER_HINTS = tuple(hint for hint in _HINTS if not any(c in hint for c in _RARE
 _SEPARATED_HINTS = tuple(hint for family in FAMILIES if family.sign == SEPARATED for hint in family.hints)
 _SOLID = tuple((family.hints[0], family) for family in FAMILIES if family.sign == SOLID)
 _DIGITS = tuple("0123456789")
-_is_mixed = re.compile("[a-z][A-Z]").search  # by chance a key has no digit
-_is_separated = re.compile(r"[_.-][A-Za-z0-9_+/=-]{16}").search
-_is_dotted = re.compile(r"\.[\w-]{6}\.[\w-]{27}").search
-_MARKER = re.compile(rf"(\[redacted:(?:secret|{'|'.join(sorted({family.kind for family in FAMILIES}))})\])")
+_is_mixed = pattern("[a-z][A-Z]").search  # by chance a key has no digit
+_is_separated = pattern(r"[_.-][A-Za-z0-9_+/=-]{16}").search
+_is_dotted = pattern(r"\.[\w-]{6}\.[\w-]{27}").search
+_MARKER = pattern(rf"(\[redacted:(?:secret|{'|'.join(sorted({family.kind for family in FAMILIES}))})\])")
 
 
 class Redactor:

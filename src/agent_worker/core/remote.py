@@ -10,19 +10,19 @@ option, another protocol or a way out of the repository. Who fetches it: workflo
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass, pattern
 
-_OWNER = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}")
-_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-_DIRECTORY = re.compile(r"(?:/[A-Za-z0-9._+][A-Za-z0-9._+-]{0,254}){1,40}")
-_REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}(?:/[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}){0,10}")
-_PATH = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]{0,99}(?:/[A-Za-z0-9._][A-Za-z0-9._+-]{0,99}){0,20}")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_OWNER = pattern(r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}")
+_REPOSITORY = pattern(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_DIRECTORY = pattern(r"(?:/[A-Za-z0-9._+][A-Za-z0-9._+-]{0,254}){1,40}")
+_REF = pattern(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}(?:/[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}){0,10}")
+_PATH = pattern(r"[A-Za-z0-9._][A-Za-z0-9._+-]{0,99}(?:/[A-Za-z0-9._][A-Za-z0-9._+-]{0,99}){0,20}")
+_COMMIT = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FORM = "github:owner/repo@version/path"
 _PREFIXES = {"github": "github:", "file": "git+file://"}
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "-": None, "_": None, ".": None})

@@ -7,8 +7,9 @@ texts that a person approves (trust/preview.py), texts that a model reads (tools
 
 from __future__ import annotations
 
-import re
 import unicodedata
+
+from agent_worker.core.later import pattern
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi marks, zero width), surrogates, breaks
 _PRIVATE = "Co"  # looks as each font likes
@@ -19,7 +20,7 @@ _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f
 _JOINER = "\u200d"  # makes one picture of two emoji; anywhere else it hides
 
 #: Control characters, but for newline and tab; C1; the marks that reorder or hide what is shown; half characters.
-UNSAFE_ON_A_TERMINAL = re.compile(
+UNSAFE_ON_A_TERMINAL = pattern(
     f"(?<![{_EMOJI}{_EMOJI_STYLE}]){_JOINER}|{_JOINER}(?![{_EMOJI}])|"
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
     "\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from agent_worker.core.later import dataclass, pattern
 
 ID = "made by us, or by SHA-256"
 ONE_OF = "one of a few words that we choose"
@@ -95,8 +96,8 @@ class Plan:
     json: tuple[str, ...] = ()
 
 
-_TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|:\w+|\w+|\S", re.DOTALL)
-_WRITES = re.compile(r"(?is)\s*(?:with\b.*\b)?(?:insert|update|replace)\b")
+_TOKEN = pattern(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|:\w+|\w+|\S", re.DOTALL)
+_WRITES = pattern(r"(?is)\s*(?:with\b.*\b)?(?:insert|update|replace)\b")
 _ENDS = frozenset({"where", "returning", "from", "on", "order", "limit"})
 
 

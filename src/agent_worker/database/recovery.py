@@ -13,7 +13,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import TypeGuard
@@ -22,6 +22,7 @@ import apsw
 
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import AgentWorkerError, StorageFault, UnknownSchema
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.database import raw_pages
 from agent_worker.database.migrations import migrate, version_of

@@ -10,13 +10,13 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
 from agent_worker.core.errors import BadInput, NotFound, Refused, StorageFault
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database.backup import FILES, NEW_FILE, put
 from agent_worker.database.migrations import schema_of, shape, versions
 from agent_worker.database.presence import FIX, SUFFIX, CommitMarker, commits_in, never_before

@@ -18,10 +18,11 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from agent_worker.core.errors import InUse
+from agent_worker.core.later import dataclass
 from agent_worker.files.makers import is_alive, maker
 
 log = logging.getLogger(__name__)

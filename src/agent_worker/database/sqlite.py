@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -26,6 +25,7 @@ import apsw
 from agent_worker.core.errors import DiskFull, Locked, Refused, StorageFault
 from agent_worker.core.events import Bus, Event, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database import event_rows
 from agent_worker.database.backup import copy
 from agent_worker.database.database import ProjectDatabase
@@ -67,6 +67,8 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
         flags |= apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=300)
     connection.set_busy_timeout(BUSY)
+    # Else it looks at each value that is bound before it chooses a plan, and compiles such a statement every time.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     if write:
         # One by one: apsw stops at the first statement that gives a row, and journal_mode does.
         connection.pragma("journal_mode", "wal")

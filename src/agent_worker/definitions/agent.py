@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
+from agent_worker.core.later import pattern
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
 from agent_worker.definitions.fields import (
     Duration,
@@ -33,10 +34,13 @@ _BACKENDS = frozenset(get_args(BackendName))
 _PROGRAMS = _BACKENDS - {"sdk", "mock"}
 Access = Literal["read", "edit", "full"]
 Isolation = Literal["worktree", "none"]
+#: What becomes of a change that an agent's soul seems to need: a person decides, additions are made, or nothing.
+SoulEvolution = Literal["propose", "auto", "disabled"]
+_STRICTEST: tuple[SoulEvolution, ...] = ("disabled", "propose", "auto")
 
-_KEY_REFERENCE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
-_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_FUNCTION = re.compile(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
+_KEY_REFERENCE = pattern(r"\$[A-Za-z_][A-Za-z0-9_]{0,127}")
+_TOOL = pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_FUNCTION = pattern(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def split_model(text: str) -> tuple[str | None, str]:
@@ -73,9 +77,15 @@ def on_or_off(settings: str) -> Discriminator:
 class ProviderSettings(Block):
     """Who serves the model: a known name, or an endpoint of one's own."""
 
-    name: Name
-    base_url: Url | None = None
-    api_key: Annotated[str, AfterValidator(_key_reference)] | None = None
+    name: Name = Field(description="a provider we know, or a name for an endpoint of your own", examples=["openrouter"])
+    base_url: Url | None = Field(
+        None,
+        description="the address of an endpoint that speaks chat completions; you approve it first",
+        examples=["https://llm.example/v1"],
+    )
+    api_key: Annotated[str, AfterValidator(_key_reference)] | None = Field(
+        None, description="the variable that holds its key, with a $; never the key itself", examples=["$MY_KEY"]
+    )
 
     @property
     def key_variable(self) -> str | None:
@@ -88,8 +98,14 @@ class PromptSettings(Block):
 
     misplaced: ClassVar[Mapping[str, str]] = {"append": "is only for a member with `ref`"}
 
-    system: Text | None = None
-    system_file: Line | None = None  #: relative to the file that names it, inside the project
+    system: Text | None = Field(
+        None, description="who the agent is, in words", examples=["You are Alice. You review code."]
+    )
+    system_file: Line | None = Field(
+        None,
+        description="a file with these words, relative to the file that names it, inside the project",
+        examples=["prompts/alice.md"],
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -102,10 +118,10 @@ class Soul(Block):
 
     model_config = ConfigDict(extra="allow")
 
-    role: str | None = None
-    expertise: tuple[str, ...] = ()
-    style: str | None = None
-    principles: tuple[str, ...] = ()
+    role: str | None = Field(None, description="what it is in the team", examples=["lead reviewer"])
+    expertise: tuple[str, ...] = Field((), description="what it knows about", examples=[["python", "sql"]])
+    style: str | None = Field(None, description="how it speaks", examples=["short and kind"])
+    principles: tuple[str, ...] = Field((), description="what it holds to", examples=[["measure before you judge"]])
 
     def record(self) -> dict[str, Any]:
         """Everything that was written, in the order of the file."""
@@ -113,33 +129,60 @@ class Soul(Block):
 
 
 class PersonalContext(Block):
-    dir: InsidePath | None = None  #: None is .agents/<name>/
-    thin_thread: Annotated[int, Field(strict=True, ge=0, le=1000)] = 10
-    store: Literal["files", "database"] = "files"
+    dir: InsidePath | None = Field(
+        None,
+        description="the agent's own folder, inside the project",
+        examples=["people/alice"],
+        json_schema_extra={"x-default": ".agents/<name>"},
+    )
+    thin_thread: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
+        10, description="how many of the last messages of a conversation stand in its prompt", examples=[20]
+    )
+    store: Literal["files", "database"] = Field(
+        "files", description="changes nothing yet: the folder is always files", examples=["files"]
+    )
 
 
 class MemorySettings(Block):
-    budget: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 2000  #: tokens in the prompt
-    auto_load: tuple[Label, ...] = ("core",)
-    search: tuple[Label, ...] = ("working",)
+    budget: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
+        2000, description="how many tokens of memory stand in a prompt", examples=[4000]
+    )
+    auto_load: tuple[Label, ...] = Field(
+        ("core",), description="files of its memory that stand in every prompt", examples=[["core", "customers"]]
+    )
+    search: tuple[Label, ...] = Field(
+        ("working",),
+        description="files or tiers of its memory of which what fits the work is brought into the prompt",
+        examples=[["decisions"]],
+    )
 
 
 class AutoMemory(Block):
     """What is drawn from a run after it; `model` None is the cheap default."""
 
-    model: ModelName | None = None
+    model: ModelName | None = Field(
+        None,
+        description="the model that draws what is worth remembering from each run; without one nothing is drawn",
+        examples=["anthropic/claude-haiku-5-5"],
+    )
 
 
 class ToolSettings(Block):
-    name: Annotated[str, AfterValidator(_tool)]
-    approve: Flag = False  #: a person must say yes to each call
-    network: Flag = False  #: of bash: may reach the network from its sandbox
-    unsafe: Flag = False  #: of bash: without any sandbox
+    name: Annotated[str, AfterValidator(_tool)] = Field(
+        description="a task tool, or a Python function of the project as ./file.py:function", examples=["bash"]
+    )
+    approve: Flag = Field(False, description="you say yes to each call", examples=[True])
+    network: Flag = Field(False, description="of bash: its sandbox may reach the network", examples=[True])
+    unsafe: Flag = Field(False, description="of bash: without any sandbox; you approve it first", examples=[True])
 
 
 class McpServer(Block):
-    url: Url | None = None
-    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    url: Url | None = Field(
+        None, description="where it is reached over HTTP; or else command", examples=["https://mcp.example/mcp"]
+    )
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        None, description="the program that is it, with its arguments", examples=[["npx", "-y", "some-server"]]
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -148,7 +191,12 @@ class McpServer(Block):
 
 
 class AgentLimits(Block):
-    usd_per_day: Money | None = None
+    usd_per_day: Money | None = Field(
+        None,
+        description="what the agent may spend in a day (UTC), or off; above the default once you approve it",
+        examples=[5],
+        json_schema_extra={"default": 20},
+    )
 
 
 _FROM_US = "it is made from the conversation"
@@ -161,33 +209,102 @@ _NO_SETTINGS = {
 
 
 class AgentSettings(Block):
-    model: ModelName | None = None
-    backend: BackendName = "sdk"
+    model: ModelName | None = Field(
+        None,
+        description="provider/model, which backend sdk needs; of a coding program, whatever it calls it",
+        examples=["anthropic/claude-sonnet-5-5"],
+    )
+    backend: BackendName = Field(
+        "sdk", description="what does the work: a model API (sdk), a coding program, or mock", examples=["claude"]
+    )
     provider: (
         Annotated[ProviderSettings, BeforeValidator(_named, json_schema_input_type=Name | ProviderSettings)] | None
-    ) = None
-    prompt: PromptSettings | None = None
-    system_prompt: Text | None = Field(None, description="shorthand for prompt: the text, or a .md or .txt file")
-    soul: Soul = Soul()
-    tools: tuple[Annotated[ToolSettings, BeforeValidator(_named, json_schema_input_type=str | ToolSettings)], ...] = ()
-    mcp_servers: dict[Name, McpServer] = Field(default_factory=dict)
-    skills: tuple[InsidePath, ...] = ()
-    cwd: InsidePath = "."
-    env: tuple[Variable, ...] = ()
-    max_tokens: Whole | None = None
-    settings: dict[str, JsonValue] = Field(
-        default_factory=dict, description="of the model, sent as they are written, such as temperature: 0.2"
+    ) = Field(
+        None,
+        description="who serves the model, where its name does not say so; or an endpoint of your own",
+        examples=[{"name": "mine", "base_url": "https://llm.example/v1", "api_key": "$MY_KEY"}],
     )
-    max_steps: Whole = 20
-    timeout: Duration = 600.0
-    limits: AgentLimits = AgentLimits()
-    schedule: Schedule | None = None
-    requires: tuple[Label, ...] = ()
-    isolate: Isolation | None = None  #: does it work in a copy of its own? `none` says that it shares on purpose
-    access: Access = "edit"  #: of a program: look, change files beneath its cwd, or whatever the user may do
-    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    script: tuple[ScriptEntry, ...] | None = None  #: None lets the mock answer by itself
-    character: Literal["gullible", "liar", "thief"] | None = None  #: of a mock that misbehaves, to try a team against
+    prompt: PromptSettings | None = Field(
+        None,
+        description="who the agent is told to be; needed, except by mock",
+        examples=[{"system": "You are Alice. You review code."}],
+    )
+    system_prompt: Text | None = Field(
+        None, description="shorthand for prompt: the text, or a .md or .txt file", examples=["prompts/alice.md"]
+    )
+    soul: Soul = Field(
+        default_factory=Soul,
+        description="its character, which it and you may change later; other keys are kept as they are",
+        examples=[{"role": "lead reviewer"}],
+    )
+    tools: tuple[Annotated[ToolSettings, BeforeValidator(_named, json_schema_input_type=str | ToolSettings)], ...] = (
+        Field(
+            (),
+            description="what it may do beside talking: task tools by name, functions of the project",
+            examples=[["read_file", {"name": "bash", "approve": True}]],
+        )
+    )
+    mcp_servers: dict[Name, McpServer] = Field(
+        default_factory=dict,
+        description="servers whose tools it gets, each under a name; you approve them first",
+        examples=[{"tickets": {"url": "https://mcp.example/mcp"}}],
+    )
+    skills: tuple[InsidePath, ...] = Field(
+        (), description="folders of skills that it may read, inside the project", examples=[[".agents/skills"]]
+    )
+    cwd: InsidePath = Field(".", description="where it works, inside the project", examples=["app"])
+    env: tuple[Variable, ...] = Field(
+        (),
+        description="variables of the daemon's environment for its shell, servers and program; taken for secrets",
+        examples=[["DATABASE_URL"]],
+    )
+    max_tokens: Whole | None = Field(
+        None,
+        description="the longest answer of its model, in tokens; otherwise what the provider does",
+        examples=[4096],
+    )
+    settings: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="of the model, sent as they are written",
+        examples=[{"temperature": 0.2}],
+    )
+    max_steps: Whole = Field(
+        20, description="steps of one run; then it ends as incomplete, and goes on when you say so", examples=[40]
+    )
+    timeout: Duration = Field(
+        600.0,
+        description="of a coding program: silence after which it is ended and tried again",
+        examples=["20m"],
+        json_schema_extra={"default": "10m"},
+    )
+    limits: AgentLimits = Field(
+        default_factory=AgentLimits, description="what it may spend, wherever it works", examples=[{"usd_per_day": 5}]
+    )
+    schedule: Schedule | None = Field(
+        None, description="when it wakes by itself", examples=[{"wakeup": "weekdays at 9", "tz": "Europe/Berlin"}]
+    )
+    requires: tuple[Label, ...] = Field((), description="changes nothing yet", examples=[["python"]])
+    isolate: Isolation | None = Field(
+        None,
+        description="worktree: it works in a copy of its own; none says that several share one on purpose",
+        examples=["worktree"],
+    )
+    access: Access = Field(
+        "edit",
+        description="of a coding program: look, change files beneath cwd, or whatever you may do",
+        examples=["read"],
+    )
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        None, description="of backend acp: the program and its arguments", examples=[["my-agent", "--acp"]]
+    )
+    script: tuple[ScriptEntry, ...] | None = Field(
+        None,
+        description="of mock: what it plays, entry by entry; without one it answers by itself",
+        examples=[[{"say": "@bob is it fast enough?"}]],
+    )
+    character: Literal["gullible", "liar", "thief"] | None = Field(
+        None, description="of mock: one that misbehaves, to try a team against", examples=["gullible"]
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -281,13 +398,45 @@ class AgentSettings(Block):
 
 
 class AgentDefinition(AgentSettings):
-    name: Name
-    context: PersonalContext = PersonalContext()
-    memory: MemorySettings = MemorySettings()
+    name: Name = Field(
+        description="what it is called with @",
+        examples=["alice"],
+        json_schema_extra={"x-default": "the file's name"},
+    )
+    context: PersonalContext = Field(
+        default_factory=PersonalContext,
+        description="where its own files are, and how much of a conversation it is shown",
+        examples=[{"thin_thread": 20}],
+    )
+    memory: MemorySettings = Field(
+        default_factory=MemorySettings,
+        description="how much of what it remembers it is shown",
+        examples=[{"budget": 4000}],
+    )
     auto_memory: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[AutoMemory, Tag("<AutoMemory>")],
         on_or_off("<AutoMemory>"),
-    ] = AutoMemory()
+    ] = Field(
+        default_factory=AutoMemory,
+        description="whether it draws something to remember from each run; false never",
+        examples=[{"model": "anthropic/claude-haiku-5-5"}],
+    )
+
+    soul_evolution: SoulEvolution | None = Field(
+        None,
+        description="what becomes of a change that its soul seems to need: you decide (propose, the default), "
+        "additions are made (auto), or nothing (disabled)",
+        examples=["auto"],
+    )
+
+    @property
+    def evolution(self) -> SoulEvolution:
+        return self.soul_evolution or "propose"
+
+    def within(self, evolution: SoulEvolution | None) -> AgentDefinition:
+        """The agent where a workflow says how souls may change: of both words the stricter holds."""
+        said = [each for each in (self.soul_evolution, evolution) if each]
+        return self.model_copy(update={"soul_evolution": min(said, key=_STRICTEST.index)}) if evolution else self
 
     @property
     def personal_dir(self) -> str:

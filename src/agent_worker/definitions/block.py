@@ -39,7 +39,9 @@ class Broken(NamedTuple):
 
 
 class Block(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, defer_build=True
+    )
 
     #: Keys that one might expect here but that have no place here, each with the reason.
     misplaced: ClassVar[Mapping[str, str]] = {}
@@ -88,7 +90,8 @@ class Block(BaseModel):
         schema = handler(core)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for spelling, (first, *_) in cls.spellings().items():
-            properties.setdefault(spelling, properties[first])
+            also = {**properties[first], "description": f"another spelling of {first}"}
+            properties.setdefault(spelling, also)
         return schema
 
     @classmethod

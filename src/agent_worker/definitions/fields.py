@@ -16,17 +16,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Str
 
 from agent_worker.core.address import check_name
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import pattern
 from agent_worker.definitions.block import wrong
 from agent_worker.definitions.paths import plain
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)")
+_DURATION = pattern(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)")
 _LONGEST = 366 * 86400.0
 # Starts like a word, so that no program takes it for an option; no blanks, so that it is one word everywhere.
-_MODEL = re.compile(r"[A-Za-z0-9@][A-Za-z0-9._:/@+\[\]-]{0,199}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_MODEL = pattern(r"[A-Za-z0-9@][A-Za-z0-9._:/@+\[\]-]{0,199}")
+_VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_LABEL = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_CONTROL = pattern(r"[\x00-\x1f\x7f]")
 
 
 def parse_duration(text: Any) -> float:

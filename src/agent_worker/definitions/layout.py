@@ -9,9 +9,9 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentSettings
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.placeholders import PLACEHOLDER

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 
+from agent_worker.core.later import pattern
+
 _WORD = r"[A-Za-z_][A-Za-z0-9_-]{0,62}"
-PLACEHOLDER = re.compile(
+PLACEHOLDER = pattern(
     rf"(?P<escaped>\$\$\{{\{{)|\$\{{\{{(?:[ \t]{{0,16}}(?P<name>{_WORD}(?:\.{_WORD})?)[ \t]{{0,16}}\}}\}})?"
 )
-OUTPUT = re.compile(_WORD)
+OUTPUT = pattern(_WORD)
 
 #: The first words of dotted names; a set-up output cannot be called so.
 SPACES = frozenset({"params", "env", "workflow", "context", "source"})
@@ -27,14 +29,14 @@ BUILT_IN = (
 )
 
 # Variables that change what the shell, the linker or a common program does, rather than tell it something.
-_POWERFUL = re.compile(
+_POWERFUL = pattern(
     r"(?:PATH|HOME|IFS|ENV|SHELL|USER|LOGNAME|PWD|OLDPWD|CDPATH|TMPDIR|TMP|TEMP|TERM|LANG|LANGUAGE|TZ|OPTIND|OPTARG"
     r"|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|GLOBIGNORE|FPATH|FUNCNEST|EDITOR|VISUAL|PAGER|MANPAGER|BROWSER"
     r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY|LESSOPEN|LESSCLOSE|CC|CXX|GOROOT|GOPATH|GOFLAGS|GOPROXY|MAKEFLAGS)"
     r"|(?:LC|LD|DYLD|BASH|GIT|SSH|GPG|NODE|NPM|PYTHON|PERL|RUBY|JAVA|_JAVA|JDK|UV|PIP|CARGO|RUST|DOCKER|AWS|CURL"
     r"|SSL|OPENSSL|XDG|AGENT_WORKER|ANTHROPIC|OPENAI|CLAUDE)_\w*|(?:ZSH|PYTHON|PERL|RUBY|RUST)\w*"
 )
-_SECRET = re.compile(
+_SECRET = pattern(
     r"(?:^|_)(?:KEYS?|PASS|PASSPHRASE|PWD|PW|CREDS?|AUTH|AUTHORIZATION|BEARER|JWT|PAT|COOKIE|SESSION|PRIVATE|CERT|DSN"
     r"|SALT|SIGNATURE|WEBHOOK|NETRC|PGPASSFILE)(?:_|$)"
     r"|TOKEN|SECRET|PASSW|CREDENTIAL|APIKEY|PRIVATEKEY|ACCESSKEY"

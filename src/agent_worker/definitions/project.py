@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from agent_worker.core.address import canonical
 from agent_worker.core.control_files import is_stand_in
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
@@ -41,18 +41,27 @@ L = TypeVar("L")
 
 PROJECT_FILES = ("moniro.yaml", ".agents.yaml")
 AGENTS, WORKFLOWS = ".agents", ".workflows"
-_ENTRY = re.compile(r"(agents)\[(\d+)\]|(workflows)\.([^.\[]+)")  # a field of the project's file
+_ENTRY = pattern(r"(agents)\[(\d+)\]|(workflows)\.([^.\[]+)")  # a field of the project's file
 
 
 class ProjectWorkspace(Block):
     """What workflows of the project use unless they say otherwise."""
 
-    provider: Literal["file", "sqlite", "memory"] = "file"
-    base: InsidePath = ".workspace"
+    provider: Literal["file", "sqlite", "memory"] = Field(
+        "file", description="for workflows that name none", examples=["sqlite"]
+    )
+    base: InsidePath = Field(
+        ".workspace", description="the folder of all instances without a folder of their own", examples=["data/teams"]
+    )
 
 
 class ProjectLimits(Block):
-    usd_per_day: Money | None = None
+    usd_per_day: Money | None = Field(
+        None,
+        description="what all of its agents may spend in a day (UTC), or off; above the default once you approve it",
+        examples=[10],
+        json_schema_extra={"default": 50},
+    )
 
 
 AgentEntry = Annotated[
@@ -62,12 +71,34 @@ AgentEntry = Annotated[
 
 
 class ProjectDefinition(Block):
-    name: Line
-    agents: tuple[AgentEntry, ...] | None = None  #: None finds .agents/*.yaml
-    workflows: dict[Name, InsidePath] | None = None  #: None finds .workflows/*.yaml
-    workspace: ProjectWorkspace = ProjectWorkspace()
-    limits: ProjectLimits = ProjectLimits()
-    settings: ProjectSettings = ProjectSettings()
+    name: Line = Field(
+        description="what the project is called",
+        examples=["shop"],
+        json_schema_extra={"x-default": "the directory's name"},
+    )
+    agents: tuple[AgentEntry, ...] | None = Field(
+        None,
+        description="its agents: files, or written out here",
+        examples=[["people/alice.yaml", {"name": "ben", "backend": "mock"}]],
+        json_schema_extra={"x-default": ".agents/*.yaml"},
+    )
+    workflows: dict[Name, InsidePath] | None = Field(
+        None,
+        description="its workflows: a name and a file each",
+        examples=[{"review": "flows/review.yaml"}],
+        json_schema_extra={"x-default": ".workflows/*.yaml"},
+    )
+    workspace: ProjectWorkspace = Field(
+        default_factory=ProjectWorkspace,
+        description="what its workflows use unless they say otherwise",
+        examples=[{"base": "data/teams"}],
+    )
+    limits: ProjectLimits = Field(
+        default_factory=ProjectLimits, description="what the project may spend", examples=[{"usd_per_day": 10}]
+    )
+    settings: ProjectSettings = Field(
+        default_factory=ProjectSettings, description="how its teams work (settings.md)", examples=[{"tries": 2}]
+    )
 
 
 @dataclass(frozen=True, slots=True)

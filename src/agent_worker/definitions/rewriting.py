@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from agent_worker.core.errors import BadInput, DefinitionError
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.source import parse_source, plain_value
 
 _INDENT = "  "

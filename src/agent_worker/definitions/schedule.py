@@ -53,10 +53,23 @@ def _is_interval(wakeup: object) -> bool:
 
 
 class Timing(Block):
-    wakeup: Annotated[str, AfterValidator(_wakeup)] | None = None
-    at: Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)] | None = None
-    tz: Annotated[str, AfterValidator(_zone)] | None = None  #: of the time of day or of `at`; UTC when omitted
-    check: Text | None = None  #: a command; when it prints nothing there is nothing to do, and no model is asked
+    wakeup: Annotated[str, AfterValidator(_wakeup)] | None = Field(
+        None, description="a rest, times in words, or a cron line; or else at", examples=["every 2h", "weekdays at 9"]
+    )
+    at: Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)] | None = Field(
+        None, description="once, at this date and time", examples=["2026-08-01T09:00"]
+    )
+    tz: Annotated[str, AfterValidator(_zone)] | None = Field(
+        None,
+        description="the time zone of a time of day, or of at",
+        examples=["Europe/Berlin"],
+        json_schema_extra={"default": "UTC"},
+    )
+    check: Text | None = Field(
+        None,
+        description="a command that is run when it is due: if it prints nothing, no model is asked",
+        examples=["ls incoming"],
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -101,8 +114,16 @@ class Timing(Block):
 class Schedule(Timing):
     """When an agent wakes by itself."""
 
-    prompt: Text = "You were woken by your schedule. Look for work that waits for you."
-    workspace: Annotated[str, AfterValidator(_workspace)] | None = None  #: workflow (any instance), workflow:tag
+    prompt: Text = Field(
+        "You were woken by your schedule. Look for work that waits for you.",
+        description="what it is told when it wakes",
+        examples=["Sort what has come in."],
+    )
+    workspace: Annotated[str, AfterValidator(_workspace)] | None = Field(
+        None,
+        description="where it wakes: workflow (any instance that runs) or workflow:tag; otherwise by itself",
+        examples=["review"],
+    )
 
 
 class WorkflowSchedule(Timing):
@@ -110,5 +131,11 @@ class WorkflowSchedule(Timing):
 
     misplaced: ClassVar[Mapping[str, str]] = {"workspace": "has no place here: the workflow has its own"}
 
-    prompt: Text | None = None  #: said after the kickoff; in one that is kept alive, instead of it
-    params: dict[Name, str] = Field(default_factory=dict)
+    prompt: Text | None = Field(
+        None,
+        description="said after the kickoff; in a workflow that is kept alive, instead of it",
+        examples=["Only what came in since yesterday."],
+    )
+    params: dict[Name, str] = Field(
+        default_factory=dict, description="values of the workflow's params", examples=[{"name": "Ada"}]
+    )

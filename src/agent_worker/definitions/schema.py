@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic.json_schema import GenerateJsonSchema, NoDefault
+
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.project import ProjectDefinition
@@ -18,8 +20,20 @@ _MODELS: dict[Kind, type[Block]] = {
 }
 
 
+class _WithMadeDefaults(GenerateJsonSchema):
+    """A default that is made anew for each file is one all the same; of a whole block, with nothing written in it.
+
+    What its keys are then, they tell themselves, as one would write it: `10m`, where the block holds 600 seconds.
+    """
+
+    def get_default_value(self, schema: Any) -> Any:
+        make = schema.get("default_factory")
+        made = make() if make else schema.get("default", NoDefault)
+        return {} if isinstance(made, Block) else made
+
+
 def json_schema(kind: Kind) -> dict[str, Any]:
-    schema = _MODELS[kind].model_json_schema()
+    schema = _MODELS[kind].model_json_schema(schema_generator=_WithMadeDefaults)
     # In a file the name may be left out: it is then the name of the file or of the directory.
     required = [key for key in schema.pop("required", []) if key != "name"]
     if required:

@@ -16,8 +16,13 @@ _ACTIONS = ("say", "call", "fail", "steps", "again")
 class ScriptedCall(Block):
     """One use of a tool."""
 
-    tool: Line
-    arguments: dict[str, Any] = Field(default_factory=dict, alias="with")
+    tool: Line = Field(description="the tool that is called", examples=["team_doc_append"])
+    arguments: dict[str, Any] = Field(
+        default_factory=dict,
+        alias="with",
+        description="its arguments",
+        examples=[{"name": "notes.md", "text": "- measured"}],
+    )
 
 
 def _as_list(value: Any) -> Any:
@@ -27,7 +32,7 @@ def _as_list(value: Any) -> Any:
 class ScriptEntry(Block):
     """Exactly one of say, call, fail, steps, again."""
 
-    say: str | None = None
+    say: str | None = Field(None, description="the answer; it ends the run", examples=["@bob is it fast enough?"])
     call: (
         Annotated[
             tuple[ScriptedCall, ...],
@@ -35,11 +40,21 @@ class ScriptEntry(Block):
             BeforeValidator(_as_list, json_schema_input_type=ScriptedCall | list[ScriptedCall]),
         ]
         | None
-    ) = None
-    fail: Literal["transient", "overloaded", "permanent", "resource", "crash"] | None = None
-    steps: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = None  #: so many steps without a result
-    again: Literal[True] | None = None  #: the script begins anew
-    slow: Duration | None = None  #: how long the entry takes
+    ) = Field(
+        None,
+        description="a step that calls a tool, or several at once",
+        examples=[{"tool": "team_doc_append", "with": {"name": "notes.md", "text": "- measured"}}],
+    )
+    fail: Literal["transient", "overloaded", "permanent", "resource", "crash"] | None = Field(
+        None, description="the step fails in this way", examples=["overloaded"]
+    )
+    steps: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = Field(
+        None, description="so many steps without a result", examples=[30]
+    )
+    again: Literal[True] | None = Field(None, description="the script begins anew", examples=[True])
+    slow: Duration | None = Field(
+        None, description="how long the entry takes, beside one of the others", examples=["2s"]
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:

@@ -20,6 +20,12 @@ from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import read_source
 
 FILE = "settings.yaml"  #: in the home
+
+# Defaults, in seconds, that others need before anybody has read a file.
+QUIET_MOMENT = 0.2
+WAITS_AT_MOST = 900.0
+PROMPTS_KEPT = 30 * 86400.0
+
 LONGEST_WAIT = "AGENT_WORKER_LONGEST_WAIT"
 
 #: Variables of the daemon's environment that count more than its file.
@@ -73,18 +79,39 @@ class ProjectSettings(Block):
         _OF_THE_HOME,
     )
 
-    ageing: Duration = Field(300.0, description="after so long in its queue, work goes before all other work")
-    preemptions: Whole = Field(3, description="work that was pushed aside so often is lifted by one lane")
-    quiet_moment: Duration = Field(0.2, description="a team that had nothing to do for so long is quiet: `run` ends")
+    ageing: Duration = Field(
+        300.0,
+        description="after so long in its queue, work goes before all other work",
+        examples=["10m"],
+        json_schema_extra={"default": "5m"},
+    )
+    preemptions: Whole = Field(3, description="work that was pushed aside so often is lifted by one lane", examples=[5])
+    quiet_moment: Duration = Field(
+        0.2,
+        description="a team that had nothing to do for so long is quiet: `run` ends",
+        examples=["2s"],
+        json_schema_extra={"default": "200ms"},
+    )
     smart_send: Annotated[Size, Field(ge=1024, le=256 * 1024)] = Field(
-        4 * 1024, description="a longer message is kept as a resource, and its beginning is sent"
+        4 * 1024,
+        description="a longer message is kept as a resource, and its beginning is sent",
+        examples=["8KiB"],
+        json_schema_extra={"default": "4KiB"},
     )
     tries: Annotated[Whole, Field(le=10)] = Field(
-        3, description="how often, in all, a model is asked that fails in a way that may pass by itself"
+        3, description="how often, in all, a model is asked that fails in a way that may pass by itself", examples=[2]
     )
-    longest_wait: Duration = Field(900.0, description="work that has waited so long for its model has failed")
+    longest_wait: Duration = Field(
+        900.0,
+        description="work that has waited so long for its model has failed",
+        examples=["1h"],
+        json_schema_extra={"default": "15m"},
+    )
     keep_archive: Duration = Field(
-        86400.0, description="how long an instance without `bind` is kept after the next one has taken its place"
+        86400.0,
+        description="how long an instance without `bind` is kept after the next one has taken its place",
+        examples=["7d"],
+        json_schema_extra={"default": "1d"},
     )
 
 
@@ -93,22 +120,36 @@ class Settings(ProjectSettings):
 
     misplaced: ClassVar[Mapping[str, str]] = {}
 
-    runs_at_once: Annotated[Whole, Field(le=1000)] = Field(8, description="runs of all projects at the same time")
+    runs_at_once: Annotated[Whole, Field(le=1000)] = Field(
+        8, description="runs of all projects at the same time", examples=[4]
+    )
     programs_at_once: Annotated[Whole, Field(le=1000)] = Field(
-        4, description="coding programs, of those runs, at the same time"
+        4, description="coding programs, of those runs, at the same time", examples=[2]
     )
     keep_leftovers: Duration = Field(
-        30 * 86400.0, description="older sessions of programs, backups and databases set aside are removed by `gc`"
+        30 * 86400.0,
+        description="older sessions of programs, backups and databases set aside are removed by `gc`",
+        examples=["90d"],
+        json_schema_extra={"default": "30d"},
     )
     keep_prompts: Kept = Field(
-        30 * 86400.0, description="how long one can see what models were sent, a day or more; 0 keeps nothing of it"
+        30 * 86400.0,
+        description="how long one can see what models were sent, a day or more; 0 keeps nothing of it",
+        examples=["7d"],
+        json_schema_extra={"default": "30d"},
     )
-    keep_backups: Whole = Field(3, description="the newest backups stay, however old they are")
+    keep_backups: Whole = Field(3, description="the newest backups stay, however old they are", examples=[10])
     warn_free: Annotated[Size, Field(ge=0)] = Field(
-        WARN_BELOW, description="below so much free space on the disk you are warned; 0 never"
+        WARN_BELOW,
+        description="below so much free space on the disk you are warned; 0 never",
+        examples=["5GB"],
+        json_schema_extra={"default": "1GB"},
     )
     stop_free: Annotated[Size, Field(ge=0)] = Field(
-        STOP_BELOW, description="below so much free space on the disk no new run begins; 0 never"
+        STOP_BELOW,
+        description="below so much free space on the disk no new run begins; 0 never",
+        examples=["1GB"],
+        json_schema_extra={"default": "200MB"},
     )
 
 

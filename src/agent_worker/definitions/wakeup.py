@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cronsim import CronSim, CronSimError
 
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.block import wrong
 from agent_worker.definitions.fields import parse_duration
 
@@ -22,7 +22,7 @@ _DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "satu
 _SETS = {"day": range(7), "weekday": range(1, 6), "weekend": (0, 6)}
 _UNITS = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w"}
 _SAID = ((604800, "week"), (86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-_TIME = re.compile(r"(\d{1,2})(?:[:.](\d{2}))? ?(am|pm)?(?: ?o'clock| ?uhr)?")
+_TIME = pattern(r"(\d{1,2})(?:[:.](\d{2}))? ?(am|pm)?(?: ?o'clock| ?uhr)?")
 _NAMED_TIMES = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0)}
 
 

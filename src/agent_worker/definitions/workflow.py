@@ -18,6 +18,7 @@ from agent_worker.definitions.agent import (
     AgentSettings,
     BackendName,
     Isolation,
+    SoulEvolution,
     on_or_off,
 )
 from agent_worker.definitions.block import Block, Broken, entries, wrong
@@ -50,7 +51,7 @@ class Addition(Block):
 
     misplaced: ClassVar[Mapping[str, str]] = {"system": _OF_THE_AGENT, "system_file": _OF_THE_AGENT}
 
-    append: Text
+    append: Text = Field(description="added to what the agent is told to be", examples=["Here you keep the minutes."])
 
 
 class RefMember(Block):
@@ -61,16 +62,26 @@ class RefMember(Block):
         _OF_THE_AGENT,
     )
 
-    ref: Name
-    prompt: Addition | None = None
-    model: ModelName | None = None
-    backend: BackendName | None = None
-    max_tokens: Whole | None = None
-    max_steps: Whole | None = None
-    schedule: Schedule | None = None
-    limits: AgentLimits | None = None
-    isolate: Isolation | None = None
-    script: tuple[ScriptEntry, ...] | None = None  #: what a mock agent plays here, and no other heeds
+    ref: Name = Field(description="an agent of the project, with all that it remembers", examples=["alice"])
+    prompt: Addition | None = Field(
+        None,
+        description="what it is told here beside its own prompt",
+        examples=[{"append": "Here you keep the minutes."}],
+    )
+    model: ModelName | None = Field(
+        None, description="instead of the agent's own", examples=["anthropic/claude-haiku-5-5"]
+    )
+    backend: BackendName | None = Field(None, description="instead of the agent's own", examples=["mock"])
+    max_tokens: Whole | None = Field(None, description="instead of the agent's own", examples=[4096])
+    max_steps: Whole | None = Field(None, description="instead of the agent's own", examples=[40])
+    schedule: Schedule | None = Field(
+        None, description="when it wakes here, while an instance runs", examples=[{"wakeup": "every 2h"}]
+    )
+    limits: AgentLimits | None = Field(None, description="instead of the agent's own", examples=[{"usd_per_day": 5}])
+    isolate: Isolation | None = Field(None, description="instead of the agent's own", examples=["worktree"])
+    script: tuple[ScriptEntry, ...] | None = Field(
+        None, description="what a mock agent plays here; no other heeds it", examples=[[{"say": "@bob hello"}]]
+    )
 
     @property
     def append(self) -> str:
@@ -87,7 +98,7 @@ class InlineMember(AgentSettings):
 
     misplaced: ClassVar[Mapping[str, str]] = {
         "name": "has no place here: the key above is the name",
-        **dict.fromkeys(("context", "memory", "auto_memory"), _NO_PERSONAL_FILES),
+        **dict.fromkeys(("context", "memory", "auto_memory", "soul_evolution"), _NO_PERSONAL_FILES),
     }
 
     def as_agent(self, name: str) -> AgentDefinition:
@@ -111,7 +122,9 @@ def _or_defaults(written: Any) -> Any:
 
 
 class ChannelFile(Block):
-    file: Line | None = None  #: an older way to write it; the channel is written to channel.jsonl
+    file: Line | None = Field(
+        None, description="changes nothing: the channel is written to channel.jsonl", examples=["channel.md"]
+    )
 
 
 def _document(name: str) -> str:
@@ -122,33 +135,57 @@ def _document(name: str) -> str:
 
 
 class DocumentFile(Block):
-    file: Annotated[Line, AfterValidator(_document)] | None = None  #: the document that is meant where none is named
+    file: Annotated[Line, AfterValidator(_document)] | None = Field(
+        None, description="the document that is meant where none is named", examples=["notes.md"]
+    )
 
 
 class Storage(Block):
     """Where a provider keeps things, as it was written once."""
 
-    dir: InsidePath | None = None  #: the same as `dir` of the workspace
-    db: Line | None = None  #: messages are in the database of the daemon, which is one
+    dir: InsidePath | None = Field(None, description="the same as dir of the workspace", examples=["data/review"])
+    db: Line | None = Field(
+        None, description="changes nothing: messages are in the daemon's own database", examples=["review.db"]
+    )
 
 
 class WorkspaceSettings(Block):
-    provider: Literal["file", "sqlite", "memory"] = "file"
-    bind: InsidePath | None = None  #: kept across runs, here; None is an instance that ends with its run
-    dir: InsidePath | None = None  #: where an instance without `bind` keeps its files
-    documents: Literal["file", "sqlite"] | None = None
+    provider: Literal["file", "sqlite", "memory"] = Field(
+        "file",
+        description="where channel and documents are kept: in files, in the daemon's database, or nowhere (memory)",
+        examples=["sqlite"],
+    )
+    bind: InsidePath | None = Field(
+        None, description="where channel and documents are kept across runs", examples=["data/review"]
+    )
+    dir: InsidePath | None = Field(
+        None,
+        description="where an instance without bind has its files",
+        examples=["out/review"],
+        json_schema_extra={"x-default": ".workspace/<workflow>/<tag>"},
+    )
+    documents: Literal["file", "sqlite"] | None = Field(
+        None, description="where documents are, if elsewhere than provider says", examples=["sqlite"]
+    )
     document_owner: str | None = Field(
         None,
         validation_alias=AliasChoices("document_owner", "documentOwner"),
-        description="a member, or elect",
+        description="the only member who writes documents, or elect; without one all do",
+        examples=["alice", "elect"],
     )
     channel: Annotated[ChannelFile, BeforeValidator(_or_defaults, json_schema_input_type=ChannelFile | bool | None)] = (
-        ChannelFile()
+        Field(default_factory=ChannelFile, description="there is always one", examples=[True])
     )
     document: Annotated[
         DocumentFile, BeforeValidator(_or_defaults, json_schema_input_type=DocumentFile | bool | None)
-    ] = DocumentFile()
-    config: Storage = Storage()
+    ] = Field(
+        default_factory=DocumentFile,
+        description="the document that is meant by default",
+        examples=[{"file": "notes.md"}],
+    )
+    config: Storage = Field(
+        default_factory=Storage, description="an older way to write dir", examples=[{"dir": "data/review"}]
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -181,12 +218,16 @@ class WorkspaceSettings(Block):
 class Param(Block):
     """One value that is given after `--` when the workflow is started."""
 
-    name: Name
-    type: Literal["string", "integer", "number", "boolean"] = "string"
-    short: Annotated[str, Field(pattern="^[A-Za-z]$")] | None = None
-    required: Flag = False
-    default: Any = None
-    description: str = ""
+    name: Name = Field(description="given as --name, used as ${{ params.name }}", examples=["customer"])
+    type: Literal["string", "integer", "number", "boolean"] = Field(
+        "string", description="what is taken for it", examples=["integer"]
+    )
+    short: Annotated[str, Field(pattern="^[A-Za-z]$")] | None = Field(
+        None, description="one letter to give it by: -c", examples=["c"]
+    )
+    required: Flag = Field(False, description="the workflow does not start without it", examples=[True])
+    default: Any = Field(None, description="its value when it is not given", examples=["everybody"])
+    description: str = Field("", description="shown by --help", examples=["Whom to greet"])
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
@@ -216,23 +257,47 @@ def _output(name: str) -> str:
 
 
 class SetupStep(Block):
-    shell: Annotated[str, Field(min_length=1, max_length=65536)]
-    output: Annotated[str, AfterValidator(_output)] | None = Field(None, alias="as")
+    shell: Annotated[str, Field(min_length=1, max_length=65536)] = Field(
+        description="a command, run in the project's directory; you approve it first", examples=["git diff HEAD"]
+    )
+    output: Annotated[str, AfterValidator(_output)] | None = Field(
+        None, alias="as", description="a name for what it prints: ${{ changes }}", examples=["changes"]
+    )
 
 
 class GuardSettings(Block):
-    model: ModelName | None = None
-    llm_curation: Flag = False
-    auto_store: Flag = True
-    soul_evolution: Literal["propose", "auto", "disabled"] = "propose"
+    model: ModelName | None = Field(None, description="changes nothing yet", examples=["anthropic/claude-haiku-5-5"])
+    llm_curation: Flag = Field(False, description="changes nothing yet", examples=[False])
+    auto_store: Flag = Field(True, description="changes nothing yet", examples=[True])
+    soul_evolution: SoulEvolution | None = Field(
+        None,
+        description="how the souls of members may change while they work here; of this and what an agent says, "
+        "the stricter holds",
+        examples=["disabled"],
+    )
 
 
 class WorkflowLimits(Block):
     """Limits of one instance. None leaves the default, "off" lifts the limit."""
 
-    turns: Count | None = None
-    usd: Money | None = None
-    minutes: Minutes | None = None
+    turns: Count | None = Field(
+        None,
+        description="runs that one request may lead to, or off; above the default once you approve it",
+        examples=[20],
+        json_schema_extra={"default": 50},
+    )
+    usd: Money | None = Field(
+        None,
+        description="what one request may cost, or off; above the default once you approve it",
+        examples=[2],
+        json_schema_extra={"default": 5},
+    )
+    minutes: Minutes | None = Field(
+        None,
+        description="after so long it is paused, and you are asked",
+        examples=[30],
+        json_schema_extra={"default": "off"},
+    )
 
 
 def _shareable(variable: str) -> str:
@@ -244,25 +309,56 @@ def _shareable(variable: str) -> str:
 
 
 class WorkflowDefinition(Block):
-    name: Name
-    agents: Annotated[dict[Name, Member], Field(min_length=1)]
+    name: Name = Field(
+        description="what it is run by", examples=["review"], json_schema_extra={"x-default": "the file's name"}
+    )
+    agents: Annotated[dict[Name, Member], Field(min_length=1)] = Field(
+        description="the members: agents of the project by ref, or agents that live with the instance",
+        examples=[{"alice": {"ref": "alice"}, "ann": {"backend": "mock"}}],
+    )
     workspace: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[WorkspaceSettings, Tag("<settings>")],
         on_or_off("<settings>"),
         BeforeValidator(_or_defaults, json_schema_input_type=bool | None | WorkspaceSettings),
-    ] = Field(WorkspaceSettings(), validation_alias=AliasChoices("workspace", "context"))
-    params: tuple[Param, ...] = ()
-    setup: Annotated[tuple[SetupStep, ...], Field(max_length=20)] = ()
-    kickoff: Text | None = None
+    ] = Field(
+        default_factory=WorkspaceSettings,
+        validation_alias=AliasChoices("workspace", "context"),
+        description="where the team talks and writes; false keeps nothing of it, as provider memory",
+        examples=[{"bind": "data/review"}],
+    )
+    params: tuple[Param, ...] = Field(
+        (),
+        description="values that are given after -- when it is started",
+        examples=[[{"name": "customer", "required": True}]],
+    )
+    setup: Annotated[tuple[SetupStep, ...], Field(max_length=20)] = Field(
+        (),
+        description="commands that run first, in this order",
+        examples=[[{"shell": "git diff HEAD", "as": "changes"}]],
+    )
+    kickoff: Text | None = Field(
+        None, description="the first message; whom it mentions begins", examples=["@alice please review ${{ changes }}"]
+    )
     desk: Name | None = Field(
         None,
         description="the member who gets what a person says without calling on anybody; without it the coordinator, "
         "or the only member, or nobody",
+        examples=["alice"],
     )
-    schedule: WorkflowSchedule | None = None  #: when it is run by itself
-    env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = ()  #: may be named as ${{ env.* }}
-    guard: GuardSettings = GuardSettings()
-    limits: WorkflowLimits = WorkflowLimits()
+    schedule: WorkflowSchedule | None = Field(
+        None, description="when it is run by itself", examples=[{"wakeup": "weekdays at 8"}]
+    )
+    env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = Field(
+        (), description="variables that may be named as ${{ env.NAME }}; no secrets", examples=[["BUILD_NUMBER"]]
+    )
+    guard: GuardSettings = Field(
+        default_factory=GuardSettings, description="changes nothing yet", examples=[{"auto_store": True}]
+    )
+    limits: WorkflowLimits = Field(
+        default_factory=WorkflowLimits,
+        description="what an instance may do and spend",
+        examples=[{"turns": 20, "usd": 2}],
+    )
 
     @property
     def has_desk(self) -> bool:

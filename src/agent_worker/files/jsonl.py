@@ -12,11 +12,11 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.files.folder import sync, taken_back, write_all
 from agent_worker.files.paths import beside

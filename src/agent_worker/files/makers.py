@@ -9,13 +9,14 @@ them.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+
+from agent_worker.core.later import pattern
 
 
 def maker() -> str:
@@ -69,7 +70,7 @@ def _namespace() -> str:
     return "0"
 
 
-_NAMED = re.compile(r"agent-worker-[a-z]+-([0-9]+\.[0-9]+\.[0-9]+)-")
+_NAMED = pattern(r"agent-worker-[a-z]+-([0-9]+\.[0-9]+\.[0-9]+)-")
 
 
 @contextmanager

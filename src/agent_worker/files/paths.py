@@ -10,7 +10,6 @@ a file.
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
@@ -18,6 +17,7 @@ from urllib.parse import unquote
 
 from agent_worker.core.control_files import CONTROL_NAMES, OBEYED_TEXTS, SHELL_PROFILES, TEXTS
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import pattern
 from agent_worker.core.text import is_invisible
 
 NAME_BYTES = 255
@@ -30,8 +30,8 @@ _DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"} | {
     f"{port}{number}" for port in ("com", "lpt") for number in range(10)
 }
 
-_CONFLICT = re.compile(r"\.conflict-[0-9a-f]{8}(-[0-9a-f]{8})?$")  # swap.py keeps the other version under such a name
-_SPECIAL = re.compile(r"""[:*?"<>|~]""")  # streams, patterns and short names of some file systems
+_CONFLICT = pattern(r"\.conflict-[0-9a-f]{8}(-[0-9a-f]{8})?$")  # swap.py keeps the other version under such a name
+_SPECIAL = pattern(r"""[:*?"<>|~]""")  # streams, patterns and short names of some file systems
 TEXT_HINT = "a name such as plans/release.md: no part begins with a dot or a dash, and it ends in " + " ".join(TEXTS)
 
 

@@ -13,11 +13,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.files.folder import Folder, alone_with, new_temporary, sync, taken_back, walked, write_all
 from agent_worker.files.paths import LEVELS, acceptable, names_in, same_document, shown

@@ -12,10 +12,10 @@ import os
 import secrets
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.files.folder import Folder, exchange
 from agent_worker.files.makers import is_alive, maker
 from agent_worker.files.paths import SWAPPING, TEMPORARY, beside

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker.client.discovery import home_directory, make_home
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import DefinitionError, Problem
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import load_agent, shown

@@ -1,4 +1,4 @@
-"""What was done to the memory of agents, by whom and in which run: an append-only record.
+"""What was done to the memory and the soul of agents, by whom and in which run: an append-only record.
 
 The one writer of tables `audit` and `sealed`. Each project has a chain of its own: an entry is sealed with a hash over
 itself and the seal before it, and the last seal is kept apart. Whoever changes, removes or slips in an entry breaks the
@@ -13,15 +13,17 @@ import hashlib
 import json
 import secrets
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 
 Deed = Literal[
     "remembered",
     "forgot",
     "learned",
+    "read",
+    "shared",
     "noted",
     "planned",
     "asked",
@@ -31,6 +33,13 @@ Deed = Literal[
     "reverted",
     "released",
     "deleted",
+    "proposed",
+    "approved",
+    "rejected",
+    "expired",
+    "withdrawn",
+    "evolved",
+    "rolled_back",
 ]
 PAGE = 1000
 _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")

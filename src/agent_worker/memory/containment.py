@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 
 LONG_ENOUGH = 16  # characters; a shorter line stands in many texts that have nothing to do with each other

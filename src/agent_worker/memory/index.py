@@ -13,18 +13,18 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import apsw
 
+from agent_worker.core.later import dataclass
 from agent_worker.files.folder import make_directories
 from agent_worker.memory.index_tables import PROBE, SCHEMA, IndexChanges, IndexEntry, Tables
 
 T = TypeVar("T")
 
-VERSION = 1  # of the tables, and of what words.py makes of a text
+VERSION = 2  # of the tables, and of what words.py makes of a text
 BATCH = 5_000  # entries per transaction, so that a search gets its turn while much is read in
 
 #: What the place of a file can do to us. Any other error is a mistake of ours and must be seen.

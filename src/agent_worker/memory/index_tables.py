@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import apsw
 
 from agent_worker.core.clock import micros
-from agent_worker.memory.words import Term, date_in_words, indexable
+from agent_worker.core.later import dataclass
+from agent_worker.memory.words import Term, date_in_words, indexable, is_question, tells_time
 
-Kind = Literal["memory", "note", "history", "todo"]
+Kind = Literal["memory", "note", "history", "todo", "document"]
 T = TypeVar("T")
 
 LONGEST_TEXT = 20_000  # characters indexed of one entry: a pasted log is found by its beginning
 LONGEST_NEIGHBOUR = 1_000
 HALF_LIFE = 30 * 86_400 * 1e6  # microseconds
+ASKS, ANSWERS, TELLS_TIME = 1, 2, 4  # traits of an entry: a question, the turn right after one, has a time word
 SHELF_BITS = 40  # of a row's number; the bits above them are the shelf
 TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
 
@@ -34,7 +35,7 @@ create table source (name text primary key, stamp text not null) without rowid;
 create table shelf (id integer primary key, kind text not null, scope text not null,
                     next_row integer not null, unique (kind, scope));
 create table entry (row integer primary key, source text not null, position integer, mark blob not null,
-                    at integer, zone integer, author text not null, id text not null,
+                    at integer, zone integer, traits integer not null, author text not null, id text not null,
                     label text not null, text text not null);
 create index entry_source on entry (source, position);
 create index entry_author on entry (author, at);
@@ -45,7 +46,7 @@ insert into words (words, rank) values ('hashsize', 8000000);
 
 PROBE = "select 1 from source, shelf, entry, words limit 0"
 
-ADD_ENTRY = "insert into entry values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ADD_ENTRY = "insert into entry values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_WORDS = "insert into words (rowid, body, around, date) values (?, ?, ?, ?)"
 
 # Age only settles ties: with a half-life that counts in full, only half as much is found.
@@ -76,6 +77,16 @@ with recursive author (name) as (
    where author.name is not null)
 select name from author where name <> ''"""
 
+TEXTS = f"""
+select row, trim(label || ' ' || substr(text, 1, {LONGEST_TEXT})),
+       coalesce((select substr(b.text, 1, {LONGEST_NEIGHBOUR}) from entry b
+                  where b.source = e.source and b.position < e.position order by b.position desc limit 1), ''),
+       coalesce((select substr(a.text, 1, {LONGEST_NEIGHBOUR}) from entry a
+                  where a.source = e.source and a.position > e.position order by a.position limit 1), '')
+  from entry e where row between :low and :high order by row limit :limit"""
+
+OUTLINES = "select row, traits, at, author, source, id from entry where row in ({})"
+
 ENTRIES = f"""
 select row, source, position, at, zone, author, entry.id, label, text, kind, scope
   from entry join shelf on shelf.id = row >> {SHELF_BITS} where """
@@ -96,6 +107,16 @@ class IndexEntry:
     scope: str = ""  #: who may see it (memory), or where it was said (history)
 
 
+class Outline(NamedTuple):
+    """What of an entry is weighed against others, without its text."""
+
+    traits: int  #: ASKS, ANSWERS, TELLS_TIME
+    at: int | None  #: microseconds since 1970
+    author: str
+    source: str
+    id: str
+
+
 @dataclass(frozen=True, slots=True)
 class IndexChanges:
     added: int = 0
@@ -111,6 +132,7 @@ class Row:
 
     entry: IndexEntry
     around: str
+    traits: int  #: ASKS, ANSWERS, TELLS_TIME
     at: int | None  #: microseconds since 1970
     zone: int | None  #: seconds ahead of UTC
     mark: bytes
@@ -154,15 +176,23 @@ class Tables:
     def authors(self) -> list[str]:
         return [name for (name,) in self._db.execute(AUTHORS)]
 
+    def outlines(self, rows: Collection[int]) -> dict[int, Outline]:
+        """What of these rows is weighed, as far as they still exist."""
+        found = self._db.execute(OUTLINES.format(_marks(rows)), tuple(rows))
+        return {each[0]: Outline._make(each[1:]) for each in found}
+
     def entries(self, rows: Collection[int]) -> dict[int, IndexEntry]:
         """Entries of these rows, as far as they still exist."""
-        return dict(self._entries(f"row in ({','.join('?' * len(rows))})", *rows))
+        return dict(self._entries(f"row in ({_marks(rows)})", *rows))
 
-    def entries_after(self, row: int, shelf: int, *, limit: int) -> dict[int, IndexEntry]:
-        """What came to a shelf since that row did, oldest first."""
+    def texts_after(self, row: int, shelf: int, *, limit: int) -> dict[int, tuple[str, str, str]]:
+        """What came to a shelf since that row did, oldest first: each text, the one before and the one after it.
+
+        They never change: an entry that gets another neighbour gets another row.
+        """
         rows = _range(shelf)
-        bounds = (max(rows["low"], row + 1), rows["high"], limit)
-        return dict(self._entries("row between ? and ? order by row limit ?", *bounds))
+        bounds = {"low": max(rows["low"], row + 1), "high": rows["high"], "limit": limit}
+        return {row: tuple(texts) for row, *texts in self._db.execute(TEXTS, bounds)}
 
     def around(self, entry: IndexEntry) -> str:
         """What the neighbours of an entry say: two before, one after."""
@@ -282,7 +312,8 @@ def prepared(entries: Sequence[IndexEntry]) -> list[Row]:
         near = ordered[max(place - 2, 0) : place] + ordered[place + 1 : place + 2]
         around = "" if entry.position is None else _said_by(near)
         at, zone = _time(entry.at)
-        rows.append(Row(entry, around, at, zone, _mark(entry, around, at, zone)))
+        traits = _traits(entry, ordered[place - 1] if place else None)
+        rows.append(Row(entry, around, traits, at, zone, _mark(entry, around, at, zone)))
     return rows
 
 
@@ -302,6 +333,15 @@ def _said_by(near: Sequence[IndexEntry]) -> str:
     return "\n".join(entry.text[:LONGEST_NEIGHBOUR] for entry in near if entry.position is not None)
 
 
+def _traits(entry: IndexEntry, before: IndexEntry | None) -> int:
+    answers = before is not None and before.position is not None and is_question(before.text)
+    return (
+        (ASKS if is_question(entry.text) else 0)
+        | (ANSWERS if answers else 0)
+        | (TELLS_TIME if tells_time(entry.text[:LONGEST_NEIGHBOUR]) else 0)
+    )
+
+
 def _mark(entry: IndexEntry, around: str, at: int | None, zone: int | None) -> bytes:
     known = (entry.id, entry.kind, entry.scope, entry.author, entry.label, entry.position, at, zone)
     whole = f"{known}{len(entry.text)} {entry.text}{around}"
@@ -311,7 +351,7 @@ def _mark(entry: IndexEntry, around: str, at: int | None, zone: int | None) -> b
 def _stored(number: int, name: str, row: Row) -> tuple[Any, ...]:
     entry = row.entry
     texts = map(_storable, (entry.author, entry.id, entry.label, entry.text))
-    return (number, name, entry.position, row.mark, row.at, row.zone, *texts)
+    return (number, name, entry.position, row.mark, row.at, row.zone, row.traits, *texts)
 
 
 def _words(number: int, row: Row) -> tuple[Any, ...]:
@@ -353,6 +393,10 @@ def _time(at: datetime | None) -> tuple[int | None, int | None]:
 def _storable(text: str) -> str:
     """The text without halves of characters: JSON may hold them, a database may not."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _marks(rows: Collection[int]) -> str:
+    return ",".join("?" * len(rows))
 
 
 def _range(shelf: int) -> dict[str, Any]:

@@ -1,19 +1,21 @@
 """Everything one agent can look up: its memory, notes and conversations, searched by one function.
 
-The files are the truth; the index beside them is brought up to date before each search. Talk of a workspace is
-searched only by work in that workspace, and is held in memory: nothing of it gets into the agent's folder.
+The files are the truth; the index beside them is brought up to date before each search. What was said in a workspace is
+searched only by work there: it has an index of its own (workspace_library.py), and nothing of it gets into the agent's
+folder.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
+from typing import TypeAlias
 
-from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError, NotFound, Refused
 from agent_worker.files.jsonl import iterate
 from agent_worker.files.root import Root
@@ -23,12 +25,12 @@ from agent_worker.memory.index import Index, IndexedSource, file_stamp
 from agent_worker.memory.index_tables import IndexEntry, Kind
 from agent_worker.memory.meaning import Embedding, Meaning, load_embedding
 from agent_worker.memory.recall import Recalled, SearchScope, recall
-from agent_worker.work.threads import ThreadEntry
 
 INDEX = ".index/recall.db"
 VECTORS = "meaning.npz"
 CONVERSATIONS = "conversations"
 OWN = "own/"  # names of what stands in the agent's own folder
+_FileLook: TypeAlias = tuple[str, str, int, int, int]  # folder, name, and what changes with its content
 PERSONAL = "personal"  # scope of what was said in direct messages
 
 
@@ -37,9 +39,9 @@ class Library:
         self._home = home
         self._name = name
         self._own: Index | None = None
-        self._workspaces: Index | None = None
         self._opening = threading.Lock()
-        self._meanings: dict[Index, Meaning] = {}
+        self._meaning: Meaning | None = None
+        self._seen: list[_FileLook] | None = None  # how the files were when they were last taken in
 
     def search(
         self,
@@ -47,33 +49,17 @@ class Library:
         *,
         now: datetime,
         kinds: Collection[Kind],
-        scopes: Collection[str] | None = None,
         limit: int = 10,
+        beside: Sequence[SearchScope] = (),
     ) -> list[Recalled]:
-        """The best answers, each with why it was found. A workspace is searched only if it is named as a scope."""
+        """The best answers, each with why it was found; `beside` what is the agent's own, from these places too."""
         own = self._open_own()
-        own.sync(self._sources())
-        places = [SearchScope(own, scopes, self._meaning_of(own))]
-        if named := [scope for scope in scopes or () if scope != PERSONAL]:
-            workspaces = self._open_workspaces()
-            places.append(SearchScope(workspaces, named, self._meaning_of(workspaces)))
-        return recall(places, query, now=now, kinds=kinds, limit=limit)
-
-    def _meaning_of(self, index: Index) -> Meaning | None:
-        """Vectors beside the words, where the extra `semantic` is installed."""
-        if index not in self._meanings and (model := embedding()) is not None:
-            self._meanings[index] = Meaning(model, index.path.with_name(VECTORS) if index.path else None)
-        return self._meanings.get(index)
-
-    def heard(self, workspace: str) -> int:
-        """How far the talk of a workspace was taken in."""
-        return int(self._open_workspaces().read(lambda tables: tables.stamps()).get(_workspace(workspace), "0"))
-
-    def hear(self, workspace: str, talk: Iterable[ThreadEntry]) -> None:
-        """Take in what was said in a workspace since the last time."""
-        entries = [_turn(_workspace(workspace), workspace, t.seq, t.who, t.text, from_micros(t.at)) for t in talk]
-        if entries:
-            self._open_workspaces().append(_workspace(workspace), entries, stamp=entries[-1].id)
+        if (files := self._look()) != self._seen:
+            own.sync(self._sources())
+            self._seen = files
+        places = [SearchScope(own, None, self._meaning), *beside]
+        found = recall(places, query, now=now, kinds=kinds, limit=limit)
+        return sorted(found, key=lambda each: each.entry.id.endswith(memory.DISPUTED))  # after what it disputes
 
     def begin_anew(self) -> None:
         """Something was taken out of the files: not even in the pages that an index has freed may it be left."""
@@ -84,24 +70,29 @@ class Library:
 
     def close(self) -> None:
         with self._opening:
-            for meaning in self._meanings.values():
-                meaning.save()
-            self._meanings.clear()
-            for index in filter(None, (self._own, self._workspaces)):
-                index.close()
-            self._own = self._workspaces = None
+            if self._meaning:
+                self._meaning.save()
+            if self._own:
+                self._own.close()
+            self._own = self._meaning = self._seen = None
 
     def _open_own(self) -> Index:
         with self._opening:
             if self._own is None:
                 self._own = Index(self._place(), self._sources)
+                self._meaning = meaning_of(self._own)
             return self._own
 
-    def _open_workspaces(self) -> Index:
-        with self._opening:
-            if self._workspaces is None:
-                self._workspaces = Index()
-            return self._workspaces
+    def _look(self) -> list[_FileLook]:
+        """How the files are now. One look at each folder: most searches find nothing changed, and read none of them."""
+        looks: list[_FileLook] = []
+        for folder in (memory.FOLDER, notes.FOLDER, CONVERSATIONS) if self._home else ():
+            assert self._home is not None
+            with suppress(OSError, AgentWorkerError), os.scandir(self._home.location(folder)) as found:
+                for entry in found:
+                    status = entry.stat(follow_symlinks=False)
+                    looks.append((folder, entry.name, status.st_ino, status.st_mtime_ns, status.st_size))
+        return looks
 
     def _place(self) -> Path | None:
         """None: nowhere, so in memory. That is also where it is when the disk does not take it."""
@@ -136,6 +127,12 @@ def embedding() -> Embedding | None:
     return load_embedding()
 
 
+def meaning_of(index: Index) -> Meaning | None:
+    """Vectors beside the words, where the extra `semantic` is installed."""
+    model = embedding()
+    return Meaning(model, index.path.with_name(VECTORS) if index.path else None) if model else None
+
+
 def _files(home: Root) -> Iterator[tuple[str, Callable[[], Iterable[IndexEntry]]]]:
     """What an agent has written down: the path of each file, and how to read it."""
     for file in memory.files(home):
@@ -154,7 +151,7 @@ def _memories(home: Root, file: str) -> list[IndexEntry]:
             kind="memory",
             source=f"{OWN}{memory.path_of(file)}",
             text=entry.value,
-            at=_date(entry.updated),
+            at=_date(entry.learned),
             label=entry.key,
             scope=entry.visibility,
         )
@@ -198,10 +195,6 @@ def _turn(source: str, scope: str, seq: int, who: str, text: str, at: datetime |
     return IndexEntry(
         id=str(seq), kind="history", source=source, text=text, author=who, at=at, position=seq, scope=scope
     )
-
-
-def _workspace(workspace: str) -> str:
-    return f"workspace/{workspace}"
 
 
 def _date(text: str) -> datetime | None:

@@ -1,5 +1,9 @@
 """What an agent remembers: `memory/*.yaml`, a key with a value, or with a record that says where it came from.
 
+A record is a claim: who says so, where and when it was learned, since when it holds, how often it was confirmed and
+what it replaced. All of that may be missing: a person may write a key and a value. Which claims are kept is decided by
+gate.py, before anything is written here.
+
 `core.yaml` is always in the prompt, `archive.yaml` only found on demand, every other file is working memory. But not
 `quarantine.yaml`: what may have been put into the agent's mouth waits there, out of its reach, until a person looks.
 People edit these files by hand; what they wrote (order, comments) stays as it is when we add to them.
@@ -7,13 +11,14 @@ People edit these files by hand; what they wrote (order, comments) stays as it i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from itertools import count
 from typing import Any, Literal
 
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refused
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.paths import is_text, text_names
@@ -22,33 +27,62 @@ from agent_worker.memory.edits import rewrite, text_of
 
 FOLDER = "memory"
 CORE, WORKING, ARCHIVE, QUARANTINE = "core", "working", "archive", "quarantine"
-OUTSIDE = "outside"  #: label of what was learned while the agent read what others wrote
+USER, SELF, IMPORT, OUTSIDE = "user", "self", "import", "outside"  #: who says so; a colleague is `agent:<name>`
+DISPUTED = " (disputed)"  #: end of the key of what says otherwise than a claim that is trusted more
 LONGEST_KEY = 120
 LONGEST_VALUE = 4 * 1024
+MOST_SOURCES = 20  #: of one claim, the newest
 
 Tier = Literal["core", "working", "archive"]
-_FILE = re.compile(r"[a-z][a-z0-9-]{0,40}")
+_FILE = pattern(r"[a-z][a-z0-9-]{0,40}")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
+    """One thing an agent remembers. Times are ISO 8601, as written; '' where nobody said."""
+
     key: str
     value: str
     file: str  #: without its ending: core, working, decisions …
     visibility: str = "private"  #: private | shareable | public
-    source: str = ""  #: the run it was learned in; '' when a person wrote it
-    updated: str = ""  #: a date
-    label: str = ""  #: OUTSIDE, or ''
+    source: tuple[str, ...] = ()  #: the runs it was learned and confirmed in; empty when a person wrote it
+    learned: str = ""
+    by: str = USER  #: who says so; trust follows from it
+    about: str = ""  #: its subject
+    since: str = ""  #: it holds from then on
+    until: str = ""  #: it held until then
+    seen: int = 1  #: how often it was said, each time by another source
+    replaces: str = ""  #: what is in the archive since this holds
+    replaced_by: str = ""
+    disputes: str = ""  #: the key of what says otherwise, and is more trusted
+    check_after: str = ""  #: a day, after which somebody should look whether it still holds
+    share_with: tuple[str, ...] = ()  #: colleagues who get to hear it beside what `visibility` says
 
     @property
     def tier(self) -> Tier:
         return self.file if self.file in (CORE, ARCHIVE) else WORKING  # type: ignore[return-value]
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether it was learned while the agent read what others wrote."""
+        return self.by == OUTSIDE
+
+    @property
+    def day(self) -> str:
+        """On which it was learned."""
+        return self.learned[:10]
 
 
 @dataclass(frozen=True, slots=True)
 class Memories:
     entries: tuple[MemoryEntry, ...] = ()
     problems: tuple[str, ...] = ()  #: files that cannot be read, each with its line
+
+
+def from_record(record: dict[str, Any]) -> MemoryEntry:
+    """An entry as the audit keeps it, in JSON."""
+    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in record.items()}
+    return MemoryEntry(**given)
 
 
 def load(root: Root, *, only: str | None = None) -> Memories:
@@ -89,7 +123,7 @@ def write(root: Root, entry: MemoryEntry) -> Literal["new", "changed", "known"]:
         _edit(root, entry.file, entry.key, _record(entry))
         return "new"
     made_core = entry.file == CORE != known.file
-    if (known.value, known.visibility) == (entry.value, entry.visibility) and not made_core:
+    if _said(known) == _said(entry) and not made_core:
         return "known"
     if known.file == CORE != entry.file:
         raise Refused(f"{entry.key!r} is part of core memory", hint="use another key, or tier core")
@@ -124,13 +158,39 @@ def release(root: Root, key: str) -> None:
         raise NotFound(f"nothing is held back under {key!r}", hint=f"there are: {near or 'none'}")
     if (known := find(root, key)) and known.value != held.value:
         raise Refused(f"{key!r} is remembered already, as {known.value[:200]!r}", hint="forget one of them")
-    _edit(root, WORKING, key, _record(replace(held, label="")))
+    _edit(root, WORKING, key, _record(replace(held, by=USER)))  # who has vouched for it
     _edit(root, QUARANTINE, key, None)
 
 
 def restore(root: Root, entry: MemoryEntry) -> None:
     """Put an entry back where it was."""
     _edit(root, entry.file, entry.key, _record(entry))
+
+
+def confirm(root: Root, known: MemoryEntry, source: tuple[str, ...]) -> MemoryEntry:
+    """Note that a claim was made again elsewhere; as it stands now."""
+    more = tuple(each for each in source if each not in known.source)
+    confirmed = replace(known, seen=known.seen + 1, source=(*known.source, *more)[-MOST_SOURCES:])
+    _edit(root, known.file, known.key, _record(confirmed))
+    return confirmed
+
+
+def file_away(root: Root, entry: MemoryEntry) -> str:
+    """Put a copy of a claim into the archive that held once and does not hold now; the name it has there."""
+    there = {each.key for each in _entries(root, ARCHIVE)}
+    name = next(version for n in count(1) if (version := f"{entry.key}@{n}") not in there)
+    _edit(root, ARCHIVE, name, _record(entry))
+    return name
+
+
+def take_out(root: Root, entry: MemoryEntry) -> None:
+    """Remove an entry whose place another has taken, or that has a copy elsewhere."""
+    _edit(root, entry.file, entry.key, None)
+
+
+def _said(entry: MemoryEntry) -> tuple[object, ...]:
+    """What must differ for an entry to be written anew."""
+    return entry.value, entry.visibility, entry.since, entry.about, entry.disputes, entry.check_after, entry.share_with
 
 
 def _move(root: Root, known: MemoryEntry, file: str, *, when: datetime) -> None:
@@ -156,15 +216,31 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
 def _entries(root: Root, file: str) -> Iterator[MemoryEntry]:
     for key, value in _parsed(text_of(root, path_of(file)) or "", file).items():
         record = value if isinstance(value, dict) and "value" in value else {"value": value}
+        source = _names(record.get("source"))
         yield MemoryEntry(
             key=str(key),
             value=_plain(record["value"]),
             file=file,
             visibility=str(record.get("visibility", "private")),
-            source=str(record.get("source") or ""),
-            updated=str(record.get("updated") or ""),
-            label=str(record.get("label") or ""),
+            source=source,
+            learned=str(record.get("learned") or record.get("updated") or ""),  # a person may write either
+            by=str(record.get("by") or (SELF if source else USER)),
+            seen=_number(record.get("seen")),
+            share_with=_names(record.get("share_with")),
+            **{name: str(record.get(name) or "") for name in _PLAIN},
         )
+
+
+_PLAIN = ("about", "since", "until", "replaces", "replaced_by", "disputes", "check_after")  # fields that are a text
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """One or several, as people write lists."""
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),) if value else ()
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 1
 
 
 def _plain(value: Any) -> str:
@@ -175,10 +251,15 @@ def _plain(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _record(entry: MemoryEntry) -> dict[str, str]:
-    record = {"value": entry.value, "source": entry.source, "updated": entry.updated, "label": entry.label}
-    if entry.visibility != "private":
-        record["visibility"] = entry.visibility
+def _record(entry: MemoryEntry) -> dict[str, Any]:
+    """As it is written, without what goes without saying."""
+    by = "" if entry.by == (SELF if entry.source else USER) else entry.by
+    source = entry.source[0] if len(entry.source) == 1 else list(entry.source)
+    record: dict[str, Any] = {"value": entry.value, "source": source, "learned": entry.learned, "by": by}
+    record |= {name: getattr(entry, name) for name in _PLAIN}
+    record["seen"] = entry.seen if entry.seen > 1 else None
+    record["visibility"] = entry.visibility if entry.visibility != "private" else None
+    record["share_with"] = list(entry.share_with)
     return {key: value for key, value in record.items() if value}
 
 
@@ -195,7 +276,7 @@ def _check(entry: MemoryEntry) -> None:
         raise BadInput(f"{entry.file!r} is not a place for memories", hint="use core or working")
 
 
-def _edit(root: Root, file: str, key: str, record: dict[str, str] | None) -> None:
+def _edit(root: Root, file: str, key: str, record: dict[str, Any] | None) -> None:
     """Put a record under a key, or take the key out. All else in the file stays as it was written."""
 
     def changed(text: str) -> str:

@@ -9,17 +9,31 @@ index. Decides nothing about who may look: the caller names kinds and scopes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 
+from agent_worker.core.later import dataclass
 from agent_worker.memory.index import Index
-from agent_worker.memory.index_tables import IndexEntry, Kind, Tables, all_of, any_of
+from agent_worker.memory.index_tables import (
+    ANSWERS,
+    ASKS,
+    TELLS_TIME,
+    IndexEntry,
+    Kind,
+    Outline,
+    Tables,
+    all_of,
+    any_of,
+)
 from agent_worker.memory.meaning import Meaning
-from agent_worker.memory.words import MONTHS, Term, date_in_words, names, terms_of, without_name
+from agent_worker.memory.words import MONTHS, Term, asks_when, date_in_words, names, plain_words, terms_of, without_name
 
 MOST_FOUND = 100
+POOL = 150  # hits per shelf that are weighed against each other; each of the factors below may lift one from there
+ANSWERING, ASKING, TELLING_TIME = 1.2, 0.9, 1.3  # of the turn after a question, of a question, of a time when asked for
 MOST_RANKED = 8_000  # hits per shelf; ranking takes about a microsecond each
+LIKE = 0.25  # what a word counts that means nearly the same as one of the question
+SAID_BY = 1.15  # how much nearer is what the author said that the question names
 LEAST_NEARNESS = 0.2  # of an entry that shares no word with the query; unrelated texts reach 0.17
 AGES = (
     ("year", 365 * 86_400),
@@ -48,21 +62,40 @@ class SearchScope:
 
 
 @dataclass(frozen=True, slots=True)
+class _Question:
+    """A query understood for one index, once: what to look for, and the one author it names."""
+
+    text: str
+    terms: Sequence[Term]
+    like: Sequence[Term]  #: words of the index that mean nearly the same
+    author: str
+    asks_when: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Hit:
     place: SearchScope
-    entry: IndexEntry
+    question: _Question
+    birth: int  #: of the index; its rows mean nothing in another
+    row: int
+    outline: Outline
     words: float  #: what the words say of it, 0 if they did not find it
     near: float  #: what its meaning says, 0 if nobody was asked
 
+    @property
+    def nearness(self) -> float:
+        return self.near * (SAID_BY if self.question.author and self.outline.author == self.question.author else 1.0)
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A query understood: what to look for, and the one author it names."""
-
-    terms: Sequence[Term]
-    author: str
-    now: datetime
-    pool: int  #: how many of the best to weigh against each other
+    @property
+    def factor(self) -> float:
+        """What talk is like: the answer comes right after the question, and one who asks when wants a time."""
+        traits = self.outline.traits
+        return (
+            (ASKING if traits & ASKS else 1.0)
+            * (ANSWERING if traits & ANSWERS else 1.0)
+            * (TELLING_TIME if traits & TELLS_TIME and self.question.asks_when else 1.0)
+        )
 
 
 def recall(
@@ -76,40 +109,63 @@ def recall(
     """The entries that answer a query best, best first, from all places. Any text is a query; None is every kind."""
     now = now if now.tzinfo else now.replace(tzinfo=UTC)
     limit = max(0, min(limit, MOST_FOUND))
-    hits = [hit for place in places for hit in _hits(place, query, now, kinds, limit)] if limit else []
-    scores = _mixed(hits)
-    best = sorted(zip(scores, hits, strict=True), key=lambda one: _order(*one))[:limit]
-    return [Recalled(hit.entry, score, _why(hit, query, now)) for score, hit in best]
+    hits = [hit for place in places for hit in _hits(place, query, now, kinds)] if limit else []
+    best = sorted(zip(_mixed(hits), hits, strict=True), key=lambda one: _order(*one))[:limit]
+    told: dict[_Hit, tuple[IndexEntry, str]] = {}
+    for place in places:
+        told |= _told(place, [hit for _, hit in best if hit.place is place])
+    return [Recalled(told[hit][0], score, told[hit][1]) for score, hit in best if hit in told]
 
 
-def _hits(place: SearchScope, query: str, now: datetime, kinds: Collection[Kind] | None, limit: int) -> list[_Hit]:
+def _hits(place: SearchScope, query: str, now: datetime, kinds: Collection[Kind] | None) -> list[_Hit]:
     def ask(tables: Tables) -> list[_Hit]:
-        question = _question(tables, query, now, MOST_FOUND if place.meaning else limit)
         shelves = tables.shelves(kinds, place.scopes)
+        meaning = place.meaning if place.meaning and place.meaning.ready(tables, query, shelves) else None
+        question = _question(tables, meaning, query, now)
         scores: dict[int, float] = {}
         for shelf in shelves:
             scores |= _scores(tables, question, shelf)
-        near = _near(tables, place.meaning, query, question, shelves, scores) if place.meaning else {}
-        entries = tables.entries(scores.keys() | near.keys())
-        return [_Hit(place, entry, scores.get(row, 0.0), near.get(row, 0.0)) for row, entry in entries.items()]
+        near = _near(meaning, question, shelves, scores) if meaning else {}
+        outlines = tables.outlines(scores.keys() | near.keys())
+        return [
+            _Hit(place, question, tables.birth, row, outline, scores.get(row, 0.0), near.get(row, 0.0))
+            for row, outline in outlines.items()
+        ]
 
     return place.index.read(ask)
 
 
-def _question(tables: Tables, query: str, now: datetime, pool: int) -> _Question:
-    return _Question(terms_of(query, now), _only_author(query, tables.authors()), now, pool)
+def _told(place: SearchScope, hits: Sequence[_Hit]) -> dict[_Hit, tuple[IndexEntry, str]]:
+    """The entries of these hits, each with why it was found, as far as they still exist."""
+
+    def ask(tables: Tables) -> dict[_Hit, tuple[IndexEntry, str]]:
+        there = [hit for hit in hits if hit.birth == tables.birth]
+        entries = tables.entries([hit.row for hit in there])
+        stems = {term: tables.stems(term.phrase) for term in (there[0].question.terms if there else ())}
+        return {
+            hit: (entry, _reasons(tables, hit.question, stems, entry))
+            for hit in there
+            if (entry := entries.get(hit.row)) is not None
+        }
+
+    return place.index.read(ask) if hits else {}
+
+
+def _question(tables: Tables, meaning: Meaning | None, query: str, now: datetime) -> _Question:
+    author, terms = _only_author(query, tables.authors()), terms_of(query, now)
+    words = plain_words(" ".join(term.phrase for term in terms if term.phrase != author.lower()))
+    like = [Term(word, word) for word in meaning.like(tables, words)] if meaning else []
+    return _Question(query, terms, like, author, asks_when(query), now)
 
 
 def _near(
-    tables: Tables,
     meaning: Meaning,
-    query: str,
     question: _Question,
     shelves: Collection[int],
     found: Collection[int],
 ) -> dict[int, float]:
-    about = without_name(query, question.author) if question.author else query
-    near = meaning.near(tables, about, shelves, also=found, limit=question.pool)
+    about = without_name(question.text, question.author) if question.author else question.text
+    near = meaning.near(about, shelves, also=found, limit=POOL)
     return {row: value for row, value in near.items() if value >= LEAST_NEARNESS or (row in found and value > 0)}
 
 
@@ -123,15 +179,23 @@ def _scores(tables: Tables, question: _Question, shelf: int) -> dict[int, float]
     common = present[len(telling) :]
     scores = _ranked(tables, question, shelf, telling, common) if telling else {}
     for match in (all_of(common[:3]), any_of(common[:1])):
-        if match and len(scores) < question.pool:
+        if match and len(scores) < POOL:
             since = tables.oldest_of_newest(match, shelf, MOST_RANKED)
             scores = _rank(tables, question, shelf, match, since) | scores
-    return scores
+    return _with_like(tables, question, shelf, scores) if question.like else scores
+
+
+def _with_like(tables: Tables, question: _Question, shelf: int, scores: dict[int, float]) -> dict[int, float]:
+    """What words that mean nearly the same find counts too, but less."""
+    hits = {term: tables.hits(str(term), shelf) for term in question.like}
+    rarest = sorted((term for term in question.like if hits[term]), key=lambda term: hits[term])
+    found = _rank(tables, question, shelf, any_of(_affordable(rarest, hits))) if rarest else {}
+    return scores | {row: scores.get(row, 0.0) + LIKE * score for row, score in found.items()}
 
 
 def _newest(tables: Tables, question: _Question, shelf: int) -> dict[int, float]:
     """What an author said last, where there is nothing to go by but their name."""
-    rows = tables.newest_by(question.author, shelf, question.pool)
+    rows = tables.newest_by(question.author, shelf, POOL)
     return {row: 1 / (place + 1) for place, row in enumerate(rows)}
 
 
@@ -153,35 +217,25 @@ def _affordable(terms: Sequence[Term], hits: Mapping[Term, int]) -> list[Term]:
 
 
 def _rank(tables: Tables, question: _Question, shelf: int, match: str, since: int = 0) -> dict[int, float]:
-    return tables.rank(match, shelf, since=since, author=question.author, now=question.now, limit=question.pool)
+    return tables.rank(match, shelf, since=since, author=question.author, now=question.now, limit=POOL)
 
 
 def _mixed(hits: Sequence[_Hit]) -> list[float]:
     """A weighted sum of both, each measured against its best; it beats fusing the ranks."""
-    most, nearest = max((hit.words for hit in hits), default=0.0), max((hit.near for hit in hits), default=0.0)
+    most, nearest = max((hit.words for hit in hits), default=0.0), max((hit.nearness for hit in hits), default=0.0)
     if nearest <= 0:
-        return [hit.words for hit in hits]
-    return [0.6 * hit.words / (most or 1.0) + 0.4 * hit.near / nearest for hit in hits]
+        return [hit.factor * hit.words for hit in hits]
+    return [hit.factor * (0.7 * hit.words / (most or 1.0) + 0.3 * hit.nearness / nearest) for hit in hits]
 
 
 def _order(score: float, hit: _Hit) -> tuple[float, float, str, str]:
-    age = -hit.entry.at.timestamp() if hit.entry.at else 0.0
-    return -score, age, hit.entry.source, hit.entry.id
+    return -score, -(hit.outline.at or 0), hit.outline.source, hit.outline.id
 
 
 def _only_author(query: str, authors: Collection[str]) -> str:
     """The one author a query names; nobody when it names several."""
     named = [author for author in authors if names(query, author)]
     return named[0] if len(named) == 1 else ""
-
-
-def _why(hit: _Hit, query: str, now: datetime) -> str:
-    def ask(tables: Tables) -> str:
-        question = _question(tables, query, now, 0)
-        stems = {term: tables.stems(term.phrase) for term in question.terms}
-        return _reasons(tables, question, stems, hit.entry)
-
-    return hit.place.index.read(ask)
 
 
 def _reasons(tables: Tables, question: _Question, stems: Mapping[Term, Sequence[str]], entry: IndexEntry) -> str:

@@ -7,10 +7,10 @@ itself where it came from; for notes and todos the audit does. What was said is 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 from datetime import datetime
 
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes, todos
@@ -26,7 +26,7 @@ class Reverted:
     todos: list[str]
 
 
-def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Collection[str], now: datetime) -> Reverted:
+def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Set[str], now: datetime) -> Reverted:
     """`since` is a day, `sources` are runs; `deeds` is what the audit says of that time and those, oldest first."""
     learned = [entry for entry in memory.load(root).entries if _is_meant(entry, since, sources)]
     for entry in learned:
@@ -38,11 +38,11 @@ def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Coll
     return Reverted([entry.key for entry in learned], restored, written, todos.hold_back(root, planned))
 
 
-def _is_meant(entry: memory.MemoryEntry, since: str | None, sources: Collection[str]) -> bool:
+def _is_meant(entry: memory.MemoryEntry, since: str | None, sources: Set[str]) -> bool:
     """Whether an entry was learned since that time or in these runs; what a person wrote stays."""
     if not entry.source:
         return False
-    return entry.source in sources or (since is not None and entry.updated >= since)
+    return bool(sources & set(entry.source)) or (since is not None and entry.learned >= since)
 
 
 def _replaced(deeds: Sequence[Row]) -> list[memory.MemoryEntry]:
@@ -51,11 +51,14 @@ def _replaced(deeds: Sequence[Row]) -> list[memory.MemoryEntry]:
     for row in deeds:
         if row["deed"] in ("remembered", "learned", "forgot"):
             first.setdefault(row["about"], row["before"])
-    return [memory.MemoryEntry(**json.loads(before)) for before in first.values() if before]
+    return [memory.from_record(json.loads(before)) for before in first.values() if before]
 
 
 def _restored(root: Root, before: memory.MemoryEntry) -> bool:
     if memory.find(root, before.key) is not None:
         return False  # somebody has written it anew
     memory.restore(root, before)
+    for copy in memory.load(root, only=memory.ARCHIVE).entries:
+        if copy.replaced_by and (copy.value, copy.source) == (before.value, before.source):
+            memory.take_out(root, copy)  # it holds again
     return True

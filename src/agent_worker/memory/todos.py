@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.files.root import Root
 from agent_worker.memory.edits import rewrite, text_of
 
@@ -14,7 +13,7 @@ FOLDER = "todo"
 PATH = f"{FOLDER}/index.md"
 QUARANTINE = f"{FOLDER}/quarantine.md"
 LONGEST = 500
-_ITEM = re.compile(r"^(?P<lead>\s*[-*] \[)(?P<mark>[ xX])(?P<rest>\] (?P<text>.*))$")
+_ITEM = pattern(r"^(?P<lead>\s*[-*] \[)(?P<mark>[ xX])(?P<rest>\] (?P<text>.*))$")
 
 
 @dataclass(frozen=True, slots=True)

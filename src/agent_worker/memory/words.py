@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+
+from agent_worker.core.later import dataclass, pattern
 
 MOST_TERMS = 40  # a whole instruction may be the query; beyond this, more words only cost time
 MOST_CHARACTERS = 4_000
@@ -60,16 +61,19 @@ _STOP_PAIRS = """
 STOP_PAIRS = frozenset(_STOP_PAIRS.split())
 
 _CJK = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-_CJK_CHARACTER = re.compile(f"[{_CJK}]")
-_RUN = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")  # letters and digits, as the index's tokenizer sees them
-_SHORTENED = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))\b")
+_CJK_CHARACTER = pattern(f"[{_CJK}]")
+_RUN = pattern(f"[{_CJK}]+|[^\\W_{_CJK}]+")  # letters and digits, as the index's tokenizer sees them
+_DIGIT = pattern("[0-9]")
+_ASCII_WORD = pattern("[a-z0-9]+")
+_PLAIN_WORD = pattern(r"\b[^\W\d_]{3,30}\b")
+_SHORTENED = pattern(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))\b")
 
 _MONTH = "(?P<month>" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTHS) + ")"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?:,?\s+(?P<year>\d{4}))?"
 _DATES = tuple(
-    re.compile(pattern)
-    for pattern in (
+    pattern(written)
+    for written in (
         rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}\b{_YEAR}",
         rf"\b{_MONTH}\s+{_DAY}\b(?!\d){_YEAR}",
         r"\b(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})\b",
@@ -78,8 +82,27 @@ _DATES = tuple(
         r"(?:(?P<year>\d{4})\s?年\s?)?(?P<month>\d{1,2})\s?月",
     )
 )
+#: Ways to ask for a time, and words that tell one. What is asked with `when` is mostly answered with such a word.
+_ASKS_WHEN = pattern(
+    r"\b(?:when|(?:what|which) (?:day|date|time|week|month|year)|how (?:long|soon))\b"
+    "|什么时候|什麼時候|几点|几号|哪天|何时|何時|いつ|何日|언제"
+)
+_NUMBERS = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+_NAMED_TIMES = """
+    today tomorrow tonight yesterday morning mornings noon afternoon afternoons evening evenings midnight weekend
+    weekends easter christmas clock fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
+    fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth
+    """
+_TIMES = {*_NAMED_TIMES.split(), *WEEKDAYS, *(f"{day}s" for day in WEEKDAYS), *MONTHS} - {"march", "may"}
+_SPANS = {f"{span}{end}" for span in ("minute", "hour", "day", "week", "month", "quarter", "year") for end in ("", "s")}
+_SOME = {*_NUMBERS, "half", "few", "of", "next", "last", "this", "every", "per"}  # how many of them, or which
+_BEFORE_MONTH = {"in", "of", "since", "until", "by", "last", "next", "early", "mid", "late"}
+_BEFORE_HOUR = {"at", "before", "until", "till", "by", "from", "after", "past", "to"}
+_MAYBE_TIMES = {*_NUMBERS, *_SPANS, "march", "may", "first", "second", "third"}  # their neighbours decide
+_DIGITS_OF_TIME = pattern(r"\d(?:[:.][0-5]\d(?!\d)| ?(?:am|pm|st|nd|rd|th)\b)|(?<=20)\d\d\b|\d[月日号號点點时時]")
+_CJK_TIME = pattern("[一二三四五六七八九十][月日号號点點时時]|今天|明天|昨天|星期|礼拜|今日|明日|昨日|曜日|来週|来月")
 _RELATIVE = {"today": 0, "yesterday": 1, "今天": 0, "今日": 0, "昨天": 1, "昨日": 1}
-_RELATIVE_DAY = re.compile("|".join(rf"\b{word}\b" if word.isascii() else word for word in _RELATIVE))
+_RELATIVE_DAY = pattern("|".join(rf"\b{word}\b" if word.isascii() else word for word in _RELATIVE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +146,50 @@ def date_in_words(at: datetime | None) -> str:
     if at is None:
         return ""
     return f"{at.day} {MONTHS[at.month - 1]} {at.year} {WEEKDAYS[at.weekday()]}"
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of a text that say what it is about, in small letters: no numbers, nothing of two letters."""
+    return [word for word in _PLAIN_WORD.findall(text.lower()) if word not in STOP_WORDS]
+
+
+def has_no_spaces(text: str) -> bool:
+    """Whether it is written, at least in part, in a script that does not part its words."""
+    return _CJK_CHARACTER.search(text) is not None
+
+
+def is_question(text: str) -> bool:
+    """Whether somebody asks something: what comes next is often the answer."""
+    return text.rstrip().endswith(("?", "？"))
+
+
+def asks_when(query: str) -> bool:
+    return _ASKS_WHEN.search(query.lower()) is not None
+
+
+def tells_time(text: str) -> bool:
+    """Whether a text has a word that may answer a question for the time. Looks at every text that is indexed: fast."""
+    text = text.lower()
+    words = _ASCII_WORD.findall(text)
+    if not _TIMES.isdisjoint(words):
+        return True
+    if not _MAYBE_TIMES.isdisjoint(words) and any(_is_time(*pair) for pair in pairwise(words)):
+        return True
+    if _DIGIT.search(text) and _DIGITS_OF_TIME.search(text):
+        return True
+    return not text.isascii() and _CJK_TIME.search(text) is not None
+
+
+def _is_time(first: str, second: str) -> bool:
+    if second in _SPANS:
+        return first in _SOME or first.isdigit()
+    if second in ("march", "may"):
+        return first in _BEFORE_MONTH or first.isdigit()
+    if first in ("march", "may"):
+        return second.isdigit()
+    if second in _NUMBERS:
+        return first in _BEFORE_HOUR
+    return second in ("first", "second", "third") and first in ("twenty", "thirty")
 
 
 def names(query: str, name: str) -> bool:
@@ -179,8 +246,8 @@ def _without_dates(text: str, now: datetime) -> tuple[list[Term], str]:
         dates.append(Term(match.group(), f"{day.day} {MONTHS[day.month - 1]} {day.year}"))
         return " "
 
-    for pattern in _DATES:
-        text = pattern.sub(take, text)
+    for written in _DATES:
+        text = written.sub(take, text)
     return dates, _RELATIVE_DAY.sub(take_relative, text)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
+
+from agent_worker.core.later import dataclass
 
 MEMORY, PROCESSES = "memory", "pids"
 

@@ -13,15 +13,16 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-import psutil
-
+from agent_worker.core.later import dataclass
 from agent_worker.processes import descendants
 from agent_worker.processes.launch import spawn
 from agent_worker.processes.streams import CHUNK, OUTPUT_CAP, Ends
+
+if TYPE_CHECKING:
+    import psutil
 
 COMMAND_SECONDS = 120.0  #: for a command that stands in a project's file: a set-up, the check of a schedule
 GRACE = 5.0  #: seconds between asking a process to end and ending it

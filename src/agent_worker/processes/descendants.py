@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import secrets
 import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-import psutil
+from agent_worker.core.later import module, pattern
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = module("psutil")  # most processes never look at others
 
 MARK = "AGENT_WORKER_CHILD"  #: the environment variable, where there is no such limit
 
 # In a decimal number, because a shell looks for it too (sweeper.py): 2, whose namespace, whose process, which child.
-_MARK = re.compile(r"2([0-9]{5})([0-9]{7})([0-9]{5})")
+_MARK = pattern(r"2([0-9]{5})([0-9]{7})([0-9]{5})")
 _SET_SUBREAPER, _GET_SUBREAPER = 36, 37
 
 held: set[int] = set()  #: children of this process that somebody waits for

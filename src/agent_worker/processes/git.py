@@ -12,10 +12,10 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass
 from agent_worker.processes.child import start
 from agent_worker.processes.environment import path_of_ours, safe_environment
 from agent_worker.processes.streams import Ends

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.database.database import Row
 from agent_worker.proposals.store import USER, Effect, NewProposal, ProposalKind, Role

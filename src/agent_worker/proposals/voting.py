@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from agent_worker.core.later import dataclass
 
 Resolution = Literal["plurality", "majority", "unanimous"]
 TieBreak = Literal["first", "random", "creator"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -21,6 +20,7 @@ from cronsim import CronSim, CronSimError
 from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
 from agent_worker.definitions.schedule import Schedule, Timing, WorkflowSchedule
 from agent_worker.work import queue

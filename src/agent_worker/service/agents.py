@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from agent_worker.agents import commands
@@ -14,7 +14,10 @@ from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.waiting import Waiting, state_of
 from agent_worker.core.address import Address, canonical
 from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.identity.soul import look
 from agent_worker.memory import memory, notes, todos
 from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
@@ -106,7 +109,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
     definition = loaded.definition(row["name"])
     return AgentDetail(
         agent=_agent(service, loaded, row, await service.waits(loaded)),
-        soul=definition.soul.record(),
+        soul=await asyncio.to_thread(_soul, service.runtime.registry.own(id), definition),
         directory="" if row["name"] in loaded.quick else str(loaded.project.root / definition.personal_dir),
         queue=queue,
         thread=[f"{t.who}: {t.text}" for t in talk],
@@ -115,6 +118,14 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
         limits=definition.limits.model_dump(mode="json", exclude_none=True),
         keeps=await asyncio.to_thread(_kept, service.runtime.registry.own(id)),
     )
+
+
+def _soul(worker: AgentRuntime | None, definition: AgentDefinition) -> dict[str, Any]:
+    """Who it is by now; who its definition says, if its own files cannot be read."""
+    try:
+        return look(worker.home, definition.soul).spoken if worker and worker.home else definition.soul.record()
+    except (AgentWorkerError, OSError):
+        return definition.soul.record()
 
 
 def _kept(worker: AgentRuntime | None) -> Kept | None:

@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from agent_worker.backends.programs.known import KNOWN, found, version
 from agent_worker.backends.programs.probe import ProbeResult, ProbeSink, probe
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.files.makers import scratch
 from agent_worker.files.root import Root
 from agent_worker.processes.environment import path_of_ours

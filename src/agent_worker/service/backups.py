@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.core.clock import from_micros
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import AgentWorkerError, NotFound, Refused, StorageFault
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.service import backends

@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from agent_worker.backends.programs.program import owner_of
 from agent_worker.client.discovery import DATABASE
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.database.backup import UNFINISHED
 from agent_worker.database.database import Row, WholeTransaction

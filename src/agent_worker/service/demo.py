@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
+from agent_worker.core.later import dataclass
 from agent_worker.demo.bundle import lay_out
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import difflib
 import itertools
-from dataclasses import dataclass
 
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

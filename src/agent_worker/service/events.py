@@ -11,13 +11,14 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address
 from agent_worker.core.errors import BadInput
 from agent_worker.core.events import BEGINNING, Bus, Event, Lagging, Posted, Talked, number_at, position_of
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import Stream, StreamItem, operation

@@ -6,18 +6,21 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
 from agent_worker.agents import commands
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.memory import gate
 from agent_worker.proposals import lifecycle, store
 from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.service.soul import decide
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workspaces import routing, workspace_rows
 
@@ -65,6 +68,10 @@ CAN: dict[str, list[str]] = {
     "space": ["dismiss"],
     "control": ["dismiss"],
     "feedback": ["dismiss"],
+    "soul": ["approve", "deny"],
+    "drift": ["dismiss"],
+    "dispute": ["approve", "deny"],
+    "sharing": ["dismiss"],
 }
 
 
@@ -90,19 +97,41 @@ async def inbox_show(service: Service, item: str) -> Item:
 async def inbox_answer(
     service: Service, item: str, action: Action, text: str = "", scope: Scope = "once", other: bool = False
 ) -> str:
-    """Answer one item: approve or deny a tool call, answer a question, retry or dismiss a failure.
+    """Answer one item: approve or deny a tool call or what was heard, answer a question, retry or dismiss a failure.
 
     Where there are options, the answer is one of them, or its number; anything else needs `other`. An approval may
     hold for the whole run, or always for exactly this call.
     """
     database, item = await service.holding(item, "inbox_item")
+    row = await database.read(inbox.get, item)
+    if row["kind"] == "soul":
+        return await _decide_about_soul(service, await database.read(_open_item, item), row, action, text)
+    if row["kind"] == "dispute" and action in CAN["dispute"]:
+        await _settle(service, row, take=action == "approve")
     told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
-    if action == "approve" and scope == "always":
+    if row["kind"] == "approval" and action == "approve" and scope == "always":
         digest, what, root = await database.read(_call_of, item)
         await asyncio.to_thread(service.runtime.gate.allow_call, Path(root), digest, what)
     if service.runtime.loader.ticker:
         service.runtime.loader.ticker.look_again()  # it may be a workflow that was not started
     return told
+
+
+async def _settle(service: Service, row: Row, *, take: bool) -> None:
+    """In the agent's files, first: answered again after a crash, nothing is left to do there."""
+    agent, _, key = row["ref"].partition("/")
+    home = service.runtime.registry.worker(agent).home
+    if home is not None:
+        await asyncio.to_thread(gate.settle, home, key, take=take, now=service.runtime.clock.now())
+
+
+async def _decide_about_soul(service: Service, item: Item, asked: Row, action: Action, text: str) -> str:
+    """Of a change that was proposed for the soul of an agent. What holds is what the person was shown."""
+    _check_action(asked, action)
+    proposal = json.loads(asked["details"])["proposal"]
+    verdict: Literal["approve", "reject"] = "approve" if action == "approve" else "reject"
+    made = await decide(service, item.agent, proposal, verdict, text, item.project, digest=asked["digest"])
+    return f"done; {made.told}"
 
 
 @operation("GET", "/allowed")
@@ -193,12 +222,12 @@ def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
 
 def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
     row = inbox.get(tx, item)
-    if action not in CAN[row["kind"]]:
-        raise BadInput(
-            f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(CAN[row['kind']])}"
-        )
+    _check_action(row, action)
     if row["kind"] in ("vote", "veto"):
         return _decide(tx, row, action, reply.text, now=now)
+    if row["kind"] == "dispute":
+        inbox.close(tx, item, state="answered", answer=action)
+        return "done; it remembers the new one" if action == "approve" else "done; what it knew stays"
     match action:
         case "approve":
             return _approve(tx, row, reply.scope, now=now)
@@ -214,6 +243,12 @@ def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now
             for each in inbox.equal_failures(tx, row):
                 inbox.close(tx, each["id"], state="dismissed")
     return "done"
+
+
+def _check_action(row: Row, action: Action) -> None:
+    can = CAN[row["kind"]]
+    if action not in can:
+        raise BadInput(f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(can)}")
 
 
 def _approve(tx: Transaction, row: Row, scope: Scope, *, now: int) -> str:

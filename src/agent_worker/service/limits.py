@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import WorkspaceName
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

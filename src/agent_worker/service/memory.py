@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import json
+from dataclasses import asdict
 from typing import Literal
 
-from agent_worker.core.errors import DefinitionError, NotFound, Stale
-from agent_worker.definitions.rewriting import rewritten
-from agent_worker.definitions.source import parse_source
+from agent_worker.core.errors import NotFound, Stale
+from agent_worker.core.later import dataclass
 from agent_worker.files.root import Root
-from agent_worker.memory import audit, memory, notes, todos
+from agent_worker.memory import audit, gate, memory, notes, todos
 from agent_worker.memory.todos import Todo
-from agent_worker.service.agent_files import agent_edit
-from agent_worker.service.agents import agent_info
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -54,13 +52,16 @@ async def memory_set(
     known = await asyncio.to_thread(memory.find, home, key)
     if was is not None:
         _same(f"what {name} remembers as {key}", known.value if known else "", was)
-    await note(service, name, project, "edited", key)
+    await note(service, name, project, "edited", key, known)
     if not value:
         await asyncio.to_thread(memory.forget, home, key, when=now)
         return "archived"
     seen_by = visibility or (known.visibility if known else "private")
-    entry = memory.MemoryEntry(key=key, value=value, file=file, visibility=seen_by, updated=now.date().isoformat())
-    return await asyncio.to_thread(memory.write, home, entry)
+    entry = memory.MemoryEntry(
+        key=key, value=value, file=file, visibility=seen_by, learned=now.isoformat(timespec="seconds")
+    )
+    kept = await asyncio.to_thread(gate.keep, home, entry, now=now, typed=True)
+    return "changed" if kept.outcome == "replaced" else kept.outcome
 
 
 @operation("POST", "/agents/{name}/memory/release")
@@ -70,25 +71,6 @@ async def memory_release(service: Service, name: str, key: str, project: str | N
     await asyncio.to_thread(memory.release, home, key)
     await note(service, name, project, "released", key)
     return "remembered"
-
-
-@operation("GET", "/agents/{name}/soul")
-async def soul_show(service: Service, name: str, project: str | None = None) -> str:
-    """Who an agent always is, as YAML."""
-    found = await agent_info(service, name, project)
-    return rewritten("", found.soul, file="soul")
-
-
-@operation("PUT", "/agents/{name}/soul")
-async def soul_edit(service: Service, name: str, text: str, was: str, project: str | None = None) -> str:
-    """Replace an agent's soul, written as YAML, if it still is what it `was`."""
-    _same(f"the soul of {name}", await soul_show(service, name, project), was)
-    source = parse_source(text, file="soul")
-    if source.problems:
-        raise DefinitionError(list(source.problems))
-    await agent_edit(service, name, {"soul": source.data or None}, project)
-    await note(service, name, project, "edited", "soul")
-    return await soul_show(service, name, project)
 
 
 @operation("GET", "/agents/{name}/notes")
@@ -149,9 +131,18 @@ async def todo_tick(
     return await asyncio.to_thread(todos.load, home)
 
 
-async def note(service: Service, name: str, project: str | None, deed: audit.Deed, about: str) -> None:
+async def note(
+    service: Service,
+    name: str,
+    project: str | None,
+    deed: audit.Deed,
+    about: str,
+    before: memory.MemoryEntry | None = None,
+) -> None:
+    """What a person did, in the audit, with what stood there before."""
     loaded = await service.project(project)
-    done = audit.AuditEntry(agent=agent_id(loaded, name), who="user", deed=deed, about=about)
+    stood = json.dumps(asdict(before)) if before else ""
+    done = audit.AuditEntry(agent=agent_id(loaded, name), who="user", deed=deed, about=about, before=stood)
     await service.write(loaded, audit.note, done, now=service.now())
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 
+from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Signature
 from agent_worker.files.folder import disk_explained
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent_worker.core.disk_space import FreeSpace
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.service.agents import Agent, agents_list
 from agent_worker.service.inbox import inbox_list

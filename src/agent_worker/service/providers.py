@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from agent_worker.agents.loader import LoadedProject
@@ -21,6 +21,7 @@ from agent_worker.backends.models.providers import (
     status_of,
 )
 from agent_worker.core.errors import BackendFailure, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.core.provider_variables import KEYS, can_use, owner_of
 from agent_worker.database.database import Transaction
 from agent_worker.service.operation import operation

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time
 from functools import partial
 from pathlib import Path
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.observing import evolution_of
 from agent_worker.agents.revert import Held, take_back
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, containment
@@ -39,6 +41,7 @@ class TakenBack:
     restored: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     todos: list[str] = field(default_factory=list)
+    proposals: list[str] = field(default_factory=list)  #: for the soul of an agent, that were open
     messages: list[str] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
     for_you: list[str] = field(default_factory=list)  #: what could not be taken back, and is yours to judge
@@ -73,14 +76,21 @@ async def memory_revert(
         return taken
     await note(service, name, project, "reverted", since or source or "")
     held = await database.write(take_back, runs, agent=id, at=at, now=service.now())
+    await _unindex(service, runs)
     await _strike_files(service, database, held)
     for agent in dict.fromkeys([id, *(run.agent for run in runs)]):
         await _unlearn(service, loaded, agent, runs, taken, since=since if agent == id else None)
     await _undo_documents(service, database, held, taken)
+    await _unindex(service, runs)  # again: whoever searched meanwhile took in what documents still said
     taken.messages.extend(await _places(database, held))
     taken.for_you.extend(held.decided)
     await service.runtime.database.shed()
     return taken
+
+
+async def _unindex(service: Service, runs: Sequence[Descent]) -> None:
+    for workspace in {run.workspace for run in runs if run.workspace}:
+        await asyncio.to_thread(service.runtime.registry.libraries.drop, workspace)
 
 
 def _told(loaded: LoadedProject, run: Descent) -> str:
@@ -103,6 +113,10 @@ async def _unlearn(
         sources = {run.run for run in runs if run.agent == agent}
         at = micros(_day(since)) if since is not None else None
         deeds = await service.read(loaded, audit.of_runs, agent, sources, at)
+        evolution = evolution_of(worker, service.database(loaded), service.runtime.clock)
+        if evolution is not None:
+            gone = await evolution.withdraw(sources)
+            taken.proposals.extend(f"{worker.name}: {each}" for each in gone)
         how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
 

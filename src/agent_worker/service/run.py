@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
@@ -18,6 +18,7 @@ from agent_worker.core.address import MAIN, Address
 from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent, Refused
 from agent_worker.core.events import Lagging
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
 from agent_worker.backends.backend import Reply
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.sent import Sent, sent_in

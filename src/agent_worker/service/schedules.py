@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import MAIN, WorkspaceName, canonical, check_tag
 from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.definitions.wakeup import FORMS

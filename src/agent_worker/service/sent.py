@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from agent_worker.agents.prompt_texts import KEPT_VARIABLE
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.models.protocol import CALL_CUT_OFF, GO_ON
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools import images

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Literal
 
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.settings import FILE, VARIABLES, Scope, Settings, scope_of, shown
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

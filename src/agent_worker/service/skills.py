@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import AgentWorkerError, NotFound, Refused, Stale
+from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched, Remote, looks_like, parse_remote
 from agent_worker.files.root import Root
 from agent_worker.service.operation import operation

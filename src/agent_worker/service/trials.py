@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.backend import Usage
+from agent_worker.core.later import dataclass
 from agent_worker.service.service import Service
 from agent_worker.work.limits import Charge, charge_project, price_of
 

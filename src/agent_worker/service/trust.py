@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
 from agent_worker.service.service import FoundWorkflow, Service

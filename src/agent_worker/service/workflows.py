@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from agent_worker.agents import commands
 from agent_worker.agents.waiting import Waiting, for_person, state_of
 from agent_worker.core.address import MAIN
+from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName

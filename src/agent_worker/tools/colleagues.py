@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Transaction
 from agent_worker.memory import audit, sharing
 from agent_worker.tools.tool import ToolContext, tool
+from agent_worker.work import inbox
 from agent_worker.workspaces import workspace_rows
 
 ASKS = 20  # of one run: more would be probing
@@ -30,19 +32,22 @@ async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
         await _deny(context, f"{name}: {question}")
         raise Refused(f"you have asked {ASKS} times in this run", hint="work with what you know")
     home = context.home_of(members[name])
-    found = await asyncio.to_thread(sharing.shared, home, question, now=context.clock.now()) if home else ()
+    asking = partial(sharing.shared, asker=context.identity.name, now=context.clock.now())
+    found = await asyncio.to_thread(asking, home, question) if home else sharing.Shared(())
     await context.database.write(_note, context, name, members[name], question, found)
-    lines = [f"- {entry.key}: {entry.value} [{name}, {entry.file}.yaml]" for entry in found]
+    lines = [f"- {entry.key}: {entry.value} [{name}, {entry.file}.yaml]" for entry in found.told]
     return "\n".join(lines) or f"{name} shares nothing about that. You can ask in the channel: @{name} …"
 
 
-def _note(
-    tx: Transaction, context: ToolContext, name: str, id: str, question: str, found: tuple[sharing.MemoryEntry, ...]
-) -> None:
-    """Note in the audit of both agents: who asked, and what was told."""
+def _note(tx: Transaction, context: ToolContext, name: str, id: str, question: str, found: sharing.Shared) -> None:
+    """Note in the audit of both agents: who asked, and what was told. Of what is withheld a person hears, once."""
     now = context.clock.micros()
     audit.note(tx, _done(context, context.identity.agent, "asked", f"{name}: {question}"), now=now)
-    audit.note(tx, _done(context, id, "told", ", ".join(entry.key for entry in found)), now=now)
+    audit.note(tx, _done(context, id, "told", ", ".join(entry.key for entry in found.told)), now=now)
+    for entry, private in found.withheld:
+        text = f"{name} shares {entry.key}, but does not tell it: it gives away {private}, which is private."
+        text += f" Share both, or say it otherwise: agent-worker agent memory {name}"
+        inbox.ask(tx, "sharing", ref=f"{id}/{entry.key}", text=text, agent=id, now=now)
 
 
 async def _deny(context: ToolContext, about: str) -> None:

@@ -9,10 +9,11 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
 
 LARGEST = 5 * 1024 * 1024  #: characters of base64: more than that Anthropic refuses
 LARGEST_FILE = LARGEST // 4 * 3  #: bytes

@@ -6,10 +6,11 @@ Plain values between the pool (mcp_servers.py) and the library (mcp_client.py). 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
 
 ANSWER_CAP = 8 * 1024 * 1024  #: bytes of one message of a server; pictures come as text

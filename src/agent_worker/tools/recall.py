@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from agent_worker.core.clock import from_micros, micros
-from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
-from agent_worker.memory import audit, memory, notes, sharing, todos
+from agent_worker.memory import audit, gate, memory, notes, sharing, todos
 from agent_worker.memory.index_tables import Kind
-from agent_worker.memory.library import PERSONAL, Library
-from agent_worker.memory.recall import Recalled
+from agent_worker.memory.library import Library
+from agent_worker.memory.recall import Recalled, SearchScope
 from agent_worker.tools.tool import Tool, ToolContext, tool
+from agent_worker.tools.workspace_search import searchable
 from agent_worker.work import threads
+from agent_worker.workspaces import workspace_rows
 
 PAGE = 20
 
@@ -30,8 +33,13 @@ async def memory_write(
     value: str,
     tier: Literal["working", "core"] = "working",
     visibility: Literal["private", "shareable"] | None = None,
+    about: str = "",
+    since: str = "",
 ) -> str:
     """Remember something beyond this work: a fact, a decision, a preference. The same key again replaces it.
+
+    Say what it is `about`, and `since` when it holds (a day, 2026-01-31) if that is not today. You are told what became
+    of it: what you knew is not kept twice, and what somebody says who is trusted less than what you know is disputed.
 
     What is `shareable` your colleagues get to hear when they ask about you; everything else is private.
 
@@ -45,18 +53,25 @@ async def memory_write(
         key=redact(key),
         value=redact(value),
         file=tier,
-        source=context.identity.run,
-        updated=context.clock.now().date().isoformat(),
-        label=memory.OUTSIDE if context.outside else "",
+        source=(context.identity.run,),
+        learned=context.clock.now().isoformat(timespec="seconds"),
+        by=gate.author(value, context.said, outside=bool(context.outside)),
+        about=redact(about),
+        since=_day(since),
     )
     before = await asyncio.to_thread(memory.find, home, entry.key)
     entry = replace(entry, visibility=visibility or (before.visibility if before else entry.visibility))
     if entry.visibility != "private":
         await _keeps_no_secret(home, entry)
-    outcome = await asyncio.to_thread(memory.write, home, entry)
-    if outcome != "known":
-        await _note(context, "remembered", entry.key, before)
-    return {"new": "Remembered.", "changed": "Replaced what was there.", "known": "You knew that already."}[outcome]
+    kept = await asyncio.to_thread(gate.keep, home, entry, now=context.clock.now())
+    if kept.outcome not in gate.UNWRITTEN:
+        await context.database.write(gate.record, kept, _done(context, "remembered"), now=context.clock.micros())
+    return gate.told(kept)
+
+
+def _day(text: str) -> str:
+    """A day or a time, as it is kept; '' for none."""
+    return datetime.fromtimestamp(_moment(text, 0) / 1e6, UTC).date().isoformat() if text.strip() else ""
 
 
 @tool(repeatable=True, personal=True)
@@ -64,6 +79,7 @@ async def memory_read(context: ToolContext, key: str = "") -> str:
     """What you remember under a key; without a key, the list of all keys."""
     key = context.database.redact(key)  # as it was stored
     found = await asyncio.to_thread(memory.load, _home(context))
+    await _note(context, "read", key)
     if not key:
         lines = [f"{e.key} ({e.tier})" for e in found.entries if e.tier != memory.ARCHIVE]
         return "\n".join([*lines, *found.problems]) or "You remember nothing yet."
@@ -74,7 +90,25 @@ async def memory_read(context: ToolContext, key: str = "") -> str:
 @tool(repeatable=True, personal=True)
 async def memory_recall(context: ToolContext, query: str, limit: int = 8) -> str:
     """Search your memory and notes, the archive too. Says why each was found."""
-    return await _search(context, query, ("memory", "note"), None, limit)
+    await _note(context, "read", query)
+    return await _search(context, query, ("memory", "note"), limit)
+
+
+@tool(repeatable=True, personal=True, in_turn=True)
+async def share_with(context: ToolContext, key: str, colleagues: list[str]) -> str:
+    """Let only these colleagues hear one of your memories when they ask about you; with none, nobody hears it so."""
+    home, key = _home(context), context.database.redact(key)
+    known = await asyncio.to_thread(memory.find, home, key)
+    if known is None:
+        raise NotFound(f"nothing is remembered under {key!r}", hint="memory_read lists the keys")
+    if known.from_outside or known.disputes:
+        raise Refused("what others wrote, or what is disputed, is shared when a person has looked at it")
+    to = sharing.names(colleagues)
+    if to:
+        await _keeps_no_secret(home, known)
+    await asyncio.to_thread(memory.restore, home, replace(known, share_with=to))
+    await _note(context, "shared", f"{key}: {', '.join(to) or 'nobody'}", known)
+    return f"Told to {', '.join(to)} when they ask." if to else "Told to nobody in particular."
 
 
 @tool(repeatable=True, personal=True, in_turn=True)
@@ -189,23 +223,21 @@ def _shown_time(line: threads.ThreadEntry) -> str:
 
 @tool(repeatable=True, personal=True)
 async def history_search(context: ToolContext, query: str, limit: int = 8) -> str:
-    """Search your conversations: direct ones, and those of the workspace you are in. Says why each was found."""
-    library, workspace = _library(context), context.identity.workspace
-    scopes = [PERSONAL]
-    if workspace:
-        scopes.append(workspace)
-        known = await asyncio.to_thread(library.heard, workspace)
-        talk = await context.database.read(threads.since, context.identity.agent, workspace, known, limit=100_000)
-        await asyncio.to_thread(library.hear, workspace, talk)
-    return await _search(context, query, ("history",), scopes, limit)
+    """Search your direct conversations, and all that was said and written in the workspace you are in: its channel and
+    its documents. Says why each was found."""
+    beside = []
+    if context.identity.workspace and context.libraries:
+        workspace = await context.database.read(workspace_rows.get, context.identity.workspace)
+        beside.append(await searchable(context.libraries, context.database, context.clock, workspace))
+    return await _search(context, query, ("history", "document"), limit, beside)
 
 
 async def _search(
-    context: ToolContext, query: str, kinds: tuple[Kind, ...], scopes: list[str] | None, limit: int
+    context: ToolContext, query: str, kinds: tuple[Kind, ...], limit: int, beside: Sequence[SearchScope] = ()
 ) -> str:
     limit = max(1, min(limit, 50))
     found = await asyncio.to_thread(
-        _library(context).search, query, now=context.clock.now(), kinds=kinds, scopes=scopes, limit=limit
+        _library(context).search, query, now=context.clock.now(), kinds=kinds, limit=limit, beside=beside
     )
     return "\n".join(map(_shown, found)) or "Nothing was found."
 
@@ -217,9 +249,17 @@ def _shown(found: Recalled) -> str:
 
 
 def _origin(entry: memory.MemoryEntry) -> str:
-    learned = f"learned in {entry.source}" if entry.source else "written by a person"
-    learned += " from outside" if entry.label else ""
-    return f"{learned}, {entry.updated}" if entry.updated else learned
+    """Where it is from: who says so, in which run, when, how often."""
+    said_by = {memory.USER: "from the person", memory.SELF: "", memory.OUTSIDE: "from outside"}
+    who = said_by.get(entry.by, f"from {entry.by.removeprefix(gate.COLLEAGUE)}")
+    learned = f"learned in {entry.source[0]}{f' {who}' if who else ''}" if entry.source else "written by a person"
+    more = [
+        entry.day,
+        f"said {entry.seen} times" if entry.seen > 1 else "",
+        f"since {entry.since[:10]}" * bool(entry.since),
+    ]
+    more += [f"until {entry.until[:10]}" * bool(entry.until), f"disputes {entry.disputes}" * bool(entry.disputes)]
+    return ", ".join([learned, *filter(None, more)])
 
 
 def _not_from_others(context: ToolContext, done: str) -> None:
@@ -234,21 +274,19 @@ def _not_from_others(context: ToolContext, done: str) -> None:
 
 async def _keeps_no_secret(home: Root, entry: memory.MemoryEntry) -> None:
     others = [each for each in (await asyncio.to_thread(memory.load, home)).entries if each.key != entry.key]
-    if key := sharing.repeats(entry.value, others):
+    if key := sharing.gives_away(entry.value, others):
         raise Refused(f"it says what you keep private under {key!r}", hint="leave that out, or keep it private")
 
 
 async def _note(context: ToolContext, deed: audit.Deed, about: str, before: memory.MemoryEntry | None = None) -> None:
     """In the audit."""
-    done = audit.AuditEntry(
-        agent=context.identity.agent,
-        who=context.identity.name,
-        deed=deed,
-        about=about,
-        before=json.dumps(asdict(before)) if before else "",
-        run=context.identity.run,
-    )
+    done = replace(_done(context, deed), about=about, before=json.dumps(asdict(before)) if before else "")
     await context.database.write(audit.note, done, now=context.clock.micros())
+
+
+def _done(context: ToolContext, deed: audit.Deed) -> audit.AuditEntry:
+    identity = context.identity
+    return audit.AuditEntry(agent=identity.agent, who=identity.name, deed=deed, about="", run=identity.run)
 
 
 def _home(context: ToolContext) -> Root:
@@ -267,6 +305,7 @@ OWN: tuple[Tool, ...] = (
     memory_read,
     memory_recall,
     memory_forget,
+    share_with,
     memory_stats,
     note_write,
     note_read,

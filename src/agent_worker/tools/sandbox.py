@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,7 @@ from agent_worker.core.control_files import (
     is_stand_in,
 )
 from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.folder import make_directories
 from agent_worker.files.paths import same_document

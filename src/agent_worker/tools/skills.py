@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import AgentWorkerError, DefinitionError, NotFound, Refused
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.core.text import written_out
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
@@ -26,7 +26,7 @@ SKILLS = 200
 LEVELS = 3  #: folders above a skill: those that were imported lie in owner/repo/
 FILES = 100  #: named with a skill
 
-_FRONT = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*$(?:\r?\n)?", re.DOTALL | re.MULTILINE)
+_FRONT = pattern(r"---[ \t]*\r?\n(.*?)^---[ \t]*$(?:\r?\n)?", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

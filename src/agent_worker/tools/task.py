@@ -12,7 +12,7 @@ import inspect
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -22,6 +22,7 @@ from pydantic import Field
 
 from agent_worker.core.control_files import is_repository
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.paths import is_control, names_in, same_document

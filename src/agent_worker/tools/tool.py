@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any, overload
 
 from agent_worker.core.clock import Clock
+from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Signature
 from agent_worker.database.database import ProjectDatabase
+from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
+from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.tools.images import Image
 
 
@@ -92,10 +95,13 @@ class ToolContext:
     own_copy: bool = False  #: that is a checkout which only this agent has
     places: Callable[[], OwnPlaces] = OwnPlaces  #: what of the project is not for task tools to change; looks at files
     home: Root | None = None  #: the agent's own folder; None when it has no personal files
-    library: Library | None = None  #: what it can look up
+    library: Library | None = None  #: what it can look up of its own
+    libraries: WorkspaceLibraries | None = None  #: and what was said and written in workspaces
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
     waits: Callable[[str], str] = lambda agent: ""  #: by id: why an agent that has work waits; '' when it does not
+    definition: AgentDefinition | None = None  #: of the agent; its soul is where it began
+    said: tuple[tuple[str, str], ...] = ()  #: who said what to it in this run: `user` directly, `agent:<name>`, or ''
     outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
 
 

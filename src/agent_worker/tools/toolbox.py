@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.tools import channel, colleagues, me, person, proposals, recall, resources, task, team
+from agent_worker.tools import channel, colleagues, me, person, proposals, recall, resources, soul, task, team
 from agent_worker.tools.python_functions import python_tool
 from agent_worker.tools.skills import skill_tools
 from agent_worker.tools.tool import Tool
@@ -65,7 +66,7 @@ def are_ours(definition: AgentDefinition) -> bool:
 
 def _own(*, has_home: bool) -> tuple[Tool, ...]:
     """An inline agent has no files of its own, only what was said."""
-    return recall.OWN + recall.HISTORY if has_home else recall.HISTORY
+    return recall.OWN + recall.HISTORY + soul.SOUL if has_home else recall.HISTORY
 
 
 def _chosen(definition: AgentDefinition, root: Path, approved: Approved) -> Iterator[Tool]:

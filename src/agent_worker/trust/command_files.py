@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from agent_worker.core.later import pattern
 from agent_worker.processes.environment import search_path
 from agent_worker.trust.programs import BUILD, SCRIPTS
 from agent_worker.trust.shell import Word
 
 MATCHES = 200  #: of one pattern
 #: Sets of characters that a shell reads otherwise than we do (`[^a]`, `[[:alpha:]]`), and how they may go on.
-_OF_THE_SHELL = re.compile(r"\[(?=\^|[^]/]*\[[:.=])(?:\^?\]?(?:[^][/]|\[[:.=][^]/]*[:.=]\])*\]|[^/]*)")
+_OF_THE_SHELL = pattern(r"\[(?=\^|[^]/]*\[[:.=])(?:\^?\]?(?:[^][/]|\[[:.=][^]/]*[:.=]\])*\]|[^/]*)")
 #: Options behind which a file stands that is obeyed.
 _TOLD = frozenset(
     """
@@ -87,8 +88,8 @@ class Places:
                         yield os.path.normpath(path)
 
     def configured(self, name: str, place: str) -> Iterator[str]:
-        for pattern in BUILD.get(re.sub(r"(?<=[a-z])[0-9.]+$", "", name), ()):
-            for path in self._matching(os.path.join(place, pattern)):
+        for files in BUILD.get(re.sub(r"(?<=[a-z])[0-9.]+$", "", name), ()):
+            for path in self._matching(os.path.join(place, files)):
                 if os.path.isfile(path) and self._is_ours(path):
                     yield os.path.normpath(path)
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from agent_worker.core.later import pattern
 from agent_worker.trust.programs import (
     BUILD,
     GIT_PLAIN_VALUE,
@@ -19,11 +20,11 @@ from agent_worker.trust.shell import Word
 
 FILES = 200  #: of one command
 TEXT = 256 * 1024  #: bytes of a script that is read
-_SHEBANG = re.compile(
+_SHEBANG = pattern(
     rb"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+(?:-S[ \t]+)?)?([\w.+-]+)[ \t]*"
     rb"(?:-[abefhmnptuvxBCEHPT]+[ \t]*)?\r?(?:\n|\Z)"  # more than flags could be another script
 )
-_RECIPE = re.compile(r"^\t[@+-]*(.+(?:\\\n.+)*)", re.MULTILINE)
+_RECIPE = pattern(r"^\t[@+-]*(.+(?:\\\n.+)*)", re.MULTILINE)
 _LIFECYCLE = ("preinstall", "install", "postinstall", "prepare", "prepublish", "pretest", "test", "posttest", "start")
 FOLLOWED = frozenset({"package.json", "Makefile", "makefile", "GNUmakefile"})
 

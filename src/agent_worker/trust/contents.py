@@ -13,11 +13,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.files.folder import Folder, walked

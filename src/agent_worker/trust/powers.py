@@ -13,11 +13,12 @@ import ast
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from agent_worker.core.address import canonical
+from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched
 from agent_worker.definitions.agent import AgentDefinition, McpServer, ProviderSettings, ToolSettings
 from agent_worker.definitions.project import ProjectFiles

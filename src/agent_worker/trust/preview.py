@@ -10,6 +10,7 @@ import re
 from difflib import unified_diff
 from itertools import takewhile
 
+from agent_worker.core.later import pattern
 from agent_worker.core.redaction import Redactor
 from agent_worker.core.text import plural, written_out
 
@@ -17,7 +18,7 @@ LINE = 500  #: characters of a line; the whole is in the content
 masked = Redactor()  #: a key that somebody wrote into a file is neither shown nor kept with what was approved
 _COMPARED = 2000  #: lines; beyond, finding the smallest difference could take for ever
 
-_LONG_BLANK = re.compile(r"[^\S\n]{40,}|\n{20,}")
+_LONG_BLANK = pattern(r"[^\S\n]{40,}|\n{20,}")
 
 
 def revealed(text: str) -> str:

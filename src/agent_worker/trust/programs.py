@@ -5,7 +5,7 @@ Above: reach.py, which takes a program that is not known for one that may run an
 
 from __future__ import annotations
 
-import re
+from agent_worker.core.later import pattern
 
 
 def _names(text: str) -> frozenset[str]:
@@ -34,12 +34,10 @@ WRITERS = _names(
 RUNS_WITH = {"sort": ("--co",)}
 #: Arguments with which one of them writes a file: its letters, also among others (`-so`), and beginnings of long ones.
 WRITES_WITH = {
-    "sort": re.compile(r"-[^-]*o|--o"),
-    "shuf": re.compile(r"-[^-]*o|--o"),
-    "tree": re.compile(r"-[^-]*o"),
-    "curl": re.compile(
-        r"-[^-]*[oOJKDc]|--(?:o|remote|config|cookie-jar|dump|trace|etag-s|hsts|alt-svc|stderr|libcurl)"
-    ),
+    "sort": pattern(r"-[^-]*o|--o"),
+    "shuf": pattern(r"-[^-]*o|--o"),
+    "tree": pattern(r"-[^-]*o"),
+    "curl": pattern(r"-[^-]*[oOJKDc]|--(?:o|remote|config|cookie-jar|dump|trace|etag-s|hsts|alt-svc|stderr|libcurl)"),
 }
 
 #: Commands that run the command behind them: their options that take a value, those that take none, and how many words
@@ -110,7 +108,7 @@ SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash"})
 SHELL_OPTIONS = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})  #: that take a value
 
 #: They run the first file they are given, whatever it is called.
-_INTERPRETERS = re.compile(
+_INTERPRETERS = pattern(
     r"(?:python|pypy|node|nodejs|deno|bun|ruby|jruby|perl|php|lua|luajit|Rscript|tclsh|wish|expect|guile|julia|elixir"
     r"|groovy|java|ts-node|tsx|pwsh|osascript|swift|scala|awk|gawk|mawk|nawk|sed|m4|bc|fish|csh|tcsh|nu|xonsh)"
     r"w?[0-9.]*"
@@ -200,7 +198,7 @@ GIT_ENTERS = (
     "--textconv",
     "--ext-diff",
 )
-GIT_PLAIN_VALUE = re.compile(r"(?:true|false|no|yes|off|on|auto|never|always|all|none|cat|/dev/null|\d*)")
+GIT_PLAIN_VALUE = pattern(r"(?:true|false|no|yes|off|on|auto|never|always|all|none|cat|/dev/null|\d*)")
 
 #: Endings of files that are run, not only read.
 SCRIPTS = _names(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import pattern
 from agent_worker.core.provider_variables import KEY_VARIABLES, owner_of
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import RefMember
@@ -20,8 +21,8 @@ from agent_worker.trust.preview import revealed
 
 FILE = ".env"
 _LARGEST = 64 * 1024
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
-_QUOTED = re.compile(r"""(["'])(.*?)\1\s*(?:#.*)?""")
+_LINE = pattern(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = pattern(r"""(["'])(.*?)\1\s*(?:#.*)?""")
 
 
 def keys_in_env_file(project: ProjectFiles) -> dict[str, str]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice, product, takewhile
 from math import prod
 from pathlib import Path
 
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, variable_of
 from agent_worker.trust.command_files import Places
 from agent_worker.trust.command_words import (
@@ -58,15 +58,13 @@ VARIANTS = 256  #: of one command, whose words may be this or that
 _ANY = ""  # stands for a file or folder whose name is not known yet
 CAUSE = 80  #: characters
 
-_DEVICE = re.compile(r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/\d+)")  # what is written there is no file
-_LEADS_BACK = re.compile(r"/proc/|/dev/|~[-+]")  # absolute, and yet to where we are
-_LEADS = re.compile(r"PATH|PRELOAD|OPTIONS|RC$")  # variables that lead a program to more of its own
-_PATHS = re.compile(r"[\w./+@-]{2,200}")  # in a text of another language
-_INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+([^#\n]+)", re.MULTILINE)
-_PLAIN_SED = re.compile(
-    r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pdq]|s([/|#,:])(?:\\.|(?!\1|\\).)*\1(?:\\.|(?!\1|\\).)*\1[gpI\d]*"
-)
-_AWK_RUNS = re.compile(r"system|getline|[|@]")
+_DEVICE = pattern(r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/\d+)")  # what is written there is no file
+_LEADS_BACK = pattern(r"/proc/|/dev/|~[-+]")  # absolute, and yet to where we are
+_LEADS = pattern(r"PATH|PRELOAD|OPTIONS|RC$")  # variables that lead a program to more of its own
+_PATHS = pattern(r"[\w./+@-]{2,200}")  # in a text of another language
+_INCLUDE = pattern(r"^[ \t]*[-s]?include[ \t]+([^#\n]+)", re.MULTILINE)
+_PLAIN_SED = pattern(r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pdq]|s([/|#,:])(?:\\.|(?!\1|\\).)*\1(?:\\.|(?!\1|\\).)*\1[gpI\d]*")
+_AWK_RUNS = pattern(r"system|getline|[|@]")
 
 
 @dataclass(frozen=True, slots=True)

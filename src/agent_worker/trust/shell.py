@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
+
+from agent_worker.core.later import dataclass, pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LONGEST = 256 * 1024  #: bytes of a text that is read
 ALTERNATIVES = 64  #: values of one word
-_GLOB = re.compile(r"(?<!\\)[*?[]")
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_PLAIN_VARIABLE = re.compile(r"\$\{(\w+)(?:\[0\])?\}")
-_SETTING = re.compile(r"(\w+)=(.*)", re.DOTALL)
-_SET_IF_EMPTY = re.compile(r"\$\{(\w+):?=")
-_PART_OF = re.compile(r"\$\{(?:\w+|[@*])(?:\[[@*]\])?:([^-=+?].*)\}", re.DOTALL)
-_INDIRECT = re.compile(r"\$\{!(?!\w+(?:\[[@*]\]|[@*])\}).*|.*@P\}", re.DOTALL)
-_NUMBER = re.compile(r"[-+]?\d*")
+_GLOB = pattern(r"(?<!\\)[*?[]")
+_BRACES = pattern(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_PLAIN_VARIABLE = pattern(r"\$\{(\w+)(?:\[0\])?\}")
+_SETTING = pattern(r"(\w+)=(.*)", re.DOTALL)
+_SET_IF_EMPTY = pattern(r"\$\{(\w+):?=")
+_PART_OF = pattern(r"\$\{(?:\w+|[@*])(?:\[[@*]\])?:([^-=+?].*)\}", re.DOTALL)
+_INDIRECT = pattern(r"\$\{!(?!\w+(?:\[[@*]\]|[@*])\}).*|.*@P\}", re.DOTALL)
+_NUMBER = pattern(r"[-+]?\d*")
 _COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
 _COUNTED_BY_THE_SHELL = frozenset({"RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS"})
-_CUT_WORD = re.compile(rb"\S\\\n\S")  # a word that goes on in the next line: the grammar makes two of it
+_CUT_WORD = pattern(rb"\S\\\n\S")  # a word that goes on in the next line: the grammar makes two of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import NotFound, Refused, Untrusted
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash

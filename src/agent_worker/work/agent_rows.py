@@ -7,11 +7,10 @@ refused there and can change nothing any more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent_worker.core.errors import Fenced, NotFound
 from agent_worker.core.events import AgentChanged
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 
 

@@ -25,6 +25,10 @@ Kind = Literal[
     "space",
     "control",
     "feedback",
+    "soul",
+    "drift",
+    "dispute",
+    "sharing",
 ]
 
 
@@ -159,6 +163,16 @@ def answer_about(tx: Transaction, kind: Kind, ref: str) -> str | None:
         ref=ref,
     )
     return str(row["answer"]) if row else None
+
+
+def last_asked(tx: Transaction, kind: Kind, ref: str) -> int | None:
+    """When this was last put before the person, whatever became of it."""
+    row = tx.one(
+        "select max(at) as at from inbox_item where project = :project and kind = :kind and ref = :ref",
+        kind=kind,
+        ref=ref,
+    )
+    return int(row["at"]) if row and row["at"] is not None else None
 
 
 def waits_for(tx: Transaction, work: str) -> bool:

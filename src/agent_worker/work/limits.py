@@ -7,12 +7,13 @@ It is asked before every wake and every step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC
 from typing import Literal
 
 from agent_worker.core.clock import from_micros
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
 
 #: USD per million tokens when nobody knows the price: high enough not to be cheated by a new model's name

@@ -7,12 +7,12 @@ limits; agents/run_begin.py ties those together in its transactions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
 from agent_worker.core.events import Queued
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work.agent_rows import next_place
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 
 MARK = "[[mark]]"  #: stands in a text for the mark of its run, which differs from run to run

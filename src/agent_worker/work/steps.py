@@ -8,8 +8,7 @@ on from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work.queue import OF_WORKSPACE
 

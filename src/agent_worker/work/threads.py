@@ -7,10 +7,10 @@ the JSONL files that people read are written from here by workspaces/log_files.p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from agent_worker.core.events import Talked
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 
 PERSONAL = ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.proposals import minutes
 from agent_worker.proposals.lifecycle import cancel_all

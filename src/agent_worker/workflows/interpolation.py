@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.placeholders import PLACEHOLDER, is_powerful, malformed_in, names_in, variable_of
 
 __all__ = ["Interpolated", "interpolate", "interpolate_marked", "names_in", "shell_command"]
@@ -20,16 +20,16 @@ __all__ = ["Interpolated", "interpolate", "interpolate_marked", "names_in", "she
 MAX_VARIABLE = 120 * 1024
 
 # A backslash takes the next character with it, unless that begins our own `$${{`.
-_IN_DOUBLE_QUOTES = re.compile(r"\\(?!\$\$\{\{).|\$\$\{\{|\$\{\{|\$\{|\$\(\(|\$\(|\$\[|[\"`]", re.DOTALL)
-_IN_SINGLE_QUOTES = re.compile(r"\$\$\{\{|\$\{\{|'")
-_BARE = re.compile(
+_IN_DOUBLE_QUOTES = pattern(r"\\(?!\$\$\{\{).|\$\$\{\{|\$\{\{|\$\{|\$\(\(|\$\(|\$\[|[\"`]", re.DOTALL)
+_IN_SINGLE_QUOTES = pattern(r"\$\$\{\{|\$\{\{|'")
+_BARE = pattern(
     r"\\(?!\$\$\{\{).|\$\$\{\{|\$\{\{|\$\{|\$?\(\(|\$\(|\$\[|\$'|\[\[|<<|['\"()}`]|(?<![^\s;&|()])#[^\n]*", re.DOTALL
 )
 _CLOSED_BY = {"'": "'", '"': '"', "(": ")", "$(": ")", "${": "}"}
 _TOKENS = {"'": _IN_SINGLE_QUOTES, '"': _IN_DOUBLE_QUOTES}
 # Where the shell reads a value a second time: as commands, or as arithmetic, which can run commands.
 _EVALUATES = frozenset({"`", "<<", "((", "$((", "$[", "[[", "$'"})
-_EVALUATING_COMMAND = re.compile(r"(?:^|[;&|({\n]|\b(?:then|do|else|exec|command)\b)[ \t]{0,64}(eval|let|trap)\b")
+_EVALUATING_COMMAND = pattern(r"(?:^|[;&|({\n]|\b(?:then|do|else|exec|command)\b)[ \t]{0,64}(eval|let|trap)\b")
 
 
 @dataclass(frozen=True, slots=True)

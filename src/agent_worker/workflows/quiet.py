@@ -11,13 +11,13 @@ from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
 from agent_worker.database.database import ProjectDatabase, Transaction
-from agent_worker.definitions.settings import Settings
+from agent_worker.definitions.settings import QUIET_MOMENT
 from agent_worker.proposals import store
 from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.work import inbox, queue
 from agent_worker.workspaces import workspace_rows
 
-MOMENT = Settings().quiet_moment  # seconds
+MOMENT = QUIET_MOMENT  # seconds
 
 _MAY_END_WORK = (Ended, Decided, WorkspaceChanged)
 

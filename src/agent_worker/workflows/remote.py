@@ -17,12 +17,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from agent_worker.core.control_files import OURS
 from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched, Remote
 from agent_worker.files.makers import scratch
 from agent_worker.files.paths import acceptable, is_control

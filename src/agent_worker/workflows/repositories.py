@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.processes.git import Repository
 from agent_worker.trust.preview import one_line
 from agent_worker.workflows.walk import Beneath
 
 _HASHES = ("sha1", "sha256")
 _WANTED = r"^(extensions\.(objectformat|refstorage)|core\.worktree)$"
-_STORE = re.compile(r"pack|[0-9a-f]{2}")
-_STORED = re.compile(r"pack-[0-9a-f]+\.(pack|idx|rev)|[0-9a-f]{38}|[0-9a-f]{62}")
+_STORE = pattern(r"pack|[0-9a-f]{2}")
+_STORED = pattern(r"pack-[0-9a-f]+\.(pack|idx|rev)|[0-9a-f]{38}|[0-9a-f]{62}")
 _CHUNK = 1024 * 1024
 _POINTER = 4096  # bytes of a file that holds one path or one ref
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from agent_worker.agents.supervisor import Supervisor
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.events import Bus
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database
 from agent_worker.files.root import Root
 from agent_worker.trust.gate import Gate

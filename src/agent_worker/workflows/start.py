@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from agent_worker.core.address import MAIN, check_no_secret, check_tag
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import BadInput, Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions, nobody_called
 from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction

@@ -11,12 +11,12 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass
 from agent_worker.processes.git import Repository, quoted
 from agent_worker.workflows.walk import LINK, Beneath, FileSeen, IgnoreRules, KnownPaths, walk
 

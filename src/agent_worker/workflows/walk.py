@@ -14,11 +14,11 @@ import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.processes.git import Repository
 
 MOST = 1_000_000  #: files and folders that are looked at
@@ -32,8 +32,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # a pipe must not make us wait
 _RULES = {b".gitignore", b".gitattributes"}
 #: What some file system takes for `.git`: in any case, by its short name, with dots, blanks or a stream after it.
-_GIT = re.compile(rb"(?i:\.git|git~1)[ .]*(:.*)?", re.DOTALL)
-_UNSEEN_BY_MACS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_GIT = pattern(rb"(?i:\.git|git~1)[ .]*(:.*)?", re.DOTALL)
+_UNSEEN_BY_MACS = pattern("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agent_worker.core.errors import NotFound, Refused
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.files.makers import scratch
 from agent_worker.files.root import Root
 from agent_worker.processes.git import BYTE_FOR_BYTE, GitLimits, GitResult, Repository
@@ -34,7 +35,7 @@ LARGEST_PATCH = 4 * 1024 * 1024  #: that is offered; more is only counted
 LARGEST_PROJECT = 256 * 1024 * 1024  #: of one without Git, which is copied file by file
 
 _PERSONAL = r"\.agents/[^/]+/"  # memories and notes of agents: not in a copy, and not in what it changed
-_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_ID = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HASHES = {40: "sha1", 64: "sha256"}  # by the length of an id
 #: The agent's repository: ours in nothing but that files are taken byte for byte.
 _CONFIG = """\

@@ -7,10 +7,10 @@ documents.py.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from agent_worker.core.errors import NotFound, Refused, Stale
 from agent_worker.core.events import DocumentChanged
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.files.paths import same_document
 from agent_worker.files.swap import content_hash

@@ -15,7 +15,6 @@ import json
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
@@ -23,6 +22,7 @@ from agent_worker.core.address import check_no_secret
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import BadInput, NotFound, Stale
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Row
 from agent_worker.files.paths import is_text, same_document, text_names
 from agent_worker.files.root import Root
@@ -84,10 +84,14 @@ class Documents:
 
     async def names(self) -> list[str]:
         """Those that say something: of one that was taken back not even the name is left."""
+        return list(await self.stamps())
+
+    async def stamps(self) -> dict[str, str]:
+        """For each of these, something that changes when its text does. Costs no reading of the texts."""
         if self._root is not None:
-            return await asyncio.to_thread(_names_beneath, self._root)
+            return await asyncio.to_thread(_stamps_beneath, self._root)
         rows = await self._database.read(document_rows.latest, self._workspace["id"])
-        return [row["name"] for row in rows if row["revision"] != EMPTY]
+        return {row["name"]: row["revision"] for row in rows if row["revision"] != EMPTY}
 
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
         """Replace the text that had the revision `base`, or one that begins so; None is for one that is not there."""
@@ -268,8 +272,8 @@ def checked_name(name: str) -> str:
     return "/".join(text_names(name))
 
 
-def _names_beneath(root: Root, folder: str = "") -> list[str]:
-    found: list[str] = []
+def _stamps_beneath(root: Root, folder: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
     try:
         entries = root.list(folder)
     except NotFound:
@@ -277,7 +281,7 @@ def _names_beneath(root: Root, folder: str = "") -> list[str]:
     for entry in entries:
         path = f"{folder}/{entry.name}" if folder else entry.name
         if entry.is_directory and not entry.name.startswith("."):
-            found += _names_beneath(root, path)
+            found |= _stamps_beneath(root, path)
         elif entry.size and is_text(path):
-            found.append(path)
+            found[path] = f"{entry.modified}-{entry.size}"
     return found

@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from agent_worker.core.clock import from_micros, micros
 from agent_worker.core.errors import NotFound
 from agent_worker.core.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, ProjectDatabase, Transaction, WholeTransaction
 from agent_worker.files.jsonl import append_records, last_record, read_last
 from agent_worker.files.root import DirectoryEntry, Root

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from dataclasses import dataclass
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 from agent_worker.core.events import ResourceKept
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 
 LIMIT = 16 * 1024 * 1024
 SHORTEST = 6  # digits of an id that a person types
-_ID = re.compile(r"[0-9a-f]{64}")
-_BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},64}}")
+_ID = pattern(r"[0-9a-f]{64}")
+_BEGINNING = pattern(rf"[0-9a-f]{{{SHORTEST},64}}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import Mentions, find_mentions, nobody_called
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound, NotRunning, Refused
 from agent_worker.core.events import WorkspaceChanged
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.files.root import Root
 
@@ -109,12 +109,14 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
         )
         tx.run("update member set fruitless = 0 where project = :project and workspace = :id", id=id)
     else:
-        tx.run(
+        for row in tx.all(
             """update workspace set state = 'archived'
-                where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
+                where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'
+               returning id""",
             workflow=workspace.workflow,
             tag=workspace.tag,
-        )
+        ):
+            tx.tell(WorkspaceChanged(workspace=row["id"], state="archived"))
         id = new_id("w")
         tx.run(
             """insert into workspace(project, id, workflow, tag, provider, documents, directory, bound, file, given,
@@ -413,6 +415,11 @@ def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
 def left(tx: WholeTransaction) -> list[Row]:
     """Workspaces of all projects whose host died: someone must start them again."""
     return tx.all("select * from workspace where state = 'left' order by started_at")
+
+
+def kept_ids(tx: WholeTransaction) -> set[str]:
+    """Those of all projects that can still be looked at."""
+    return {row["id"] for row in tx.all("select id from workspace where state <> 'archived'")}
 
 
 def of_project(tx: Transaction) -> list[Row]:

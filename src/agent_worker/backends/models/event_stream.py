@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from agent_worker.core.later import pattern
 
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_LINE_END = pattern(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

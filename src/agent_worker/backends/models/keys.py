@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from agent_worker.core.errors import BadInput, NotFound, Refused
+from agent_worker.core.later import dataclass
 from agent_worker.core.provider_variables import KEY_VARIABLES, KEYS, can_use, key_variable, more_of, owner_of
 from agent_worker.core.redaction import Redactor
 from agent_worker.definitions.project import ProjectFiles

@@ -11,12 +11,12 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import dataclass
 from agent_worker.files.root import Root
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
@@ -120,6 +120,8 @@ class PriceList:
 
 
 def _edition() -> str:
+    from importlib.metadata import version  # reading it takes as long as all of this module
+
     return version("genai-prices")
 
 

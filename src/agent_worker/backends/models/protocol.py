@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from agent_worker.backends.backend import PastStep, Turn
 from agent_worker.backends.models.providers import Quirks, Route
+from agent_worker.core.later import dataclass
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
 Json = dict[str, Any]

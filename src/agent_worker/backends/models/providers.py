@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Literal
 from urllib.parse import urlsplit
 
 from agent_worker.core.errors import BadInput, NoKey, Permanent
+from agent_worker.core.later import dataclass
 from agent_worker.core.outbound import check_url, host_of, is_local
 from agent_worker.core.provider_variables import ADDRESSES, HEADERS, KEYLESS, KEYS, owner_of
 

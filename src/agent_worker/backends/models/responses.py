@@ -6,7 +6,6 @@ Nothing is stored at the provider (`store: false`): what a model thought comes e
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -28,11 +27,12 @@ from agent_worker.backends.models.protocol import (
     words,
 )
 from agent_worker.backends.models.providers import Quirks, Route
+from agent_worker.core.later import pattern
 from agent_worker.tools.tool import Result, ToolSpec
 
 NAME = "responses"
 #: Models that think, and can hand over what they thought; others refuse to be asked for it.
-_THINKING = re.compile(r"(o\d|gpt-[5-9](?!.*-chat)|codex)")
+_THINKING = pattern(r"(o\d|gpt-[5-9](?!.*-chat)|codex)")
 _KEPT = frozenset(("type", "role", "content", "summary", "encrypted_content", "call_id", "name", "arguments", "phase"))
 
 

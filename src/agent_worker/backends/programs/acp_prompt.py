@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from agent_worker.backends.programs.program import SERVER
 from agent_worker.backends.programs.runner import Clocks, Launch
 from agent_worker.backends.programs.signals import Signal
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Permanent
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import Access
 
 _LOOKS = frozenset({"read", "search", "think"})

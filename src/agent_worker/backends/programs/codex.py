@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,13 @@ from agent_worker.backends.programs.signals import (
     Signal,
 )
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted
+from agent_worker.core.later import pattern
 
 INSTALL = "npm install -g @openai/codex"
 _KEY = "AGENT_WORKER_MODEL_KEY"
 _SANDBOX = {"read": "read-only", "edit": "workspace-write", "full": "danger-full-access"}
 _CALLS = frozenset({"command_execution", "file_change", "web_search", "mcp_tool_call"})
-_STATUS = re.compile(r"\b(?:status|HTTP|code)\D{0,3}([45]\d\d)\b")
+_STATUS = pattern(r"\b(?:status|HTTP|code)\D{0,3}([45]\d\d)\b")
 _IDLE = 120_000  # milliseconds without anything from the model
 #: No news from home, nothing fetched, nothing left running, and an end to its waiting for the network.
 _QUIET = {

@@ -20,6 +20,7 @@ from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.program import SERVER, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.core.errors import BackendFailure, Exhausted
+from agent_worker.core.later import pattern
 
 INSTALL = "npm install -g @google/gemini-cli"
 _SERVICE = "https://generativelanguage.googleapis.com"
@@ -31,7 +32,7 @@ _OTHERS = ("invoke_agent", "activate_skill", "enter_plan_mode")  # who would act
 _LOGIN = ("oauth_creds.json", "google_accounts.json")
 _ANSWERED = b'"type":"gemini"'  # in its record of a session
 _BAD_REQUEST = 400
-_OVERFLOW = re.compile(r"input token count .* exceeds", re.IGNORECASE)  # there is no code for it
+_OVERFLOW = pattern(r"input token count .* exceeds", re.IGNORECASE)  # there is no code for it
 
 
 class Gemini:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.backends.programs import acp, claude, codex, cursor, gemini, opencode
-from agent_worker.backends.programs.one_shot import Cli
+from agent_worker.backends.programs.one_shot import Cli, OneShot
+from agent_worker.backends.programs.program import Program
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import path_of_ours, safe_environment
 
-_VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
+_VERSION = pattern(r"\d+(?:\.\d+)+\S*")
 _PATIENCE = 20.0  # seconds; the slowest takes four
 _told: dict[tuple[str, int, int], str] = {}  # versions, by file
 
@@ -46,6 +46,10 @@ KNOWN: Mapping[str, KnownProgram] = {
     "gemini": KnownProgram(("gemini",), gemini.INSTALL),
     "cursor": KnownProgram(("cursor-agent", "agent"), cursor.INSTALL),
 }
+
+
+def driven(backend: str, program: Program) -> OneShot:
+    return OneShot(SPEAKERS[backend](), program)
 
 
 def found(name: str, path: str) -> str:

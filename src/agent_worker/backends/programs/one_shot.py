@@ -14,7 +14,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ from agent_worker.backends.programs.signals import (
     Signal,
 )
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Permanent
+from agent_worker.core.later import dataclass
 from agent_worker.files.makers import scratch
 from agent_worker.tools.tool import Call, Result
 

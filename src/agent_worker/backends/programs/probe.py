@@ -10,12 +10,13 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agent_worker.backends.backend import Backend, Finished, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import BackendFailure
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.tools.tool import Call, Result, RunIdentity, ToolSpec
 
 ECHO = ToolSpec(

@@ -14,12 +14,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
 from agent_worker.core.errors import Permanent
+from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import Access
 from agent_worker.files.root import Root
 from agent_worker.processes.environment import safe_environment, search_path

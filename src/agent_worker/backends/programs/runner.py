@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
 from agent_worker.backends.programs.signals import Calling, Over, ProgramReturned, Said, Signal
 from agent_worker.core.errors import BackendFailure, BadInput, Crashed, Exhausted, Permanent, Refused, Transient
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.processes.child import Child, happens, start
 from agent_worker.processes.streams import Ends, lines
 
@@ -27,7 +27,7 @@ STDERR_CAP = 16 * 1024
 TOLD = 600  # characters of its standard error in a failure
 _LAST_MOMENTS = 3.0  # seconds to write its session away after the last word
 _AFTER_EXIT = 1.0  # seconds for what is still in the pipe when somebody else holds it open
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
+from agent_worker.core.later import dataclass
 from agent_worker.tools.tool import Call
 
 INTERRUPTED = (

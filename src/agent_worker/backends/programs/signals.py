@@ -5,10 +5,9 @@ A parser turns lines into signals and knows nothing else. Only `Over` ends a run
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent_worker.backends.backend import Usage
 from agent_worker.core.errors import BackendFailure
+from agent_worker.core.later import dataclass
 
 
 @dataclass(frozen=True, slots=True)

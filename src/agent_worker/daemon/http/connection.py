@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol, Self
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from agent_worker.core.errors import TooBusy
+from agent_worker.core.later import dataclass
 
 CROWD = 2048  #: strangers that there may be for a moment
 GLANCE = 2.0  #: seconds after which one that says nothing makes room for another, if there is no more

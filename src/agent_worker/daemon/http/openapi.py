@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
+from agent_worker.core.later import pattern
 from agent_worker.service.operation import Operation
 
-_ARGUMENT = re.compile(r"\{(\w+)(?::\w+)?\}")
+_ARGUMENT = pattern(r"\{(\w+)(?::\w+)?\}")
 _REF = "#/components/schemas/{model}"
 
 _ERROR = {

@@ -14,11 +14,12 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import parse_qsl
 
 from agent_worker.client.discovery import authority
 from agent_worker.core.events import Bus, Ended, Retrying, RunEvent
+from agent_worker.core.later import dataclass
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.tools.tool import RunIdentity
 

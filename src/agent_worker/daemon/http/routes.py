@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import math
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -24,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from agent_worker.client.discovery import KEYS_HEADER
 from agent_worker.core.errors import AgentWorkerError, BadInput, TooBusy
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import pattern
 from agent_worker.files.folder import disk_explained
 from agent_worker.service.operation import Operation, Stream, StreamItem
 from agent_worker.service.providers import bring
@@ -35,7 +35,7 @@ SEND_PATIENCE = 5.0  #: seconds that the reader of a stream may keep us waiting
 LAST_PATIENCE = 1.0  #: and when we are about to end
 _DEEPEST = 64
 _LARGEST = 2**63
-_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+_HALF_A_PAIR = pattern("[\ud800-\udfff]")
 
 #: By the code of the error, or of the nearest class above it that is named here.
 STATUS = {

@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +24,7 @@ from agent_worker.agents.supervisor import Working
 from agent_worker.backends.backend import Suspended
 from agent_worker.core.errors import AgentWorkerError, Fenced
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.daemon.http.asgi import App
 from agent_worker.daemon.http.request_guard import Caller

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from agent_worker.client import discovery
 from agent_worker.client.plain_http import LOGS
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 from agent_worker.core.errors import NotFound
@@ -31,6 +30,7 @@ from agent_worker.daemon.web.frame import (
 )
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import prepared, prose
+from agent_worker.daemon.web.souls import soul_lines, soul_section
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.todos import Todo
 from agent_worker.service import agents, memory, messages, runs, schedules
@@ -283,40 +283,17 @@ async def _own(service: Service, found: AgentDetail, project: str | None) -> Htm
         todos = await memory.todos_list(service, name, project)
         notes = await memory.notes_list(service, name, project)
     except NotFound:  # a quick agent has no files
-        return section("Soul", _soul(found.soul))
-    written = await memory.soul_show(service, name, project)
+        return section("Soul", soul_lines(found.soul))
     return panel(
-        section("Soul", _soul(found.soul), _edit_soul(written, name, project)),
+        await soul_section(service, name, project),
         section("Todos", _todos(todos, name, project)),
         section("Memory", _memory(remembered, name, project)),
         section("Notes", _notes(notes, name, project)),
         src=source("agent", name=name, project=project),
         part="own",
-        on="ended",
+        on="ended,inbox,settled",
         label=f"What {name} keeps",
     )
-
-
-def _soul(soul: dict[str, Any]) -> Html:
-    if not soul:
-        return empty("None written.")
-    return h("dl", [[h("dt", key), h("dd", _plain(value))] for key, value in soul.items() if value], class_="soul")
-
-
-def _edit_soul(written: str, name: str, project: str | None) -> Html:
-    fields = form(
-        f"PUT /agents/{quote(name)}/soul",
-        h("textarea", written, name="text", rows=6, aria_label=f"Soul of {name}", class_="code", data_empty=True),
-        button("Save"),
-        label="Edit the soul",
-        was=written,
-        project=project,
-    )
-    return h("details", h("summary", "Edit"), fields, data_key="soul-edit")
-
-
-def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _todos(todos: Sequence[Todo], name: str, project: str | None) -> Html:

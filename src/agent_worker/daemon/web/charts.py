@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 
+from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import count, money, shown_name
 from agent_worker.daemon.web.markup import Html, h

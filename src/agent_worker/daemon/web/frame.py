@@ -6,12 +6,12 @@ A form names the operation it does. So the page's own code knows neither domain 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from agent_worker.agents.waiting import Waiting
+from agent_worker.core.later import dataclass
 from agent_worker.core.states import told
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.service.workflows import Running

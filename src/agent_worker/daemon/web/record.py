@@ -7,10 +7,11 @@ nothing: no script, no request, and a policy in its head that says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_worker.core.later import dataclass
 from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import money

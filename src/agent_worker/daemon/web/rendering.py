@@ -25,10 +25,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from agent_worker.core.later import dataclass
 from agent_worker.processes.environment import safe_environment
 
 COMMAND = (sys.executable, "-P", "-m", "agent_worker.daemon.web.renderer")  # -P: nothing is imported from where we are

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
+from agent_worker.core.later import dataclass
 from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import mentions_graph

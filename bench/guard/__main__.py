@@ -1,0 +1,35 @@
+"""What the Guard promises, measured: a section for each promise.
+
+    uv run python bench/guard [--only finds] [--write docs/figures/guard.md]
+
+A promise is a module beside this one with a function `measure`; name it in PROMISES to have it on the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+PROMISES = ("finds",)
+WRITTEN = "Written by `uv run python bench/guard --write docs/figures/guard.md`.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", help="promises, separated by commas")
+    parser.add_argument("--write", type=Path, help="also write the page here")
+    options = parser.parse_args()
+    names = options.only.split(",") if options.only else PROMISES
+    sections = [import_module(f"guard.{name}").measure().markdown() for name in names]
+    page = "\n".join(["# What the Guard promises\n", WRITTEN, *sections])
+    print(page)
+    if options.write:
+        options.write.write_text(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""After a run: has its agent become somebody else, or should it? Without a model, and after the answer is stored.
+
+Looks only at what the person said directly and at what the agent answered; files a proposal, or under `auto` makes an
+addition, and tells the person when a principle is not kept any more. It never fails the work that it looks at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from datetime import timedelta
+
+from agent_worker.agents.recorder import RecorderContext
+from agent_worker.agents.registry import AgentRuntime
+from agent_worker.agents.run_begin import Assignment
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.database.database import ProjectDatabase
+from agent_worker.identity import drift, observer, past_work
+from agent_worker.identity.evolution import MOST_A_WEEK, Bearer, Evolution
+from agent_worker.identity.observer import Noticed
+from agent_worker.identity.soul import CurrentSoul
+
+log = logging.getLogger(__name__)
+
+QUIET = timedelta(days=14)  #: in which a person is not told the same again
+
+
+def evolution_of(worker: AgentRuntime, database: ProjectDatabase, clock: Clock) -> Evolution | None:
+    """What may be done to the soul of an agent; None when it has no files of its own."""
+    if worker.home is None:
+        return None
+    definition = worker.definition
+    bearer = Bearer(worker.agent, definition.name, worker.home, definition.soul, definition.evolution)
+    return Evolution(bearer, database, clock)
+
+
+async def observe(worker: AgentRuntime, job: Assignment, *, tools: Collection[str], recording: RecorderContext) -> None:
+    """Look back from the run that has just ended. `tools` are those that return nothing which others wrote."""
+    evolution = evolution_of(worker, recording.database.of(worker.project), recording.clock)
+    if evolution is None:
+        return
+    try:
+        await _observe(evolution, job, tools)
+    except (AgentWorkerError, OSError) as error:
+        log.warning("nobody could observe %s in %s: %s", worker.name, job.run, error)
+
+
+async def _observe(evolution: Evolution, job: Assignment, tools: Collection[str]) -> None:
+    soul, agent = await evolution.settled(), evolution.bearer.agent
+    await _tell_changes(evolution, soul)
+    probes = drift.probes_of(soul.record)
+    if not probes and job.lead.sender != past_work.PERSON:
+        return
+    lately = await evolution.database.read(past_work.turns, agent, limit=2, with_tools=1)
+    if not lately or lately[-1].run != job.run:
+        return
+    if drift.is_missed(probes, lately[-1]):
+        await _tell_drift(evolution, soul)
+    before = lately[-2].answer if len(lately) > 1 else ""
+    if evolution.bearer.policy == "disabled" or not observer.is_telling(lately[-1], before):
+        return
+    look_back = {"limit": observer.LOOK_BACK, "with_tools": 2 * observer.HABIT_OF}
+    turns = await evolution.database.read(past_work.turns, agent, **look_back)
+    known = await evolution.known()
+    for each in await asyncio.to_thread(observer.notice, turns, soul, known, trusted=tools):
+        await _act_on(evolution, each, job.run)
+
+
+async def _act_on(evolution: Evolution, noticed: Noticed, run: str) -> None:
+    now = evolution.clock.now()
+    unasked = evolution.bearer.policy == "auto" and noticed.said and noticed.change.verb == "add"
+    if unasked and await evolution.made_unasked(now) < MOST_A_WEEK:
+        await evolution.grow(noticed.change, evidence=noticed.evidence)
+    else:
+        await evolution.propose(noticed.change, by="guard", evidence=noticed.evidence, run=run)
+
+
+async def _tell_drift(evolution: Evolution, soul: CurrentSoul) -> None:
+    who = evolution.bearer
+    look_back = {"limit": drift.LOOK_BACK, "with_tools": drift.LOOK_BACK}
+    turns = await evolution.database.read(past_work.turns, who.agent, **look_back)
+    for each in await asyncio.to_thread(drift.adherence, soul, turns):
+        if each.fell:
+            kept = f"in {each.kept} of its last {each.of} answers ({each.probe})"
+            told = f"{who.name} no longer keeps a principle, or only {kept}:\n\n    {each.principle}\n\n"
+            told += f"Look at it: agent-worker agent soul {who.name} drift"
+            await evolution.tell(each.principle, told, quiet=QUIET)
+
+
+async def _tell_changes(evolution: Evolution, soul: CurrentSoul) -> None:
+    share, name = drift.changed_lately(soul, evolution.clock.now()), evolution.bearer.name
+    if share > drift.FIFTH:
+        told = f"The soul of {name} has changed by {share:.0%} within 30 days.\n"
+        told += f"Look at it: agent-worker agent soul {name} log"
+        await evolution.tell("changes", told, quiet=drift.PERIOD)

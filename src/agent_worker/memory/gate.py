@@ -1,0 +1,263 @@
+"""The gate before an agent's memory: of every claim it is decided what becomes of it, without a model.
+
+What is known already is not written again: it is counted when somebody said it in this run, and not when the agent
+repeats what it knows, or a memory would confirm itself. What says otherwise than before replaces it, if it comes from
+somebody who is trusted at least as much, and is disputed if not. What says nothing is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Literal
+
+from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass
+from agent_worker.database.database import Transaction
+from agent_worker.files.root import Root
+from agent_worker.memory import audit, memory
+from agent_worker.memory.facts import GENERIC, backs, contradict, facts, is_status, overlap, same, says_too_little, slot
+from agent_worker.memory.memory import MemoryEntry
+from agent_worker.memory.words import MONTHS
+from agent_worker.work import inbox
+
+Outcome = Literal["new", "known", "seen", "replaced", "past", "disputed", "empty"]
+
+_TRUST = {memory.USER: 4, memory.SELF: 3, memory.IMPORT: 1, memory.OUTSIDE: 0}
+_OF_COLLEAGUES = 2
+COLLEAGUE = "agent:"  #: before the name of one who says so
+UNWRITTEN = frozenset({"known", "empty"})  #: nothing has changed
+EMPTY = "Nothing was kept: it says too little. Write what will still matter in a month, as a sentence."
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """What became of a claim."""
+
+    outcome: Outcome
+    entry: MemoryEntry  #: as it stands in memory now; as it was offered, where nothing was written
+    other: MemoryEntry | None = None  #: what it repeats, replaces or disputes, as that stood before
+
+
+def trust(by: str) -> int:
+    return _TRUST.get(by, _OF_COLLEAGUES)
+
+
+def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool) -> str:
+    """Who says so, of all that spoke to the agent in this run (who, what). Nobody claims it: it follows from the words.
+
+    What was written after reading from elsewhere may be anybody's. What nobody said is the agent's own conclusion,
+    but in work that a colleague asked for it is taken for the colleague's.
+    """
+    if outside:
+        return memory.OUTSIDE
+    spoken = tuple(said)
+    told = next((who for who, text in spoken if who and backs(text, value)), "")
+    return told or next((who for who, _ in spoken if who.startswith(COLLEAGUE)), memory.SELF)
+
+
+def keep(root: Root, claim: MemoryEntry, *, now: datetime, typed: bool = False) -> GateOutcome:
+    """Let a claim into memory, or not. Reads and writes files: call it in a thread.
+
+    What a person has `typed` is meant for its key, and always kept.
+    """
+    everything = memory.load(root).entries
+    there = [entry for entry in everything if entry.file != memory.ARCHIVE]
+    own = _own(there, claim.key)
+    if typed:
+        return _replace(root, claim, own, now=now) if own else GateOutcome("new", _written(root, claim))
+    if same_one := _repeated(there, claim):
+        return _again(root, claim, same_one)
+    if (over := _repeated(_past(everything), claim)) and trust(claim.by) <= trust(memory.SELF):
+        return GateOutcome("past", claim, over)  # it was read again where it is kept, and does not hold any more
+    if is_status(claim.value) or says_too_little(f"{_words(claim.key)} {claim.value}", least=2):
+        return GateOutcome("empty", claim)
+    against = _against(there, claim, own)
+    if against is None:
+        return GateOutcome("new", _written(root, claim))
+    if against.file == memory.CORE != claim.file:
+        raise Refused(f"{against.key!r} is part of core memory", hint="use another key, or tier core")
+    if _is_older(claim, against):
+        return GateOutcome(
+            "past", replace(claim, key=memory.file_away(root, replace(claim, until=_until(against)))), against
+        )
+    if trust(claim.by) < trust(against.by):
+        return _dispute(root, claim, against)
+    return _replace(root, claim, against, now=now)
+
+
+def _against(there: Sequence[MemoryEntry], claim: MemoryEntry, own: MemoryEntry | None) -> MemoryEntry | None:
+    """What a claim that nobody has made before says otherwise than."""
+    if own and not own.disputes:
+        return own
+    held = [entry for entry in there if not entry.disputes]
+    slots = (entry for entry in held if slot(entry.key) == slot(claim.key))
+    updated = (entry for entry in held if _is_update(entry, claim))
+    return next((entry for entry in (*slots, *updated)), None)
+
+
+def _past(entries: Iterable[MemoryEntry]) -> list[MemoryEntry]:
+    """What was replaced by something that holds now, under the names it had."""
+    return [replace(entry, key=entry.key.rpartition("@")[0] or entry.key) for entry in entries if entry.replaced_by]
+
+
+def record(tx: Transaction, kept: GateOutcome, done: audit.AuditEntry, *, now: int) -> None:
+    """Note what became of a claim, with what stood there before; a person is asked about what is disputed, once."""
+    before = kept.other if kept.outcome in ("replaced", "seen") else None
+    about = kept.other.key if kept.outcome == "disputed" and kept.other else kept.entry.key
+    audit.note(tx, replace(done, about=about, before=json.dumps(asdict(before)) if before else ""), now=now)
+    if kept.outcome == "disputed" and kept.other:
+        text = f"{done.who} heard otherwise about {about}: {kept.entry.value[:300]} ({_who(kept.entry)}); "
+        text += f"it knows: {kept.other.value[:300]} ({_who(kept.other)})"
+        inbox.ask(tx, "dispute", ref=f"{done.agent}/{about}", text=text, agent=done.agent, now=now)
+
+
+def told(kept: GateOutcome) -> str:
+    """What became of it, to the agent."""
+    other = kept.other
+    if kept.outcome == "replaced" and other:
+        again = kept.entry.key == other.key and kept.entry.value == other.value
+        return (
+            "Noted." if again else f"Remembered; it replaces {other.key}{f' of {_date(other)}' if other.day else ''}."
+        )
+    if kept.outcome == "seen":
+        return f"Seen before: {kept.entry.seen} times now, under {kept.entry.key}."
+    if kept.outcome == "disputed" and other:
+        return f"Disputed with {other.key} ({_who(other)}: {other.value[:200]}). Both are kept; the person is asked."
+    if kept.outcome == "past":
+        return "That held before and does not any more; it is in the archive."
+    return {"new": "Remembered.", "known": "You knew that already.", "empty": EMPTY}[kept.outcome]
+
+
+def _who(entry: MemoryEntry) -> str:
+    who = {memory.USER: "you said so", memory.SELF: "its own conclusion", memory.OUTSIDE: "read outside"}
+    said = who.get(entry.by, f"said by {entry.by.removeprefix(COLLEAGUE)}")
+    return f"{said}, {_date(entry)}" if entry.day else said
+
+
+def _date(entry: MemoryEntry) -> str:
+    return f"{int(entry.day[8:10])} {MONTHS[int(entry.day[5:7]) - 1].capitalize()[:3]}" if entry.day else ""
+
+
+def settle(root: Root, key: str, *, take: bool, now: datetime) -> None:
+    """A person has decided: what disputes the claim of this key takes its place, or goes. If it is still there."""
+    there = [entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE]
+    disputed = next((entry for entry in there if entry.disputes == key), None)
+    if disputed is None:
+        return
+    if take:
+        claim, known = replace(disputed, key=key, disputes="", by=memory.USER), _own(there, key)
+        keep(root, replace(claim, file=known.file if known else claim.file), now=now, typed=True)
+        memory.take_out(root, disputed)
+    else:
+        memory.forget(root, disputed.key, when=now)
+
+
+def disputes(root: Root) -> list[tuple[MemoryEntry, MemoryEntry]]:
+    """Pairs of what is remembered and what says otherwise."""
+    there = {entry.key: entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE}
+    return [(there[entry.disputes], entry) for entry in there.values() if entry.disputes in there]
+
+
+def _own(there: Iterable[MemoryEntry], key: str) -> MemoryEntry | None:
+    """What is under exactly this key; in core memory first."""
+    return min(
+        (entry for entry in there if entry.key == key), key=lambda entry: entry.file != memory.CORE, default=None
+    )
+
+
+def _repeated(there: Iterable[MemoryEntry], claim: MemoryEntry) -> MemoryEntry | None:
+    """What says the same already, under this key or one that may mean the same."""
+    alike = [
+        entry
+        for entry in there
+        if same(entry.value, claim.value)
+        and (
+            slot(entry.key) == slot(claim.key)
+            or entry.disputes == claim.key
+            or _may_mean_one(entry, claim, related=0.3)
+        )
+    ]
+    return min(alike, key=lambda entry: entry.key != claim.key, default=None)
+
+
+def _may_mean_one(one: MemoryEntry, other: MemoryEntry, *, related: float) -> bool:
+    """Whether two keys can name one thing: they share words, or say nothing that both sentences do not say too.
+
+    A sentence under `alice` that does not speak of alice is about her all the same.
+    """
+    a, b = facts(_words(one.key)), facts(_words(other.key))
+    if a.fixed != b.fixed:
+        return False
+    in_both = _said(one.value) & _said(other.value)
+    return overlap(a.words, b.words) >= related or (a.words | b.words) - GENERIC <= in_both
+
+
+def _said(text: str) -> frozenset[str]:
+    return facts(text).words | facts(text).names
+
+
+def _is_update(known: MemoryEntry, claim: MemoryEntry) -> bool:
+    """Whether a claim under another key says otherwise than one that is known."""
+    same_subject = bool(known.about) and known.about == claim.about
+    return contradict(known.value, claim.value) and (same_subject or _may_mean_one(known, claim, related=0.5))
+
+
+def _words(key: str) -> str:
+    return key.replace("-", " ").replace("_", " ").lower()
+
+
+def _again(root: Root, claim: MemoryEntry, known: MemoryEntry) -> GateOutcome:
+    """What is known is said again."""
+    made_core = claim.file == memory.CORE != known.file
+    if claim.key == known.key and (claim.visibility != known.visibility or made_core):
+        file = memory.CORE if made_core else known.file
+        return GateOutcome("replaced", _written(root, replace(known, visibility=claim.visibility, file=file)), known)
+    said_by_somebody = claim.by == memory.USER or claim.by.startswith(COLLEAGUE)
+    if not said_by_somebody or set(claim.source) <= set(known.source):
+        return GateOutcome("known", known, known)
+    by = claim.by if trust(claim.by) > trust(known.by) else known.by
+    return GateOutcome("seen", memory.confirm(root, replace(known, by=by), claim.source), known)
+
+
+def _replace(root: Root, claim: MemoryEntry, known: MemoryEntry, *, now: datetime) -> GateOutcome:
+    """The old claim goes into the archive, the new one takes its place. In this order: nothing is ever nowhere."""
+    if (known.value, known.visibility, known.file) == (claim.value, claim.visibility, claim.file):
+        return GateOutcome("known", known, known)
+    if known.value == claim.value:
+        return GateOutcome(
+            "replaced", _written(root, replace(known, visibility=claim.visibility, file=claim.file)), known
+        )
+    at = claim.since or now.isoformat(timespec="seconds")
+    old = memory.file_away(root, replace(known, until=known.until or at, replaced_by=claim.key))
+    stands = replace(claim, replaces=old, since=at, share_with=claim.share_with or known.share_with)
+    made = _written(root, stands)
+    if known.key != claim.key:
+        memory.take_out(root, known)
+    return GateOutcome("replaced", made, known)
+
+
+def _dispute(root: Root, claim: MemoryEntry, known: MemoryEntry) -> GateOutcome:
+    there = {entry.key: entry for entry in memory.load(root).entries}
+    name = f"{known.key}{memory.DISPUTED}"
+    if name in there and there[name].value != claim.value:
+        memory.file_away(root, there[name])
+    return GateOutcome("disputed", _written(root, replace(claim, key=name, disputes=known.key)), known)
+
+
+def _written(root: Root, claim: MemoryEntry) -> MemoryEntry:
+    memory.write(root, claim)
+    return memory.find(root, claim.key) or claim
+
+
+def _is_older(claim: MemoryEntry, known: MemoryEntry) -> bool:
+    """Whether a claim speaks of a time before the one that is known to hold."""
+    if claim.since and known.since:
+        return claim.since < known.since[: len(claim.since)]
+    return facts(claim.value).past and not facts(known.value).past
+
+
+def _until(known: MemoryEntry) -> str:
+    return known.since or known.learned

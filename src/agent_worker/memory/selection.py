@@ -1,0 +1,148 @@
+"""Which memories enter a prompt: those that are worth most there, within a number of tokens. Pure.
+
+What an entry is worth follows from how well it answers what is asked, from who said it, and from whether it still
+holds. What says the same as another is left out, what is disputed is one line, and a long text is cut to the sentences
+that are about the question. Of each entry it is told why it is there, or why not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from agent_worker.core.later import dataclass, pattern
+from agent_worker.memory import memory
+from agent_worker.memory.facts import facts, same
+from agent_worker.memory.gate import COLLEAGUE
+from agent_worker.memory.memory import MemoryEntry
+from agent_worker.memory.words import MONTHS
+
+CHARACTERS_PER_TOKEN = 4
+LONG = 240  # characters, from which on a text is cut to what is about the question
+LEAST = 0.05  # worth of an entry that has nothing to do with the question
+
+_TRUST = {memory.USER: 1.0, memory.SELF: 0.9, memory.IMPORT: 0.6, memory.OUTSIDE: 0.4}
+_OF_COLLEAGUES = 0.7
+_SENTENCE = pattern(r"(?<=[.!?;])\s+|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An entry that was looked at: its line in the prompt, or why it has none."""
+
+    entry: MemoryEntry
+    line: str  #: '' when it is left out
+    worth: float
+    why: str
+
+
+def choose(
+    entries: Sequence[MemoryEntry],
+    relevance: Mapping[tuple[str, str], float],
+    question: str,
+    *,
+    always: Iterable[str],
+    budget: int,
+    today: str,
+) -> list[Choice]:
+    """All entries, best first. `relevance` of (file, key) is at most 1; files that are `always` shown come first.
+
+    `budget` is in tokens, `today` is a day. What is in the archive is not for prompts.
+    """
+    first = frozenset(always)
+    disputing = {entry.disputes: entry for entry in entries if entry.disputes}
+    there = {entry.key for entry in entries}
+    held = [each for each in entries if each.tier != memory.ARCHIVE and each.disputes not in there]
+    all_fit = sum(_size(f"{each.key}: {each.value}") for each in held) <= budget
+    left, found, shown = budget, list[Choice](), list[MemoryEntry]()
+    for worth, entry in _by_worth(held, relevance, first, today):
+        why = _why(entry, relevance, first)
+        line = _line(entry, disputing.get(entry.key), question, whole=all_fit or entry.file in first)
+        size = _size(line)
+        if not why and not all_fit:
+            found.append(Choice(entry, "", worth, "not about it"))
+        elif twin := next((each for each in shown if same(each.value, entry.value)), None):
+            found.append(Choice(entry, "", worth, f"says the same as {twin.key}"))
+        elif size > left:
+            found.append(Choice(entry, "", worth, "no space left"))
+        else:
+            found.append(Choice(entry, line, worth, why or "there was space"))
+            shown.append(entry)
+            left -= size
+    return found
+
+
+def _by_worth(
+    entries: Sequence[MemoryEntry], relevance: Mapping[tuple[str, str], float], first: frozenset[str], today: str
+) -> list[tuple[float, MemoryEntry]]:
+    weighed = [(_worth(entry, relevance.get((entry.file, entry.key), 0.0), today), entry) for entry in entries]
+    return sorted(weighed, key=lambda one: (one[1].file not in first, -one[0]))
+
+
+def _worth(entry: MemoryEntry, relevance: float, today: str) -> float:
+    trusted = _TRUST.get(entry.by, _OF_COLLEAGUES)
+    holds = 0.2 if entry.until and entry.until[:10] <= today else 0.7 if _is_overdue(entry, today) else 1.0
+    return round(max(relevance, LEAST) * trusted * holds * (1 + 0.1 * math.log2(entry.seen)), 4)
+
+
+def _is_overdue(entry: MemoryEntry, today: str) -> bool:
+    return bool(entry.check_after and entry.check_after[:10] <= today)
+
+
+def _size(line: str) -> int:
+    """In tokens, with the dash before it."""
+    return (len(line) + 2) // CHARACTERS_PER_TOKEN + 1
+
+
+def _why(entry: MemoryEntry, relevance: Mapping[tuple[str, str], float], first: frozenset[str]) -> str:
+    if entry.file in first:
+        return "always shown"
+    return "is about it" if relevance.get((entry.file, entry.key)) else ""
+
+
+def _line(entry: MemoryEntry, otherwise: MemoryEntry | None, question: str, *, whole: bool) -> str:
+    value = entry.value if whole else about(entry.value, question)
+    disputed = f"; disputed: {otherwise.value} ({_origin(otherwise)})" if otherwise else ""
+    origin = _origin(entry)
+    return f"{entry.key}: {value}{f' ({origin})' if origin else ''}{disputed}"
+
+
+def _origin(entry: MemoryEntry) -> str:
+    """Who says so and when, in a few words; '' for what a person wrote into the file."""
+    who = {memory.USER: "the person" if entry.source else "", memory.SELF: "yourself", memory.OUTSIDE: "from outside"}
+    said = who.get(entry.by, entry.by.removeprefix(COLLEAGUE))
+    return ", ".join(filter(None, (said, day_month(entry.day) if said else "")))
+
+
+def day_month(day: str) -> str:
+    """16 Nov, of a day as it is written in files; '' for anything else."""
+    try:
+        return f"{int(day[8:10])} {MONTHS[int(day[5:7]) - 1].capitalize()[:3]}"
+    except (ValueError, IndexError):
+        return ""
+
+
+def about(text: str, question: str) -> str:
+    """A text, or of a long one the sentences that are about the question, in their order."""
+    if len(text) <= LONG:
+        return text
+    asked = facts(question)
+    wanted = asked.words | asked.fixed
+    sentences = [each for each in _SENTENCE.split(text) if each.strip()]
+    scored = [(len((facts(each).words | facts(each).fixed) & wanted), -place) for place, each in enumerate(sentences)]
+    kept, size = set[int](), 0
+    for _, place in sorted(scored, reverse=True):
+        size += len(sentences[-place])
+        if kept and size > LONG:
+            break
+        kept.add(-place)
+    parts = [sentences[place] if place in kept else "" for place in range(len(sentences))]
+    return _with_gaps(parts)[: 2 * LONG]
+
+
+def _with_gaps(parts: Sequence[str]) -> str:
+    said: list[str] = []
+    for part in parts:
+        if part or not said or said[-1] != "…":
+            said.append(part or "…")
+    return " ".join(said)
