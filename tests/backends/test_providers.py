@@ -63,6 +63,12 @@ def test_every_known_provider_has_a_route(name: str) -> None:
     assert where.base_url == provider.base_url.removesuffix("/v1" if name == "anthropic" else "")
 
 
+@pytest.mark.parametrize("written", ["http://gpu.local:11434", "http://gpu.local:11434/", "http://gpu.local:11434/v1"])
+def test_of_a_server_of_ones_own_it_is_enough_to_say_where_it_is(written: str) -> None:
+    assert go("ollama/m", env={"OLLAMA_BASE_URL": written}).base_url == "http://gpu.local:11434/v1"
+    assert go("ollama/m", env={"OLLAMA_BASE_URL": "http://gpu.local/proxy"}).base_url == "http://gpu.local/proxy"
+
+
 @pytest.mark.parametrize("name", ["ollama", "lmstudio", "vllm", "llamacpp"])
 def test_a_model_on_a_machine_of_ones_own_costs_nothing_and_one_elsewhere_may(name: str) -> None:
     variable = f"{name.upper()}_BASE_URL"

@@ -91,7 +91,7 @@ async def test_nobody_is_stopped_who_is_not_there(here: House) -> None:
         await here.do("agent_set", name="carol@review", action="stop")
     with pytest.raises(BadInput, match="@review is a workflow"):
         await here.do("agent_set", name="@review", action="stop")
-    with pytest.raises(NotRunning):
+    with pytest.raises(NotFound, match="there is no workflow deploy"):
         await here.do("agent_set", name="alice@deploy", action="stop")
 
 

@@ -294,13 +294,13 @@ def said_of(terminal: Terminal, agent: str) -> list[dict[str, Any]]:
         (("send", "nobody", "hi"), "there is no agent nobody"),
         (("send", "review", "hi"), "review is a workflow: its channel is @review"),
         (("send", "a b", "hi"), "alice@review"),
-        (("send", "alice@nowhere", "hi"), "is not running"),
+        (("send", "alice@nowhere", "hi"), "there is no workflow nowhere"),
         (("schedule", "set", "alice", "1s"), "10s"),
         (("explain", "r_x"), "there is no run"),
         (("doc", "read", "@review", "../../etc/passwd"), "../"),
         (("inbox", "approve", "t_x"), "nothing is waiting"),
-        (("ask", "@review", "hi"), "agent-worker send @review"),
-        (("export", "@nothing"), "is not running"),
+        (("ask", "@review", "hi"), "review"),
+        (("export", "@nothing"), "there is no workflow nothing"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_type_next(terminal: Terminal, command: tuple[str, ...], words: str) -> None:

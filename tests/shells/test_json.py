@@ -36,6 +36,8 @@ agent edit carol max_steps=7
 agent memory carol set colour blue
 agent notes carol add "it went well"
 agent todo carol add "look again"
+agent soul carol
+search hello
 agent pause carol
 agent resume carol
 agent stop carol

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.approval import trust_option
-from agent_worker.cli.call import ServerEvent, addresses, call, here, stream
+from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream
 from agent_worker.cli.console import WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
@@ -238,8 +238,13 @@ def tell_waiting(final: Mapping[str, Any], told: bool, where: str) -> None:
 
 
 def _refuse_channel(address: str) -> None:
-    if address.startswith("@"):
-        raise BadInput("a channel does not answer: ask one of its members", hint=f'agent-worker send {address} "…"')
+    if not address.startswith("@"):
+        return
+    team = call("GET", f"/workflows/{part(address[1:])}", project=here())  # or it says that there is none
+    if team["state"] not in ("running", "paused"):
+        raise BadInput(f"{address} is not running", hint=f"agent-worker start {team['name']}")
+    member = f"{team['members'][0]['name']}@{team['name']}"
+    raise BadInput("a channel does not answer: ask one of its members", hint=f'agent-worker ask {member} "…"')
 
 
 def _with_pipe(message: str) -> str:

@@ -25,6 +25,7 @@ _STATES = {
     "paused": "yellow",
     "waiting": "yellow",
     "error": "red",
+    "broken": "red",
     "failed": "red",
 }
 

@@ -50,6 +50,15 @@ def _name(character: str) -> str:
     return f"tag {chr(code - 0xE0000)}" if 0xE0020 <= code <= 0xE007E else f"U+{code:04X}"
 
 
+def beginning_and_end(text: str, *, first: int = 8, last: int = 4) -> str:
+    """The first lines of what a command printed, where it mostly says what is wrong, and the last ones."""
+    lines = [line[:400] for line in text.strip("\n").splitlines()]
+    left_out = len(lines) - first - last
+    if left_out <= 1:
+        return "\n".join(lines)
+    return "\n".join([*lines[:first], f"[… {plural(left_out, 'more line')}]", *lines[-last:]])
+
+
 def plural(number: int, thing: str) -> str:
     """How many of a thing there are: `1 message`, `2,000 messages`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from agent_worker.core.errors import Refused
-from agent_worker.core.text import plural
+from agent_worker.core.text import beginning_and_end, plural
 from agent_worker.processes.child import COMMAND_SECONDS, run_command
 from agent_worker.processes.environment import safe_environment
 
@@ -24,7 +24,8 @@ async def run_check(command: str, root: Path) -> str:
         raise Refused(f"its check took longer than {COMMAND_SECONDS:.0f} s and was stopped: {command}")
     if done.exit_code != 0:
         hint = "run the command by hand in the project's directory"
-        raise Refused(f"its check failed (exit {done.exit_code}): {command}\n{done.output[-4000:]}".rstrip(), hint=hint)
+        printed = beginning_and_end(done.output)
+        raise Refused(f"its check failed (exit {done.exit_code}): {command}\n{printed}".rstrip(), hint=hint)
     return done.output.strip()
 
 

@@ -204,6 +204,8 @@ async def agent_delete(service: Service, name: str, project: str | None = None, 
     into a team's documents is the team's, and stays; so do its costs, and backups that were made before.
     """
     loaded = await service.project(project)
+    if canonical(name, loaded.agents) is None and (broken := canonical(name, loaded.project.broken)) is not None:
+        return await _delete_broken(service, loaded, broken)
     found, file = _own_file(loaded, name)
     id, definition, root = loaded.agents[found], loaded.project.agents[found], Root(loaded.project.root)
     if workspaces := await service.read(loaded, workspace_rows.at_work_with, id):
@@ -218,6 +220,16 @@ async def agent_delete(service: Service, name: str, project: str | None = None, 
     await service.project(str(loaded.project.root))
     left = await asyncio.to_thread(_folder_of, root, definition.personal_dir)
     return f"{found} was deleted" + (" with its files" if files else f"; its files are still in {left}" if left else "")
+
+
+async def _delete_broken(service: Service, loaded: LoadedProject, name: str) -> str:
+    """Remove the file of an agent that cannot be had. What else there may be of it is not known, and stays."""
+    file = loaded.project.broken[name].relative_to(loaded.project.root)
+    if str(file) in PROJECT_FILES:
+        raise Refused(f"{name} is written in {file}, with the rest of the project", hint=f"edit {file}")
+    await asyncio.to_thread(Root(loaded.project.root).remove, str(file))
+    await service.project(str(loaded.project.root))
+    return f"{name} was deleted: {file} is gone, and nothing else"
 
 
 async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definition: AgentDefinition) -> None:

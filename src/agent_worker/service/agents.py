@@ -29,7 +29,7 @@ from agent_worker.workspaces import workspace_rows
 @dataclass(frozen=True, slots=True)
 class Agent:
     name: str
-    state: str  #: idle | running | waiting | stopped | error | paused
+    state: str  #: idle | running | waiting | stopped | error | paused | broken (its file)
     reason: str
     backend: str
     model: str
@@ -197,9 +197,10 @@ def _let_go_on(tx: Transaction, agent: str, *, now: int) -> None:
 
 def _broken(loaded: LoadedProject, name: str) -> Agent:
     """One whose file cannot be used, and never could since we know it."""
-    why = "; ".join(map(str, loaded.project.wrong_with(name)))
+    wrong = loaded.project.wrong_with(name)
+    why = "; ".join(f"line {one.line}: {f'{one.field}: ' if one.field else ''}{one.message}" for one in wrong)
     file = str(loaded.project.broken[name])
-    return Agent(name, "error", why, backend="", model="", queued=0, usd_today=0.0, file=file)
+    return Agent(name, "broken", why, backend="", model="", queued=0, usd_today=0.0, file=file)
 
 
 def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str, Waiting]) -> Agent:

@@ -327,7 +327,9 @@ class Service:
     async def workspace_name(self, loaded: LoadedProject, text: str) -> WorkspaceName:
         """`workflow`, `workflow:tag` or only the tag, as somebody typed it, with or without an `@`."""
         tagged = await _tagged(self.database(loaded), loaded, text.removeprefix("@"))
-        return tagged or WorkspaceName.parse(text)
+        name = tagged or WorkspaceName.parse(text)
+        await _check_known(self.database(loaded), loaded, name.workflow)
+        return name
 
     async def instance(self, loaded: LoadedProject, name: str) -> Instance:
         """A running one, by `workflow` or `workflow:tag`."""
@@ -385,7 +387,17 @@ async def address_in(database: ProjectDatabase, loaded: LoadedProject, text: str
     """An address as somebody typed it. `@tag` and `alice@tag` lead to the only running instance with that tag."""
     agent, at, place = text.partition("@")
     tagged = await _tagged(database, loaded, place) if at else None
-    return parse_address(f"{agent}@{tagged.full}" if tagged else text)
+    address = parse_address(f"{agent}@{tagged.full}" if tagged else text)
+    if address.workspace:
+        await _check_known(database, loaded, address.workspace.workflow)
+    return address
+
+
+async def _check_known(database: ProjectDatabase, loaded: LoadedProject, workflow: str) -> None:
+    """There is such a workflow, or was: else whoever named it is not told to start it."""
+    is_ours = canonical(workflow, loaded.project.workflows) is not None
+    if not is_ours and not await database.read(workspace_rows.was_here, workflow):
+        raise loaded.project.no_workflow(workflow)
 
 
 async def _tagged(database: ProjectDatabase, loaded: LoadedProject, tag: str) -> WorkspaceName | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_worker.core.errors import Refused
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.text import beginning_and_end
 from agent_worker.definitions.workflow import SetupStep
 from agent_worker.processes.child import COMMAND_SECONDS, run_command
 from agent_worker.processes.environment import safe_environment
@@ -39,7 +40,7 @@ async def run_setup(
             raise Refused(f"set-up took longer than {COMMAND_SECONDS:.0f} s and was stopped: {step.shell}")
         if done.exit_code != 0:
             raise Refused(
-                f"set-up failed (exit {done.exit_code}): {step.shell}\n{done.output[-4000:]}",
+                f"set-up failed (exit {done.exit_code}): {step.shell}\n{beginning_and_end(done.output)}".rstrip(),
                 hint="run the command by hand in the project's directory",
             )
         failpoint("setup.after")

@@ -367,6 +367,14 @@ def _not_running(tx: Transaction, name: WorkspaceName) -> NotRunning:
     return NotRunning(told, hint=f"did you mean @{near[0]}?" if near else start)
 
 
+def was_here(tx: Transaction, workflow: str) -> bool:
+    """Whether a workflow of this name runs, or ever ran: it need not be one of the project's own."""
+    return (
+        tx.one("select 1 as one from workspace where project = :project and workflow = :name", name=workflow)
+        is not None
+    )
+
+
 def running_with_tag(tx: Transaction, tag: str) -> list[WorkspaceName]:
     """The running ones with this tag; none if a workflow of that name is, or was, here."""
     rows = tx.all(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from difflib import get_close_matches
 from typing import Literal
+from urllib.parse import urlsplit
 
 from agent_worker.core.errors import BadInput, NoKey, Permanent
 from agent_worker.core.later import dataclass
@@ -291,6 +292,8 @@ def _address(provider: Provider, endpoint: Endpoint, env: Mapping[str, str], app
         url = check_url(env.get(provider.base_variable, "") or provider.base_url, allow_local=True)
     if provider.speaks == "anthropic":
         url = url.removesuffix("/v1")  # it is part of their path; for everyone else it is part of the address
+    elif provider.own and not urlsplit(url).path.strip("/"):
+        url = f"{url.rstrip('/')}/v1"  # of a server on one's own machine people write where it is, and no more
     return url, bool(endpoint.base_url) and _moved(provider, url)
 
 

@@ -90,7 +90,7 @@ _STATES = {
     **dict.fromkeys(("running", "active"), "busy"),
     **dict.fromkeys(("idle", "done"), "good"),
     **dict.fromkeys(("paused", "waiting", "incomplete", "yielded", "queued", "left"), "slow"),
-    **dict.fromkeys(("error", "failed", "dead", "lost"), "bad"),
+    **dict.fromkeys(("error", "broken", "failed", "dead", "lost"), "bad"),
 }
 
 

@@ -1,0 +1,130 @@
+"""A hint is a command that exists and works where it is given: each is produced, then typed as it stands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.patience import eventually
+from tests.shells.served import served
+from tests.shells.terminal import Terminal
+from tests.shells.test_json import commands
+
+SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
+#: What can be typed after a hint was given, once its placeholders are filled in.
+FILLED = {"…": "hello", "NAME": "alice", "ADDRESS": "alice", "FILE": "kept.db", "RUN": "r_"}
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    with served(tmp_path_factory.mktemp("hints")) as daemon:
+        yield Terminal(daemon)
+
+
+def hinted(text: str) -> list[list[str]]:
+    """The commands in what was printed, as words."""
+    found = re.findall(r"agent-worker ((?:[^\s`;,()]|(?<=\w)\s(?=[-@\w\"…]))+)", text)
+    return [shlex.split(each.strip(" .").replace("…", "hello")) for each in found]
+
+
+def test_every_command_that_our_texts_name_exists() -> None:
+    """In hints, in sentences and on the page: `agent-worker WORD [WORD]` is something one can type."""
+    known = {name for name, _ in commands()}
+    prose = {"again", "as", "is", "made"}  # of the product, not of a command
+    groups = {name.split()[0] for name in known if " " in name} | {"context", "schedule"}
+    wrong = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        for first, second in re.findall(r"agent-worker ([a-z]+)(?: ([a-z]+))?", file.read_text()):
+            is_command = first in {name.split()[0] for name in known}
+            is_whole = first not in groups or not second or first in known or f"{first} {second}" in known
+            if first in prose or (is_command and is_whole):
+                continue
+            wrong.append(f"{file.relative_to(SOURCE)}: agent-worker {first} {second}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "typed", ["send @nosuch hi", "peek @nosuch", "export @nope", "stop @nope", "resume @nope", "ls @nope"]
+)
+def test_what_does_not_exist_is_not_hinted_to_be_started(terminal: Terminal, typed: str) -> None:
+    done = terminal.run(*typed.split())
+    assert done.returncode == 2
+    assert "there is no workflow n" in done.stderr
+    assert "hint: workflows: review" in done.stderr
+    assert "agent-worker start" not in done.stderr
+
+
+def test_a_name_that_is_nearly_right_is_suggested(terminal: Terminal) -> None:
+    assert 'hint: did you mean "review"?' in terminal.run("send", "@reviw", "hi").stderr
+
+
+#: What is done first, what goes wrong then; its hint is typed as it stands, and works.
+SITUATIONS = [
+    ([], "send @review hi"),
+    ([], "inbox approve 99"),
+    ([], "inbox answer t_none x"),
+    ([], "explain r_zzz"),
+    ([], "cancel i_zzz"),
+    ([], "inbox revoke zzz"),
+    ([], "schedule get alice"),
+    ([], "ask @review hi"),
+    ([["start", "review", "--background"]], "ask @review hi"),
+    ([], "backends nosuch"),
+    ([], "chat alice"),
+    ([], "send alice"),
+    ([], "agent create alice --backend mock"),
+    ([], "agent delete bob"),
+    ([], "agent memory alice colour blue"),
+    ([], "trust --yes --list"),
+    ([], "restore nothing.db"),
+    ([["start", "review", "--background"]], "start review --background"),
+    ([["stop", "alice"]], "ask alice hello"),
+    ([["pause", "alice"]], "ask alice hello"),
+    ([["new", "quick", "--backend", "mock"]], "agent delete quick --yes"),
+]
+
+
+@pytest.mark.parametrize(("before", "typed"), SITUATIONS, ids=[typed for _, typed in SITUATIONS])
+def test_a_hint_works_where_it_is_given(terminal: Terminal, before: list[list[str]], typed: str) -> None:
+    for words in (["agent", "create", "bob", "--backend", "mock"], ["agent", "start", "alice"], ["stop", "@review"]):
+        terminal.run(*words)
+    for words in before:
+        terminal.says(*words)
+    refused = terminal.run(*shlex.split(typed))
+    assert refused.returncode == 2, refused.stdout
+    found = hinted(refused.stderr)
+    assert found, refused.stderr
+    words = [FILLED.get(word, word) for word in found[-1]]
+    followed = terminal.run(*words, *(["--background"] if words[0] == "start" else []))
+    assert followed.returncode == 0 or words[0] == "stop", f"{words}: {followed.stderr}"
+
+
+def test_an_agent_whose_file_is_broken_is_said_to_be_with_the_line_and_can_be_deleted(terminal: Terminal) -> None:
+    file = terminal.daemon.project / ".agents" / "brix.yaml"
+    file.write_text("backend: mock\nmodle: x\n")
+    row = next(line for line in terminal.says("ls").splitlines() if line.startswith("brix"))
+    assert row.split()[1] == "broken"
+    assert "line 2: modle: " in row
+    assert "brix broken" in terminal.says("agent", "info", "brix")
+    refused = terminal.run("ask", "brix", "hello")
+    assert (refused.returncode, ".agents/brix.yaml:2:1: modle" in refused.stderr) == (2, True)
+    told = terminal.says("agent", "delete", "brix", "--yes")
+    assert told == "brix was deleted: .agents/brix.yaml is gone, and nothing else\n"
+    assert not file.exists()
+    assert eventually(lambda: "brix" not in terminal.says("ls"))
+
+
+def test_a_set_up_that_fails_shows_what_it_said_first(terminal: Terminal) -> None:
+    flow = terminal.daemon.project / ".workflows" / "noisy.yaml"
+    command = "echo it is this; for n in $(seq 50); do echo usage $n; done; echo the end; false"
+    flow.write_text(f"agents: {{ ann: {{ backend: mock }} }}\nsetup: [{{ shell: '{command}' }}]\nkickoff: '@ann go'\n")
+    done = terminal.run("run", "noisy", "--trust")
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("error: set-up failed (exit 1): echo it is this")
+    assert lines[1:3] == ["it is this", "usage 1"]
+    assert "[… 40 more lines]" in lines
+    assert "the end" in lines
+    assert len(lines) < 16
