@@ -34,6 +34,7 @@ ABOUT_ALL = {
     "select s.*, p.root, a.name, a.kind from schedule s join project p": "the starter of workflows, as above",
     "select p.* from proposal p join workspace w on w.project = p.project": "the timer of proposals, as above",
     "select min(p.expires_at) as at from proposal p": "the timer of proposals",
+    "select id from workspace where state <> 'archived'": "after a start: which indexes have a workspace",
     "select * from workspace where state = 'left'": "after a start: what a dead host left",
     "select workflow, tag, directory from workspace where state = 'running'": "no two may write the same files",
     "select a.name, a.kind, p.root, w.workflow from agent a": "what is on the disk of agents that are gone",
