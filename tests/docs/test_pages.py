@@ -89,7 +89,7 @@ def test_every_file_on_a_page_is_valid(tmp_path: Path) -> None:
             if page.name == "README.md":  # test_readme.py
                 continue
             assert found, f"{page}: say which file this is: # .agents/alice.yaml"
-            (root / found[1]).parent.mkdir(exist_ok=True)
+            (root / found[1]).parent.mkdir(parents=True, exist_ok=True)
             (root / found[1]).write_text(text)
             seen += 1
         assert not load_project(root).problems, page

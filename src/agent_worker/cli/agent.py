@@ -214,8 +214,11 @@ def memory(name: str, words: tuple[str, ...], file: str, share: bool | None, as_
 def _show_memory(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return tell_json(found["entries"])
-    rows = [(e["file"], e["key"], e["value"], e["visibility"], e["source"]) for e in found["entries"]]
-    tell_table(("file", "key", "value", "seen by", "learned in"), rows, empty="nothing is remembered")
+    rows = [
+        (e["file"], e["key"], e["value"], e["visibility"], e["by"], ", ".join(e["source"][:1]))
+        for e in found["entries"]
+    ]
+    tell_table(("file", "key", "value", "seen by", "says", "learned in"), rows, empty="nothing is remembered")
     for problem in found["problems"]:
         click.echo(clean(problem), err=True)
 

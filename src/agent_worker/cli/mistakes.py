@@ -21,6 +21,10 @@ CALLED_OTHERWISE = {
         **dict.fromkeys(("check", "lint"), "agent-worker validate"),
         **dict.fromkeys(("add", "create"), "agent-worker agent create"),
         **dict.fromkeys(("page", "ui", "open"), "agent-worker web"),
+        **{
+            each: f"agent-worker agent {each}"
+            for each in ("memory", "notes", "todo", "soul", "revert", "info", "delete")
+        },
         "up": "agent-worker start",
         "down": "agent-worker stop",
         "vote": "agent-worker proposal vote",
