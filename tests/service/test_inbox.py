@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tests.models import Attentive
@@ -16,6 +17,7 @@ from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput, NotRunning
 from agent_worker.service.inbox import Item, inbox_answer, inbox_list
+from agent_worker.service.memory import memory_show
 from agent_worker.service.service import Service
 from agent_worker.workflows import start as workflows
 
@@ -203,3 +205,27 @@ async def test_there_is_only_so_much_feedback_as_somebody_reads(opened: Open) ->
             await context.team.idle()
         assert len(await context.items()) == 20
         assert "more feedback than anybody has read" in (await context.team.calls())[-1]["result"]
+
+
+@pytest.mark.parametrize(("action", "holds"), [("approve", "fridays"), ("deny", "mondays")])
+async def test_a_person_decides_what_holds_of_a_dispute(
+    opened: Open, action: Literal["approve", "deny"], holds: str
+) -> None:
+    async with opened("alice", "bob") as context:
+        team = context.team
+        for day in ("mondays", "fridays"):
+            value = f"we deploy on {day} after review"
+            team.backends["alice"].then(calls("memory_write", key="deploy day", value=value), says("noted"))
+        await team.dm("alice", "we deploy on mondays after review")
+        await team.idle()
+        team.backends["bob"].then(says("@alice we deploy on fridays after review"))
+        await team.post("user", "@bob tell alice")
+        await team.idle()
+        item = await context.only("dispute")
+        assert item.answers == ["approve", "deny"]
+        await inbox_answer(context.service, item.id, action)
+        assert await context.items() == []
+        found = await memory_show(context.service, "alice", context.root)
+        assert [entry.value for entry in found.entries if entry.file != "archive"] == [
+            f"we deploy on {holds} after review"
+        ]

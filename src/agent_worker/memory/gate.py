@@ -125,14 +125,14 @@ def told(kept: GateOutcome) -> str:
     if kept.outcome == "seen":
         return f"Seen before: {kept.entry.seen} times now, under {kept.entry.key}."
     if kept.outcome == "disputed" and other:
-        return f"Disputed with {other.key} ({_who(other)}: {other.value[:200]}). Both are kept; the person is asked."
+        return f"Disputed with {other.key} ({_who(other, person='the person')}: {other.value[:200]}). Both are kept; the person is asked."
     if kept.outcome == "past":
         return "That held before and does not any more; it is in the archive."
     return {"new": "Remembered.", "known": "You knew that already.", "empty": EMPTY}[kept.outcome]
 
 
-def _who(entry: MemoryEntry) -> str:
-    who = {memory.USER: "you said so", memory.SELF: "its own conclusion", memory.OUTSIDE: "read outside"}
+def _who(entry: MemoryEntry, *, person: str = "you") -> str:
+    who = {memory.USER: f"{person} said so", memory.SELF: "own conclusion", memory.OUTSIDE: "read outside"}
     said = who.get(entry.by, f"said by {entry.by.removeprefix(COLLEAGUE)}")
     return f"{said}, {_date(entry)}" if entry.day else said
 
