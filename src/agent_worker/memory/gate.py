@@ -125,7 +125,8 @@ def told(kept: GateOutcome) -> str:
     if kept.outcome == "seen":
         return f"Seen before: {kept.entry.seen} times now, under {kept.entry.key}."
     if kept.outcome == "disputed" and other:
-        return f"Disputed with {other.key} ({_who(other, person='the person')}: {other.value[:200]}). Both are kept; the person is asked."
+        who = _who(other, person="the person")
+        return f"Disputed with {other.key} ({who}: {other.value[:200]}). Both are kept; the person is asked."
     if kept.outcome == "past":
         return "That held before and does not any more; it is in the archive."
     return {"new": "Remembered.", "known": "You knew that already.", "empty": EMPTY}[kept.outcome]
