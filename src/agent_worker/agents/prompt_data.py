@@ -165,7 +165,7 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     wanted = {*settings.auto_load, *settings.search}
     choices = selection.choose(
         [entry for entry in loaded.entries if {entry.file, entry.tier} & wanted],
-        _relevance(worker, about, now) if loaded.entries else {},
+        {} if selection.all_fit(loaded.entries, settings.budget) else _relevance(worker, about, now),
         about,
         always=settings.auto_load,
         budget=settings.budget,

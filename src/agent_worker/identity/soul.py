@@ -7,10 +7,12 @@ gone is written again: to go back there is `rollback`. Knows no proposals and no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from difflib import unified_diff
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Literal
 
@@ -82,7 +84,13 @@ def read(text: str, *, file: str) -> dict[str, Any]:
 
 def written(record: Mapping[str, Any]) -> str:
     """A soul as a file that nobody has edited yet."""
-    return rewritten("", dict(record), file=FILE)
+    return _written(json.dumps(record))
+
+
+@lru_cache(1000)
+def _written(record: str) -> str:
+    """Kept: of most agents it is asked for in every run, and never changes."""
+    return rewritten("", json.loads(record), file=FILE)
 
 
 def look(home: Root, definition: Soul) -> CurrentSoul:

@@ -53,13 +53,13 @@ def choose(
     disputing = {entry.disputes: entry for entry in entries if entry.disputes}
     there = {entry.key for entry in entries}
     held = [each for each in entries if each.tier != memory.ARCHIVE and each.disputes not in there]
-    all_fit = sum(_size(f"{each.key}: {each.value}") for each in held) <= budget
+    everything = all_fit(entries, budget)
     left, found, shown = budget, list[Choice](), list[MemoryEntry]()
     for worth, entry in _by_worth(held, relevance, first, today):
         why = _why(entry, relevance, first)
-        line = _line(entry, disputing.get(entry.key), question, whole=all_fit or entry.file in first)
+        line = _line(entry, disputing.get(entry.key), question, whole=everything or entry.file in first)
         size = _size(line)
-        if not why and not all_fit:
+        if not why and not everything:
             found.append(Choice(entry, "", worth, "not about it"))
         elif twin := next((each for each in shown if same(each.value, entry.value)), None):
             found.append(Choice(entry, "", worth, f"says the same as {twin.key}"))
@@ -70,6 +70,11 @@ def choose(
             shown.append(entry)
             left -= size
     return found
+
+
+def all_fit(entries: Sequence[MemoryEntry], budget: int) -> bool:
+    """Whether there is nothing to choose: then nobody has to look which ones are about the question."""
+    return sum(_size(f"{each.key}: {each.value}") for each in entries if each.tier != memory.ARCHIVE) <= budget
 
 
 def _by_worth(
