@@ -18,7 +18,7 @@ from tests.faults.report import LONG, report
 from tests.shells.served import Served, served
 
 from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.tools import person
+from agent_worker.tools import person, soul
 from agent_worker.tools.recall import HISTORY, OWN
 from agent_worker.tools.toolbox import TASK, TEAM
 
@@ -30,7 +30,9 @@ KNOWN: dict[str, Any] = {"name": "notes.md", "id": hashlib.sha256(TEXT.encode())
 KNOWN |= {"path": "notes.md", "key": "known", "number": 1, "document": "notes.md"}
 WAITING = {"agent_ask", "workflow_run"}  # for work to be done
 
-_OF_AGENTS = {tool.name: tool.spec.schema for tool in (*TEAM, *OWN, *HISTORY, person.feedback_submit, *TASK.values())}
+_OF_AGENTS = {
+    tool.name: tool.spec.schema for tool in (*TEAM, *OWN, *HISTORY, person.feedback_submit, *soul.SOUL, *TASK.values())
+}
 _OF_PEOPLE = {each.tool: each.signature.arguments.model_json_schema() for each in OPERATIONS.values() if each.tool}
 
 

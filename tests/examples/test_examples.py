@@ -109,7 +109,7 @@ def test_parallel__three_look_at_once(example: Terminal) -> None:
 
 def test_release__nothing_leaves_without_a_person(example: Terminal) -> None:
     running = subprocess.Popen(
-        [sys.executable, "-m", "agent_worker.cli", "run", "--json"],
+        [sys.executable, "-m", "agent_worker.cli", "run", "--json", "--wait"],
         cwd=example.daemon.project,
         env={"PATH": "/usr/bin:/bin", "AGENT_WORKER_HOME": str(example.daemon.home)},
         stdout=subprocess.DEVNULL,
@@ -146,15 +146,10 @@ def test_pull_request__the_review_is_a_document_for_a_comment(example: Terminal)
 
 
 def test_review__with_a_model_its_script_is_not_played(example: Terminal) -> None:
-    seen = []
-    with example.start("run", "--trust", "--model", "anthropic/claude-sonnet-5-5") as running:
-        assert running.stdout is not None
-        for line in running.stdout:
-            seen.append(line)
-            if "agent-worker key set anthropic" in line:
-                running.terminate()
-    assert "ANTHROPIC_API_KEY is not set" in seen[-1], "it waits for the model's key"
-    assert "I approve" not in "".join(seen)
+    done = example.run("run", "--trust", "--model", "anthropic/claude-sonnet-5-5")
+    assert done.returncode == 4, "it waits for the model's key"
+    assert "agent-worker key set anthropic" in done.stderr
+    assert "I approve" not in done.stdout
     assert example.run("run", "--trust", "--model", "not a model").returncode == 2
 
 

@@ -110,10 +110,23 @@ async def test_the_person_is_told_that_a_soul_became_another(tmp_path: Path, clo
     async with open_team(tmp_path, "alice", clock=clock, extra=extra) as team:
         life = Life(team, tmp_path)
         for text in ("role: gardener of roses\n", "role: gardener of roses and of lilies too\n"):
-            await life.evolution.edit(text, was=(await life.soul()).text)
+            life.home.mkdir(parents=True, exist_ok=True)
+            (life.home / "soul.yaml").write_text(text)
+            await life.told("hello")
             await life.days_pass()
-        await life.told("hello", "hello again")
+        await life.told("hello again")
         assert [(kind, "has changed by" in text) for kind, text in await team.inbox()] == [("drift", True)]
+
+
+async def test_what_a_person_changes_with_a_command_or_on_the_page_is_no_news_to_them(
+    tmp_path: Path, clock: TestClock
+) -> None:
+    async with open_team(tmp_path, "alice", clock=clock, extra={"alice": "soul: { role: reviewer }\n"}) as team:
+        life = Life(team, tmp_path)
+        for text in ("role: gardener\n", "role: gardener of roses\n", "role: cook\n"):
+            await life.evolution.edit(text, was=(await life.soul()).text)
+        await life.told("hello")
+        assert await team.inbox() == []
 
 
 async def test_one_change_that_a_person_made_is_no_drift(tmp_path: Path, clock: TestClock) -> None:

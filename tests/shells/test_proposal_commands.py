@@ -102,7 +102,7 @@ def test_approving_and_cancelling(terminal: Terminal) -> None:
     ("arguments", "sentence"),
     [
         (("vote", "@review", "999", "yes"), "there is no proposal 999 here"),
-        (("vote", "@nothing", "1", "yes"), "is not running"),
+        (("vote", "@nothing", "1", "yes"), "there is no workflow nothing"),
         (("create", "@review", "Which?", "--option", "one"), "2 to 50 options"),
         (("create", "@review", "Which?", "--voter", "nobody"), "hint: voters: alice, bob, user"),
         (("create", "@review", "Which?", "--minutes", "99999"), "7 days"),

@@ -268,7 +268,7 @@ def test_Q4_a_message_is_delivered_once_to_each(house: House) -> None:
     (message,) = channel.read(house.tx, house.workspace)
     deliveries.close_one(house.tx, message.id, house.alice, "acked")
     deliveries.deliver(house.tx, message, house.alice)
-    assert [row["state"] for row in deliveries.trace(house.tx, message.id)] == ["acked"]
+    assert [row["state"] for row in stored.deliveries(house.tx, message=message.id)] == ["acked"]
 
 
 @pytest.mark.parametrize("state", ["acked", "failed", "dead"])

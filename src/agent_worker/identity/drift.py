@@ -17,7 +17,7 @@ from agent_worker.core.clock import from_micros
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.identity.corrections import as_correction, content
 from agent_worker.identity.past_work import PastTurn
-from agent_worker.identity.soul import CurrentSoul, SoulVersion
+from agent_worker.identity.soul import BY_HAND, CurrentSoul, SoulVersion
 
 WINDOW = 15  #: answers that are looked at
 LEAST = 0.6  #: of them that keep a principle
@@ -169,9 +169,13 @@ def _monday(at: int) -> str:
 
 
 def changed_lately(soul: CurrentSoul, now: datetime) -> float:
-    """The share of the soul that is new, or went, within a period; 0 for a single change."""
+    """The share of the soul that is new, or went, within a period; 0 for a single change.
+
+    Counted from changes that came of what was noticed, or of a file that somebody wrote: what a person has just changed
+    with a command or on the page is no news to them.
+    """
     begin = (now - PERIOD).strftime("%Y-%m-%dT%H:%M:%SZ")
-    fresh = [each for each in soul.versions if each.at > begin and each.number > 1]
+    fresh = [each for each in soul.versions if each.at > begin and (each.evidence or each.reason == BY_HAND)]
     if len(fresh) < 2:
         return 0.0
     before = next((each for each in reversed(soul.versions) if each.number < fresh[0].number), None)
