@@ -36,7 +36,7 @@ ALICE = "soul: { role: reviewer, principles: [be kind] }\ntools: [{ name: write_
 )
 BOB = script({"fail": "transient"}, {"say": "looked"}, {"say": "I am"})
 DEPLOY = """
-agents: { alice: { ref: alice } }
+agents: { dana: { backend: mock } }
 workspace: { provider: sqlite }
 params:
   - { name: target, required: true, description: Where to }
