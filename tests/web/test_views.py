@@ -85,7 +85,7 @@ def test_a_workflow_is_started_with_a_form_made_from_its_params(guest: Visit) ->
         assert "echo $PARAMS_TARGET" in form.inner_text()
         consent.check()
     form.get_by_role("button", name="Start deploy").click()
-    page.get_by_text("to the moon; echo no true").wait_for()
+    page.get_by_text("to the moon; echo no true").first.wait_for()
     assert "#/workspace/deploy" in page.url
 
 
