@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
-from agent_worker.agents.observing import observe
+from agent_worker.agents.observing import RunSeen, observe
 from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
@@ -138,6 +138,7 @@ class Loop:
         self._stopping = False
         self._given: Pass | None = None  # leave to call the provider
         self._answered = False  # has the model answered anything in the run that is under way?
+        self._own_soul = False  # of the run that is under way: its agent is more than its definition says
         self._setbacks: dict[str, BackendFailure] = {}  # instruction → why it is tried again later
         self._asking: dict[str, str | None] = {}  # instruction that waits for a person → its workspace
 
@@ -413,12 +414,17 @@ class Loop:
                         more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
-                        await observe(worker, job, tools=recorder.own_tools, recording=self._loop_context.recording)
+                        await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
                         return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
                             return True
         raise Crashed("the backend stopped without an answer")
+
+    def _seen(self, worker: AgentRuntime, recorder: RunRecorder) -> RunSeen:
+        used = {call.tool for step in recorder.done for call in step.reply.calls}
+        is_program = worker.definition.backend not in ("sdk", "mock")
+        return RunSeen(recorder.own_tools, None if is_program else used, self._own_soul)
 
     async def _learn(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
@@ -460,6 +466,7 @@ class Loop:
         )
         gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
+        self._own_soul = known.own_soul
         brief = replace(
             gathered.brief,
             soul=known.soul,

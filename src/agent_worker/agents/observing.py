@@ -16,6 +16,7 @@ from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.identity import drift, observer, past_work
 from agent_worker.identity.evolution import MOST_A_WEEK, Bearer, Evolution
@@ -36,15 +37,30 @@ def evolution_of(worker: AgentRuntime, database: ProjectDatabase, clock: Clock) 
     return Evolution(bearer, database, clock)
 
 
-async def observe(worker: AgentRuntime, job: Assignment, *, tools: Collection[str], recording: RecorderContext) -> None:
-    """Look back from the run that has just ended. `tools` are those that return nothing which others wrote."""
+@dataclass(frozen=True, slots=True)
+class RunSeen:
+    """What is known of a run without looking anything up."""
+
+    tools: Collection[str]  #: that return nothing which others wrote
+    used: Collection[str] | None  #: the tools it called; None where a program has tools of its own
+    own_soul: bool  #: its agent has become somebody else than its definition says, or may have
+
+
+async def observe(worker: AgentRuntime, job: Assignment, seen: RunSeen, recording: RecorderContext) -> None:
+    """Look back from the run that has just ended."""
     evolution = evolution_of(worker, recording.database.of(worker.project), recording.clock)
-    if evolution is None:
+    if evolution is None or not _is_worth_a_look(worker, job, seen):
         return
     try:
-        await _observe(evolution, job, tools)
+        await _observe(evolution, job, seen.tools)
     except (AgentWorkerError, OSError) as error:
         log.warning("nobody could observe %s in %s: %s", worker.name, job.run, error)
+
+
+def _is_worth_a_look(worker: AgentRuntime, job: Assignment, seen: RunSeen) -> bool:
+    if seen.own_soul or seen.used is None or drift.probes_of(worker.definition.soul.record()):
+        return True
+    return job.lead.sender == past_work.PERSON and observer.may_tell(job.lead.text, seen.used)
 
 
 async def _observe(evolution: Evolution, job: Assignment, tools: Collection[str]) -> None:

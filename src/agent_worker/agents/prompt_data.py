@@ -16,7 +16,7 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
-from agent_worker.identity.soul import look
+from agent_worker.identity.soul import has_own, look
 from agent_worker.memory import memory, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
@@ -126,21 +126,19 @@ class PromptMemory:
     considered: tuple[dict[str, object], ...] = ()  #: each with what it is worth here and why it is in or out
     todos: tuple[str, ...] = ()
     soul: Mapping[str, object] = field(default_factory=dict)
+    own_soul: bool = False  #: it has a soul of its own, beyond its definition
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
-    return replace(_remembered(worker, about, now), soul=_soul(worker))
-
-
-def _soul(worker: AgentRuntime) -> Mapping[str, object]:
-    """Who the agent is by now; who its definition says, where its own files cannot be read."""
+    defined = worker.definition.soul.record()
+    known = replace(_remembered(worker, about, now), soul=defined)
+    if worker.home is None or not has_own(worker.home):
+        return known
     try:
-        return (
-            worker.definition.soul.record() if worker.home is None else look(worker.home, worker.definition.soul).spoken
-        )
-    except (AgentWorkerError, OSError):
-        return worker.definition.soul.record()
+        return replace(known, soul=look(worker.home, worker.definition.soul).spoken, own_soul=True)
+    except (AgentWorkerError, OSError):  # then it is who its definition says
+        return replace(known, own_soul=True)
 
 
 def _remembered(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:

@@ -47,6 +47,11 @@ class Noticed:
     said: bool  #: in the person's own words: under `auto` only such may become part of a soul unasked
 
 
+def may_tell(asked: str, tools: Collection[str]) -> bool:
+    """Whether it is worth looking at what was said before: a hint that costs nothing, for most work is not."""
+    return len(asked.split()) >= _LONG_ENOUGH or bool(set(tools) & _TELLING.keys()) or bool(corrections_in(asked))
+
+
 def is_telling(turn: PastTurn, answer_before: str = "") -> bool:
     """Whether a piece of work may be the one that completes some evidence. Most are not: nothing is looked up then."""
     if not turn.from_person:

@@ -93,10 +93,15 @@ def _written(record: str) -> str:
     return rewritten("", json.loads(record), file=FILE)
 
 
+def has_own(home: Root) -> bool:
+    """Whether an agent may be somebody else by now than its definition says. Looks at its folder only."""
+    return home.may_hold(FILE, HISTORY)
+
+
 def look(home: Root, definition: Soul) -> CurrentSoul:
     """The soul that holds now; nothing is written. Reads files: call it in a thread."""
     base = definition.record()
-    if not home.may_hold(FILE, HISTORY):
+    if not has_own(home):
         return CurrentSoul(written(base), base, 1)
     versions = history(home)
     last = versions[-1] if versions else None
