@@ -170,6 +170,15 @@ def test_A5_core_memory_is_not_replaced_by_an_update_under_another_key(home: Roo
         keep(home, "days", "We deploy on Fridays after review", "user", "r_2")
 
 
+@pytest.mark.parametrize("learned", ["last week", "2026-13-45", "x" * 30])
+def test_a_time_that_a_person_wrote_in_words_stops_nothing(home: Root, learned: str) -> None:
+    path = home.location(memory.path_of("working"))
+    path.parent.mkdir(parents=True)
+    path.write_text(f"deploy-day: {{ value: Fridays after review, learned: {learned} }}\n")
+    assert gate.told(keep(home, "deploy-day", "Mondays after review", "user")).startswith("Remembered; it replaces")
+    assert gate.told(keep(home, "deploy-day", "Sundays after review", "outside", "r_2")).startswith("Disputed")
+
+
 # --- what says nothing --------------------------------------------------------------------------------
 
 

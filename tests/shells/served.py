@@ -22,7 +22,7 @@ from tests.shells import nursery
 from tests.teams import write_project
 
 from agent_worker.client.connection import COMMAND, Client, connect
-from agent_worker.client.discovery import LOG_FILE, signal_daemon
+from agent_worker.client.discovery import LOG_FILE, read_daemon, signal_daemon
 from agent_worker.daemon.web.site import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 
@@ -223,7 +223,8 @@ def served(
         client.request("GET", made.query("/status"))
         yield made
     finally:
-        signal_daemon(tmp / "home", client.found, signal.SIGKILL)
+        # Whichever it is by now: one that was stopped by a command is started again by the next.
+        signal_daemon(tmp / "home", read_daemon(tmp / "home") or client.found, signal.SIGKILL)
 
 
 def frames(connection: socket.socket) -> Iterator[dict[str, str]]:

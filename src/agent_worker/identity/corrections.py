@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from agent_worker.core.later import dataclass, pattern
-from agent_worker.memory.words import STOP_WORDS
+from agent_worker.memory.words import STOP_WORDS, stem
 
 LONGEST = 1200  # characters of own words; who writes more has pasted most of it
 ALIKE = 0.5  # share of common words from which on two corrections mean the same
@@ -58,7 +58,6 @@ _NARRATES = pattern(
     r"(?i)^(?:do|does|did|is|are|was|were|why|when|how|what|who|where|which|if|whether|should|would|could|can)\b"
 )
 _FIRST_PERSON = pattern(r"(?i)^(?:i|we|he|she|they|it|the|a|an|our|my|his|her|their|this|that|there|someone|people)\b")
-_ENDING = pattern(r"(?:ations?|ings?|edly|ed|ies|es|s|ly|e|y|tion)$")
 _WORD = pattern(r"[^\W_]+")
 
 
@@ -165,11 +164,6 @@ _VERBS = """
     explain write use keep add list give mention say cite show name state include put send check make start begin end
     ask tell read run quote describe provide offer
     """
-
-
-def stem(word: str) -> str:
-    short = _ENDING.sub("", word) if len(word) > 4 else word.removesuffix("s") if len(word) > 3 else word
-    return short if len(short) >= 3 else word
 
 
 _DOING = frozenset(stem(verb) for verb in _VERBS.split())

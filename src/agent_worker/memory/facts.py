@@ -12,7 +12,7 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from agent_worker.core.later import dataclass, pattern
-from agent_worker.memory.words import MONTHS, STOP_WORDS, WEEKDAYS
+from agent_worker.memory.words import MONTHS, STOP_WORDS, WEEKDAYS, stem
 
 SAME = 0.75  # share of words in common, from which on two sentences say the same
 LIKE = 0.6  # from which on they are about the same
@@ -44,19 +44,6 @@ _DAYS = {day: day for day in WEEKDAYS} | {day[:3]: day for day in WEEKDAYS} | {"
 _MONTHS = {month: month for month in MONTHS} | {month[:3]: month for month in MONTHS}
 _ALSO_WORDS = frozenset(_listed("may march mar sat sun"))  # a day or month only with a capital letter
 _TIMES = frozenset(_listed("daily weekly monthly yearly hourly morning afternoon evening night noon midnight weekend"))
-_ENDINGS = _listed("ations ation ments ment ingly ings ing edly ies ied ers er ed es s ly")
-
-
-def stem(word: str) -> str:
-    """Without what changes from sentence to sentence; short words stay as they are."""
-    if not word.isascii():
-        return word
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)]
-            break
-    word = word.removesuffix("y") if len(word) > 4 else word
-    return word.removesuffix("e") if len(word) > 3 else word
 
 
 _EMPTY = frozenset(

@@ -20,7 +20,7 @@ from agent_worker.files.root import Root
 from agent_worker.memory import audit, memory
 from agent_worker.memory.facts import GENERIC, backs, contradict, facts, is_status, overlap, same, says_too_little, slot
 from agent_worker.memory.memory import MemoryEntry
-from agent_worker.memory.words import MONTHS
+from agent_worker.memory.words import day_month
 from agent_worker.work import inbox
 
 Outcome = Literal["new", "known", "seen", "replaced", "past", "disputed", "empty"]
@@ -120,7 +120,9 @@ def told(kept: GateOutcome) -> str:
     if kept.outcome == "replaced" and other:
         again = kept.entry.key == other.key and kept.entry.value == other.value
         return (
-            "Noted." if again else f"Remembered; it replaces {other.key}{f' of {_date(other)}' if other.day else ''}."
+            "Noted."
+            if again
+            else f"Remembered; it replaces {other.key}{f' of {at}' if (at := day_month(other.day)) else ''}."
         )
     if kept.outcome == "seen":
         return f"Seen before: {kept.entry.seen} times now, under {kept.entry.key}."
@@ -135,11 +137,7 @@ def told(kept: GateOutcome) -> str:
 def _who(entry: MemoryEntry, *, person: str = "you") -> str:
     who = {memory.USER: f"{person} said so", memory.SELF: "own conclusion", memory.OUTSIDE: "read outside"}
     said = who.get(entry.by, f"said by {entry.by.removeprefix(COLLEAGUE)}")
-    return f"{said}, {_date(entry)}" if entry.day else said
-
-
-def _date(entry: MemoryEntry) -> str:
-    return f"{int(entry.day[8:10])} {MONTHS[int(entry.day[5:7]) - 1].capitalize()[:3]}" if entry.day else ""
+    return ", ".join(filter(None, (said, day_month(entry.day))))
 
 
 def settle(root: Root, key: str, *, take: bool, now: datetime) -> None:

@@ -15,7 +15,7 @@ from agent_worker.memory import memory
 from agent_worker.memory.facts import facts, same
 from agent_worker.memory.gate import COLLEAGUE
 from agent_worker.memory.memory import MemoryEntry
-from agent_worker.memory.words import MONTHS
+from agent_worker.memory.words import day_month
 
 CHARACTERS_PER_TOKEN = 4
 LONG = 240  # characters, from which on a text is cut to what is about the question
@@ -117,14 +117,6 @@ def _origin(entry: MemoryEntry) -> str:
     who = {memory.USER: "the person" if entry.source else "", memory.SELF: "yourself", memory.OUTSIDE: "from outside"}
     said = who.get(entry.by, entry.by.removeprefix(COLLEAGUE))
     return ", ".join(filter(None, (said, day_month(entry.day) if said else "")))
-
-
-def day_month(day: str) -> str:
-    """16 Nov, of a day as it is written in files; '' for anything else."""
-    try:
-        return f"{int(day[8:10])} {MONTHS[int(day[5:7]) - 1].capitalize()[:3]}"
-    except (ValueError, IndexError):
-        return ""
 
 
 def about(text: str, question: str) -> str:

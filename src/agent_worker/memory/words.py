@@ -257,3 +257,43 @@ def _date(said: str, *, month: str, day: str | None = None, year: str | None = N
         return None
     words = (str(int(day)) if day else None, MONTHS[number - 1], year)
     return Term(said, " ".join(word for word in words if word))
+
+
+_ENDINGS = (
+    "ations",
+    "ation",
+    "ments",
+    "ment",
+    "ingly",
+    "ings",
+    "ing",
+    "edly",
+    "ies",
+    "ied",
+    "ers",
+    "er",
+    "ed",
+    "es",
+    "s",
+    "ly",
+)
+
+
+def stem(word: str) -> str:
+    """Without what changes from sentence to sentence; short words stay as they are."""
+    if not word.isascii():
+        return word
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    word = word.removesuffix("y") if len(word) > 4 else word
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
+def day_month(day: str) -> str:
+    """16 Nov, of a day as it is written in files; '' for anything else."""
+    try:
+        return f"{int(day[8:10])} {MONTHS[int(day[5:7]) - 1].capitalize()[:3]}"
+    except (ValueError, IndexError):
+        return ""
