@@ -226,8 +226,8 @@ def _show_memory(found: dict[str, Any], as_json: bool) -> None:
 def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: bool) -> None:
     found = [each for each in entries if each["key"] == key]
     if not found:
-        known = ", ".join(each["key"] for each in entries[:20])
-        raise NotFound(f"{name} remembers nothing under {key!r}", hint=f"there are: {known}" if known else "")
+        hint = f"agent-worker agent memory {name} (it lists all that there is)"
+        raise NotFound(f"{name} remembers nothing under {key!r}", hint=hint)
     if as_json:
         return tell_json(found)
     for each in found:

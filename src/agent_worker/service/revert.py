@@ -63,7 +63,9 @@ async def memory_revert(
     person still sees it, struck out. `show` only tells which runs that would be.
     """
     if (since is None) == (source is None):
-        raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
+        raise BadInput(
+            "say what to take back: a day or a run", hint=f"agent-worker agent revert {name} --since 2026-01-31"
+        )
     loaded = await service.project(project)
     if source is not None:
         _, source = await service.holding(source, "run")

@@ -144,7 +144,14 @@ def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list
         limit=limit,
         **wanted,
     )
+    if not rows and wanted["agent"] is not None:
+        _check_agent(tx, wanted["agent"])
     return [_run(row) for row in rows]
+
+
+def _check_agent(tx: Transaction, name: str) -> None:
+    if tx.one("select 1 from agent where project = :project and name = :name limit 1", name=name) is None:
+        raise NotFound(f"there is no agent {name} in this project", hint="agent-worker agent list")
 
 
 def _run(row: Row) -> Run:
