@@ -101,6 +101,8 @@ SITUATIONS = [
     ([], "agent edit alice nosuch=9"),
     ([], "agent delete nobody --yes"),
     ([], "agent create carol --from nobody"),
+    ([], "agent create carol"),
+    ([], "new"),
     ([], "agent memory alice get nosuch"),
     ([], "agent memory nobody"),
     ([], "agent notes nobody"),
@@ -145,7 +147,7 @@ def test_a_hint_works_where_it_is_given(terminal: Terminal, before: list[list[st
     assert refused.returncode == 2, refused.stdout
     found = hinted(refused.stderr)
     assert found, refused.stderr
-    words = [FILLED.get(word, word) for word in found[-1]]
+    words = [FILLED.get(word, word) for word in found[0 if "or a key" in refused.stderr else -1]]
     followed = terminal.run(*words, *(["--background"] if words[0] == "start" else []))
     assert followed.returncode == 0 or words[0] == "stop", f"{words}: {followed.stderr}"
 

@@ -309,8 +309,16 @@ def providers(names: tuple[str, ...], try_out: bool, model: str | None, as_json:
         return _test_providers(chosen, model, named=bool(names), as_json=as_json)
     if as_json:
         return tell_json(chosen)
-    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in chosen]
-    tell_table(("provider", "usable", "key in", "host"), rows)
+    tell_table(("provider", "usable", "key in", "host"), [_usable(each) for each in chosen])
+
+
+def _usable(provider: dict[str, Any]) -> tuple[str, ...]:
+    """A row of the table. Whether a server of the user's own runs is known when it is asked."""
+    if provider["keyless"]:
+        usable, where = "yes" if provider["configured"] else "if it runs", f"no key; at {provider['variable']}"
+    else:
+        usable, where = "yes" if provider["configured"] else "no", provider["variable"]
+    return provider["name"], usable, where, provider["host"]
 
 
 def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: bool, as_json: bool) -> None:
