@@ -133,13 +133,14 @@ select run, step, tool, arguments, ok, result, at, done_at, 0 as own from call
 union all
 select run, step, tool, arguments, ok, result, at, done_at, 1 as own from program_call
  where project = :project and work = :work and run = :run
- order by at"""
+ order by at, step"""
 
 
 def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
     rows = tx.all(
-        f"""{RUN} and (:agent is null or a.name = :agent)
-              and (:state is null or r.state = :state) and (:workspace is null or r.workspace = :workspace)
+        f"""{RUN} and (cast(:agent as text) is null or a.name = :agent)
+              and (cast(:state as text) is null or r.state = :state)
+              and (cast(:workspace as text) is null or r.workspace = :workspace)
             order by r.id desc limit :limit""",
         limit=limit,
         **wanted,
