@@ -57,7 +57,7 @@ async def memory_write(
         file=tier,
         source=(context.identity.run,),
         learned=context.clock.now().isoformat(timespec="seconds"),
-        by=gate.author(value, context.said, outside=bool(context.outside)),
+        by=gate.author(value, context.said, outside=bool(context.outside), heard=await _from_outside(context)),
         about=redact(about),
         since=_day(since),
     )
@@ -69,6 +69,12 @@ async def memory_write(
     if kept.outcome not in gate.UNWRITTEN:
         await context.database.write(gate.record, kept, _done(context, "remembered"), now=context.clock.micros())
     return gate.told(kept)
+
+
+async def _from_outside(context: ToolContext) -> list[str]:
+    """What this work may have from outside without having read there: from earlier work, and from memory."""
+    known = await asyncio.to_thread(memory.load, _home(context))
+    return [*context.heard, *(entry.value for entry in known.entries if entry.from_outside)]
 
 
 def _day(text: str) -> str:
