@@ -72,22 +72,35 @@ async def memory_revert(
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
     database = service.database(loaded)
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]
-    runs = await database.read(containment.tree, named)
-    taken = TakenBack([_told(loaded, run) for run in runs])
+    runs, taken = await database.read(containment.tree, named), TakenBack([])
     if show:
-        return taken
+        return TakenBack([_told(loaded, run) for run in runs])
     await note(service, name, project, "reverted", since or source or "")
-    held = await database.write(take_back, runs, agent=id, at=at, now=service.now())
+    await _take_back(service, loaded, runs, taken, agent=id, since=since)
+    known = {run.run for run in runs}
+    # Whoever looked while we took it back has seen it, and is taken back as well.
+    while new := [run for run in await database.read(containment.tree, named) if run.run not in known]:
+        await _take_back(service, loaded, new, taken, agent=id, since=since)
+        known.update(run.run for run in new)
+    await service.runtime.database.shed()
+    return taken
+
+
+async def _take_back(
+    service: Service, loaded: LoadedProject, runs: Sequence[Descent], taken: TakenBack, *, agent: str, since: str | None
+) -> None:
+    """Take these runs back, with whatever the agent was told since a day, and add to `taken` what that was."""
+    database, at = service.database(loaded), micros(_day(since)) if since is not None else None
+    taken.runs.extend(_told(loaded, run) for run in runs)
+    held = await database.write(take_back, runs, agent=agent, at=at, now=service.now())
     await _unindex(service, runs)
     await _strike_files(service, database, held)
-    for agent in dict.fromkeys([id, *(run.agent for run in runs)]):
-        await _unlearn(service, loaded, agent, runs, taken, since=since if agent == id else None)
+    for each in dict.fromkeys([agent, *(run.agent for run in runs)]):
+        await _unlearn(service, loaded, each, runs, taken, since=since if each == agent else None)
     await _undo_documents(service, database, held, taken)
     await _unindex(service, runs)  # again: whoever searched meanwhile took in what documents still said
     taken.messages.extend(await _places(database, held))
     taken.for_you.extend(held.decided)
-    await service.runtime.database.shed()
-    return taken
 
 
 async def _unindex(service: Service, runs: Sequence[Descent]) -> None:
@@ -109,7 +122,6 @@ async def _unlearn(
     """Take back what one agent learned in these runs, or since a day, and its index of what was said."""
     with suppress(NotFound):  # one that lives in a workflow has nothing of its own
         worker = service.runtime.registry.worker(agent)
-        await asyncio.to_thread(worker.library.begin_anew)
         if worker.home is None:
             return
         sources = {run.run for run in runs if run.agent == agent}
@@ -121,6 +133,8 @@ async def _unlearn(
             taken.proposals.extend(f"{worker.name}: {each}" for each in gone)
         how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
+        # Last: whoever searched meanwhile took in what the files still said.
+        await asyncio.to_thread(worker.library.begin_anew)
 
 
 def _add(taken: TakenBack, found: Reverted, name: str) -> None:
