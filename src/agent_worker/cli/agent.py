@@ -201,10 +201,20 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
 @click.argument("words", nargs=-1, metavar="[get KEY | set KEY VALUE | forget KEY]")
 @click.option("--file", "file", default="core", show_default=True, help="Which file it is set in: core, working, …")
 @click.option("--share/--private", default=None, help="May colleagues look it up?")
+@click.option("--rounds", is_flag=True, help="Tidy it now, as each night; nothing is deleted.")
+@click.option("--dry-run", is_flag=True, help="With --rounds: only show what would change.")
 @as_json_option
-def memory(name: str, words: tuple[str, ...], file: str, share: bool | None, as_json: bool) -> None:
+def memory(
+    name: str, words: tuple[str, ...], file: str, share: bool | None, rounds: bool, dry_run: bool, as_json: bool
+) -> None:
     """Show what NAME remembers; get, set or forget one entry. What is forgotten goes into the archive."""
     path = f"/agents/{part(name)}/memory"
+    if rounds or dry_run:
+        if words or not rounds:
+            raise BadInput(
+                "--rounds stands alone, or with --dry-run", hint=f"agent-worker agent memory {name} --rounds"
+            )
+        return _tell_round(name, call("POST", f"{path}/rounds", dry_run=dry_run, project=here()), as_json)
     match words:
         case ():
             _show_memory(call("GET", path, project=here()), as_json)
@@ -220,6 +230,33 @@ def memory(name: str, words: tuple[str, ...], file: str, share: bool | None, as_
             raise _wrong_words(
                 f"agent memory {name}", words, {1: "get", 2: "set"}, "get KEY, set KEY VALUE, forget KEY"
             )
+
+
+def _tell_round(name: str, made: dict[str, Any], as_json: bool) -> None:
+    """The diff of a round."""
+    if as_json:
+        return tell_json(made)
+    for each in made["changes"]:
+        before, after = each["before"], each["after"]
+        click.echo(f"{each['what']}: {clean(each['why'])}")
+        click.echo(f"  - {before['file']}  {clean(before['key'])}: {clean(before['value'])[:200]}")
+        click.echo(f"  + {after['file']}  {clean(after['key'])}: {clean(after['value'])[:200]}{_marks(before, after)}")
+    for key in made["check"]:
+        click.echo(f"does it still hold? {clean(key)}: agent-worker inbox")
+    if not made["changes"]:
+        return click.echo("nothing to tidy")
+    if made["id"]:
+        click.echo(f"to take it back: agent-worker agent revert {clean(name)} --source {made['id']}")
+    else:
+        click.echo(f"nothing was changed; to do it: agent-worker agent memory {clean(name)} --rounds")
+
+
+def _marks(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """What else is different, beside where it stands and what it says."""
+    skip = ("file", "key", "value")
+    new = {name: value for name, value in after.items() if value != before[name] and name not in skip}
+    told = [f"{name} {', '.join(value) if isinstance(value, list) else value}".rstrip() for name, value in new.items()]
+    return f"  ({clean('; '.join(told))})" if told else ""
 
 
 def _show_memory(found: dict[str, Any], as_json: bool) -> None:

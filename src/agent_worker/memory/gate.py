@@ -186,14 +186,14 @@ def _repeated(there: Iterable[MemoryEntry], claim: MemoryEntry) -> MemoryEntry |
     alike = [
         entry
         for entry in there
-        if same(entry.value, claim.value)
-        and (
-            slot(entry.key) == slot(claim.key)
-            or entry.disputes == claim.key
-            or _may_mean_one(entry, claim, related=0.3)
-        )
+        if same(entry.value, claim.value) and (entry.disputes == claim.key or mean_one(entry, claim))
     ]
     return min(alike, key=lambda entry: entry.key != claim.key, default=None)
+
+
+def mean_one(one: MemoryEntry, other: MemoryEntry) -> bool:
+    """Whether the keys of two entries that say the same mean the same."""
+    return slot(one.key) == slot(other.key) or _may_mean_one(one, other, related=0.3)
 
 
 def _may_mean_one(one: MemoryEntry, other: MemoryEntry, *, related: float) -> bool:
