@@ -1,4 +1,4 @@
-"""Install what some tests need from elsewhere: bubblewrap and Chromium from Debian, programs from npm and PyPI.
+"""Install what some tests need from elsewhere: Debian's bubblewrap, Chromium, PostgreSQL; programs from npm and PyPI.
 
 Where that is not possible (no root, no apt, no npm, no network) it says what is missing and ends well: the tests that
 need it skip, and say so too.
@@ -30,6 +30,7 @@ PACKAGES = {
     "bwrap": "bubblewrap",
     "chromium": "chromium",
     "flock": "util-linux",
+    "pg_ctlcluster": "postgresql",
     "setpriv": "util-linux",
     "unshare": "util-linux",
 }

@@ -40,10 +40,9 @@ from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
 from agent_worker.files.root import Root
-from agent_worker.service.backups import DiskWatch, look_at_database
+from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.providers import keys_changed
-from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.service import Service
 from agent_worker.service.tokens import hold_tokens
 
@@ -88,9 +87,7 @@ async def make_app(identity: Identity) -> App:
         await hold_tokens(service)
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
-        Timekeeper(service)
-        DiskWatch(service)
-        service.background(look_at_database(service))
+        background.begin(service)
         service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order
