@@ -296,6 +296,7 @@ class Loader:
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
+            root=project.root,
             credential=credential_of(definition, definition.model) if definition.backend == "sdk" else "",
             learning_credential=credential_of(definition, learning.model if learning else None),
             lacks_key=self._backends.lacks_key(definition, project.root),
