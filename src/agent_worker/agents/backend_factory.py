@@ -14,8 +14,8 @@ from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
-from agent_worker.agents.registry import AgentKit, LacksKey, MoreTools
-from agent_worker.backends.backend import Backend, Model, Outcome, StepSink, Turn
+from agent_worker.agents.registry import AgentKit, LacksKey, Learner, MoreTools
+from agent_worker.backends.backend import Backend, Outcome, StepSink, Turn
 from agent_worker.backends.mock import CHARACTERS, MockModel
 from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
@@ -152,9 +152,14 @@ class BackendFactory:
             soon("agent_worker.tools.mcp_client")
         return partial(self.servers.tools, servers) if servers else None
 
-    def _learner(self, definition: AgentDefinition, root: Path) -> Model | None:
-        wanted = definition.auto_memory
-        return self._model(definition, root) if wanted and wanted.model else None
+    def _learner(self, definition: AgentDefinition, root: Path) -> Learner | None:
+        """What is learned with: the model that is named; without one, a cheap one of the agent's own provider."""
+        wanted, model = definition.auto_memory, self._model(definition, root)
+        named = wanted.model if wanted else None
+        if named:
+            return Learner(model, partial(_as_named, named))
+        own = definition.model if wanted and definition.backend == "sdk" else None
+        return Learner(model, partial(model.cheapest, own)) if own else None
 
     def _model(self, definition: AgentDefinition, root: Path) -> ModelApi:
         return ModelApi(self.catalogue, self._endpoint(definition, root), self.keys.of(root))
@@ -180,6 +185,10 @@ class BackendFactory:
         # The gate has let it pass, so the user has seen this address, and which key goes there.
         allowed = None if self.gate.is_open else Approval.of(url)
         return Endpoint(definition.served_by, url, provider.api_key or "", allowed)
+
+
+async def _as_named(model: str) -> str:
+    return model
 
 
 class Guarded:

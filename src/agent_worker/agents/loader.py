@@ -286,7 +286,8 @@ class Loader:
             printed = project.printed_variables.union(workflow.env if workflow else ())
             return self._backends.make_kit(definition, project.root, cwd, has_home=has_home, who=who, printed=printed)
 
-        learning = definition.auto_memory
+        own = definition.model if definition.backend == "sdk" else None
+        learning = definition.auto_memory.model or own if definition.auto_memory else None
         worker = AgentRuntime(
             agent=agent,
             name=definition.name,
@@ -296,8 +297,8 @@ class Loader:
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
-            credential=credential_of(definition, definition.model) if definition.backend == "sdk" else "",
-            learning_credential=credential_of(definition, learning.model if learning else None),
+            credential=credential_of(definition, own),
+            learning_credential=credential_of(definition, learning),
             lacks_key=self._backends.lacks_key(definition, project.root),
         )
         try:

@@ -15,13 +15,15 @@ from starlette.routing import BaseRoute
 from agent_worker.core.errors import BadInput
 from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
-from agent_worker.daemon.web import agents, documents, home, inbox, proposals, runs, workspaces
+from agent_worker.daemon.web import agents, documents, home, inbox, memory, proposals, runs, workspaces
 from agent_worker.daemon.web.login import SECONDS, LoginCodes
 from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
 VIEWS: tuple[Operation, ...] = tuple(
-    each for module in (home, workspaces, documents, proposals, agents, runs, inbox) for each in operations_in(module)
+    each
+    for module in (home, workspaces, documents, proposals, agents, memory, runs, inbox)
+    for each in operations_in(module)
 )
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _SCRIPTS = tuple(f"{name}.js" for name in ("app", "api", "live", "place", "workspace", "compose", "keys"))
