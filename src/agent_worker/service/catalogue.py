@@ -32,6 +32,7 @@ from agent_worker.service import (
     skills,
     soul,
     trust,
+    values,
     work,
     workflows,
 )
@@ -46,6 +47,7 @@ _MODULES = (
     workflows,
     run,
     runs,
+    values,
     work,
     limits,
     documents,
