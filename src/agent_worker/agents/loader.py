@@ -206,7 +206,7 @@ class Loader:
         project = loaded.project
         workers = {name: self._registry.worker(loaded.agents[name]) for name in project.agents}
         wrong = [
-            Problem(shown(project.agent_files[name], project.root), 1, 1, "", worker.trouble)
+            Problem(_written_in(project, name), 1, 1, "", worker.trouble)
             for name, worker in workers.items()
             if worker.trouble
         ]
@@ -335,6 +335,11 @@ def _enrol_all(
     agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
     agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral") for name in quick}
     return LoadedProject(id, project, agents, quick)
+
+
+def _written_in(project: ProjectFiles, agent: str) -> str:
+    """The file of an agent, as messages name it; who is a value of a program has none."""
+    return shown(project.agent_files[agent], project.root) if agent in project.agent_files else f"agent {agent}"
 
 
 def _folders_in(root: Path) -> set[str] | None:

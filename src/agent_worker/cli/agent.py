@@ -179,7 +179,7 @@ _WHAT = {
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from agent_worker.local.definitions import read_value
+    from agent_worker.offline.definitions import read_value
 
     key, equals, value = text.partition("=")
     if not key or not equals:

@@ -33,6 +33,7 @@ from agent_worker.service import (
     skills,
     soul,
     trust,
+    values,
     work,
     workflows,
 )
@@ -47,6 +48,7 @@ _MODULES = (
     workflows,
     run,
     runs,
+    values,
     work,
     limits,
     documents,
