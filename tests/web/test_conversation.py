@@ -123,7 +123,8 @@ def test_two_messages_sent_quickly_arrive_once_each_and_in_order(guest: Visit) -
     for n in range(6):
         box.fill(f"quick {n}")
         box.press("Enter")
-    wait(page, "() => document.querySelectorAll('.rows > li').length >= 6 && !document.querySelector('.sending')")
+    page.locator(".rows .msg", has_text="quick 5").wait_for()
+    wait(page, "() => !document.querySelector('.sending')")
     said = page.evaluate("[...document.querySelectorAll('.rows > li .prose')].map((each) => each.textContent.trim())")
     assert [each for each in said if each.startswith("quick")] == [f"quick {n}" for n in range(6)]
 

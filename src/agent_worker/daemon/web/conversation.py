@@ -11,19 +11,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent_worker.agents.waiting import Waiting
 from agent_worker.core.later import dataclass
 from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import View, button, face, form, link, panel, shown_name, source, waits, when
+from agent_worker.daemon.web.inbox import cards, items_of
 from agent_worker.daemon.web.markup import Attribute, Html, h, join
 from agent_worker.daemon.web.proposals import ProposalViews, announced, card, proposal_views
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.service import agents, messages, workflows
+from agent_worker.service.agents import Agent
 from agent_worker.service.messages import MessageView
 from agent_worker.service.operation import operation
 from agent_worker.service.proposals import ProposalView
 from agent_worker.service.service import Service
+from agent_worker.service.workflows import Member
 
 PAGE = 80  #: messages that are fetched at once
 LONG = 1200  #: characters after which a message is folded
@@ -89,7 +91,7 @@ async def log(service: Service, talk: Talk, *, empty: str = "") -> Html:
             h("p", empty, class_="empty begin") if empty and not page.last and not page.pending else None,
             h("ol", Html(page.html), class_="rows", aria_label="Messages"),
             h("ol", Html(page.pending), class_="pending", aria_label="Sent, not answered yet"),
-            await _now(service, talk.at, talk.project, of=talk.workspace),
+            await _now(service, talk.at, talk.project),
             class_="log",
             role="log",
             tabindex=0,
@@ -114,10 +116,15 @@ async def now(service: Service, at: str, project: str | None = None) -> View:
     return View("", await _now(service, at, project))
 
 
-async def _now(service: Service, at: str, project: str | None, *, of: str = "") -> Html:
-    rows = await _at_work(service, at, project)
+async def _now(service: Service, at: str, project: str | None) -> Html:
+    team = at.startswith("@")
+    name = at.removeprefix("@")
+    items = await items_of(service, project, workspace=name if team else "", agent="" if team else name)
+    asked_here = {item.agent for item in items if item.kind in ("question", "approval")}
+    busy = [each for each in await _at_work(service, at, project) if each.name not in asked_here or not each.waiting]
     return panel(
-        h("ul", rows, class_="working", aria_label="At work"),
+        await cards(items),
+        h("ul", [_worker(each) for each in busy], class_="working", aria_label="At work", data_key="working"),
         src=source("now", at=at, project=project),
         on=_NOW,
         label="Just now",
@@ -125,17 +132,17 @@ async def _now(service: Service, at: str, project: str | None, *, of: str = "") 
     )
 
 
-async def _at_work(service: Service, at: str, project: str | None) -> list[Html]:
+async def _at_work(service: Service, at: str, project: str | None) -> Sequence[Member | Agent]:
     if at.startswith("@"):
-        found = await workflows.workflow_status(service, at, project)
-        busy = [each for each in found.members if each.state in ("running", "waiting")]
-        return [_worker(each.name, each.state, each.waiting) for each in busy]
-    who = (await agents.agent_info(service, at, project)).agent
-    return [_worker(who.name, who.state, who.waiting)] if who.state in ("running", "waiting") else []
+        found: Sequence[Member | Agent] = (await workflows.workflow_status(service, at, project)).members
+    else:
+        found = [(await agents.agent_info(service, at, project)).agent]
+    return [each for each in found if each.state in ("running", "waiting")]
 
 
-def _worker(name: str, state: str, waiting: Waiting | None) -> Html:
+def _worker(who: Member | Agent) -> Html:
     """One who is at work. What it does and writes is filled in by the page, from what it hears."""
+    name, state, waiting = who.name, who.state, who.waiting
     word = "is at work" if state == "running" else told(state, waiting.what if waiting else "")
     return h(
         "li",

@@ -77,7 +77,9 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
         "header",
         h("h1", f"@{found.name}"),
         state_word(*team_state(found), still=True),
-        [h("span", each.reason, " ", waits(each), class_="why") for each in found.waiting],
+        h("a", plural(len(found.waiting), "question"), " for you", href="#/inbox", class_="why")
+        if found.waiting
+        else None,
         h("span", found.reason, class_="why") if found.reason else None,
         h("nav", map(tab_link, TABS), class_="tabs", aria_label="Workspace"),
         form(

@@ -10,6 +10,7 @@ import { forms } from "./forms.js";
 import { keys } from "./keys.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
+const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
 const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [] };
 const SOURCES = { doc: "document" };
@@ -93,6 +94,9 @@ async function show() {
 function mark() {
   unread.mark(side);
   const waiting = Number(side.querySelector("[data-waiting]")?.dataset.waiting ?? 0);
+  badge.hidden = !waiting;
+  badge.textContent = waiting;
+  menu.setAttribute("aria-label", waiting ? `Menu, ${waiting} in the inbox` : "Menu");
   document.title = `${waiting ? `(${waiting}) ` : ""}${title} · agent-worker`;
   for (const link of side.querySelectorAll("a[href]")) {
     const here = link.getAttribute("href").split("&tab=")[0] === location.hash.split("&tab=")[0] || (location.hash === "" && link.hash === "#/home");

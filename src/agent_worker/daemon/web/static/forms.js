@@ -46,7 +46,8 @@ function tell(id, answer) {
   document.getElementById(id).textContent = `${told[0].toUpperCase()}${told.slice(1)}`;
 }
 
-/** Fields as an operation takes them: `params.x` goes into params, a checkbox is true or left out. */
+/** Fields as an operation takes them: `params.x` goes into params, a checkbox is true or left out. The button that was
+    pressed adds what it says (data-with). */
 function values(form, submitter) {
   const given = {};
   for (const [name, value] of new FormData(form, submitter)) {
@@ -57,5 +58,5 @@ function values(form, submitter) {
     if (inner) (given[outer] ??= {})[inner] = String(plain);
     else given[name] = plain;
   }
-  return given;
+  return Object.assign(given, JSON.parse(submitter?.dataset.with ?? "{}"));
 }
