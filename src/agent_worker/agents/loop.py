@@ -434,6 +434,7 @@ class Loop:
     async def _learn(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
     ) -> None:
+        recording = self._loop_context.recording
         lesson = await learn(
             worker,
             kit.learner,
@@ -443,12 +444,20 @@ class Loop:
             said=run_begin.said_in(job),
             outside=bool(recorder.outside),
             heard=recorder.heard,
-            recording=self._loop_context.recording,
+            allowed=partial(self._has_budget, job),
+            recording=recording,
             asking=self._one_request(worker.learning_credential),
             charge=recorder.charge,
         )
         if lesson:
             await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)
+            texts = (lesson.asked.system, lesson.asked.prompt, recording.redact(lesson.reply.text))
+            await recording.prompts.add_lesson(self._database, job, lesson.model, texts, now=self._loop_context.now())
+
+    async def _has_budget(self, job: Assignment) -> bool:
+        return await self._database.read(
+            run_begin.has_budget, job, self._terms(job.workspace), now=self._loop_context.now()
+        )
 
     async def _leaves(self, job: Assignment, recorder: RunRecorder) -> bool:
         """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""

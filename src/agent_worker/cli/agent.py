@@ -16,6 +16,7 @@ from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.states import told
+from agent_worker.core.text import plural
 
 
 @click.group()
@@ -123,6 +124,21 @@ def _tell_definition(found: dict[str, Any]) -> None:
         memories = ", ".join(f"{count} {_FILES.get(file, file)}" for file, count in kept["memories"].items())
         click.echo(f"  remembers: {clean(memories) or 'nothing yet'}")
         click.echo(f"  notes: {kept['notes']}\n  todos: {kept['todos']} open, {kept['done']} done")
+    _tell_learned(found["learned"])
+
+
+def _tell_learned(learned: dict[str, Any] | None) -> None:
+    """What it drew from its runs by itself; nothing is said of one that never did and does not."""
+    if learned is None or not (learned["with_model"] or learned["count"]):
+        return
+    cost = f"{plural(learned['requests'], 'request')}, {usd(learned['usd'], learned['estimated'])}"
+    count = plural(learned["count"], "thing")
+    model = learned["with_model"] or "nothing now"
+    click.echo(f"  learned in {plural(learned['days'], 'day')}: {count} ({cost}; with {clean(model)})")
+    for each in learned["entries"]:
+        held = ", held back" if each["file"] == "quarantine" else ""
+        said = clean(each["value"])[:200] or "(forgotten or replaced since)"
+        click.echo(f"    {clean(each['key'])}: {said} ({ago(each['at'])}{held})")
 
 
 _FILES = {"archive": "archived"}
@@ -163,7 +179,7 @@ _WHAT = {
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from agent_worker.local.definitions import read_value
+    from agent_worker.offline.definitions import read_value
 
     key, equals, value = text.partition("=")
     if not key or not equals:

@@ -162,11 +162,12 @@ class MemorySettings(Block):
 
 
 class AutoMemory(Block):
-    """What is drawn from a run after it; `model` None is the cheap default."""
+    """What is drawn from a run after it."""
 
     model: ModelName | None = Field(
         None,
-        description="the model that draws what is worth remembering from each run; without one nothing is drawn",
+        description="the model that draws what is worth remembering from a run; without one, for backend sdk, the "
+        "cheapest of the same provider whose price is known, else its own; for others nothing is drawn",
         examples=["anthropic/claude-haiku-5-5"],
     )
 
@@ -441,7 +442,7 @@ class AgentDefinition(AgentSettings):
         on_or_off("<AutoMemory>"),
     ] = Field(
         default_factory=AutoMemory,
-        description="whether it draws something to remember from each run; false never",
+        description="how it draws something to remember from its runs, in one small request each; false: never",
         examples=[{"model": "anthropic/claude-haiku-5-5"}],
     )
 

@@ -34,6 +34,7 @@ from agent_worker.service import (
     soul,
     tokens,
     trust,
+    values,
     work,
     workflows,
 )
@@ -48,6 +49,7 @@ _MODULES = (
     workflows,
     run,
     runs,
+    values,
     work,
     limits,
     documents,

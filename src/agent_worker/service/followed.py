@@ -12,7 +12,7 @@ from dataclasses import asdict, field
 from typing import Any
 
 from agent_worker.agents.waiting import Waiting
-from agent_worker.core.errors import AgentWorkerError, Refused
+from agent_worker.core.errors import AgentWorkerError, NotRunning
 from agent_worker.core.events import Lagging
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row
@@ -21,7 +21,7 @@ from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.workflows.summary import Summary
 
-STOPPING = Refused("the daemon is stopping", hint="the work goes on when it is started again")
+STOPPING = NotRunning("the daemon is stopping", hint="the work goes on when it is started again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Served:
     reason: str = ""
     summary: Summary | None = None  #: of a workflow
     waits_for: list[str] = field(default_factory=list)  #: the items of the inbox that wait for the person
+    run: str = ""  #: of an agent: the run that answered
 
 
 async def listening(service: Service, *, until: asyncio.Event) -> Follower:
@@ -70,6 +71,7 @@ class Followed:
         self._follower = follower
         self._tools: list[ToolCall] = []
         self._outcome: Served | AgentWorkerError = STOPPING
+        self.may_be_over = False  #: it may have ended before it was followed
         self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
@@ -86,8 +88,8 @@ class Followed:
         yield [await self._last()]
 
     async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """What happens; nothing, where it waited for the person before we listened and that is the end of it."""
-        if self.leaves_when_asked and await self._is_over():
+        """What happens; nothing, where it was over, or waited for the person, before we listened."""
+        if (self.leaves_when_asked or self.may_be_over) and await self._is_over():
             return
         async for batch in self._followed():
             yield batch

@@ -55,7 +55,7 @@ class RunRequest:
     model: ModelName | None = None  #: of all members of the workflow that use one
     leaves: bool = False  #: where it waits for the person's word or a key, `run` ends, and the work is kept
     attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
-    key: str | None = None  #: of a message to `alice` or `@review`: the same key is accepted once
+    key: str | None = None  #: of what `alice` or `@review` is told: given again, what became of the first is told
 
 
 @operation("POST", "/run")
@@ -113,7 +113,8 @@ async def begin_work(service: Service, request: RunRequest) -> Followed:
 
 async def _ask(service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None) -> Followed:
     address = await service.address(loaded, to)
-    key = key if address.workspace is None else None
+    if key is not None and address.workspace is not None:
+        raise BadInput(f"{to} is in a workspace: a key is for a direct question", hint=f"ask {address.agent} by itself")
     routing.check_size(message)
     follower = await listening(service, until=service.closing)
     try:
@@ -121,7 +122,9 @@ async def _ask(service: Service, loaded: LoadedProject, to: str, message: str, *
     except BaseException:
         follower.close()
         raise
-    return _AgentRun(service, loaded, follower, work)
+    made = _AgentRun(service, loaded, follower, work)
+    made.may_be_over = key is not None
+    return made
 
 
 class _AgentRun(Followed):
@@ -181,7 +184,7 @@ class _AgentRun(Followed):
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
         usage = await self._database.read(_usage, self._work["id"])
-        return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
+        return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"], run=row["run"] or "")
 
 
 async def came_of_work(service: Service, loaded: LoadedProject, id: str) -> Served | AgentWorkerError | None:
@@ -327,7 +330,7 @@ def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, n
         ref=receipt.id,
     )
     assert row is not None
-    if receipt.asleep:
+    if receipt.asleep and row["state"] not in ENDS:
         (who,) = receipt.asleep
         me = agent_rows.identity(tx, row["agent"])
         why = me["paused"] or me["reason"] or "a person lets its work there wait"

@@ -180,7 +180,7 @@ def _place(row: Row) -> str:
     return "" if row["workflow"] is None else str(workspace_rows.name_of(row))
 
 
-def _said(step: Row) -> str:
+def said_in(step: Row) -> str:
     try:
         return Reply.load(step["reply"]).text
     except BadInput as error:
@@ -216,7 +216,7 @@ def _steps(tx: Transaction, work: str, run: str) -> list[Step]:
     done = [
         Step(
             row["n"],
-            _said(row),
+            said_in(row),
             calls.pop(row["n"], []),
             row["tokens"],
             row["micros"] / 1e6,

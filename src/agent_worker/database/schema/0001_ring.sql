@@ -229,7 +229,7 @@ create index sent_use_at on sent_use(project, at);
 
 create table tally (
   project text not null,
-  scope text not null,                      -- root | agent | project
+  scope text not null,                      -- root | agent | project | learning (what an agent learned with)
   key text not null,                        -- of the root or the agent; '' for the project
   day text not null,                        -- '' for a root: its money has no day
   runs integer not null default 0,
