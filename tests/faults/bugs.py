@@ -1994,13 +1994,13 @@ BUGS = (
         "half a pair of characters comes in",
         "D3p",
         "test_D3p_what_cannot_be_stored_and_given_back_is_refused",
-        Edit("_check", '"\\0" in value or _HALF_A_PAIR.search(value)', '"\\0" in value'),
+        Edit("check_texts", '"\\0" in value or _HALF_A_PAIR.search(value)', '"\\0" in value'),
     ),
     bug(
         "names are not looked at as values are",
         "D3p",
         "test_D3p_what_cannot_be_stored_and_given_back_is_refused",
-        Edit("_check", "_check(name, depth + 1)", ""),
+        Edit("check_texts", "check_texts(name, depth + 1)", ""),
     ),
     bug(
         "who is refused is cut off while it sends",

@@ -297,6 +297,7 @@ class Loader:
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
+            root=project.root,
             credential=credential_of(definition, own),
             learning_credential=credential_of(definition, learning),
             lacks_key=self._backends.lacks_key(definition, project.root),

@@ -18,7 +18,7 @@ from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
-from agent_worker.agents.prompt import Prompt
+from agent_worker.agents.prompt import Prompt, PromptText
 from agent_worker.agents.prompt_data import PromptData, prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
@@ -138,6 +138,7 @@ class Loop:
         self._stopping = False
         self._given: Pass | None = None  # leave to call the provider
         self._answered = False  # has the model answered anything in the run that is under way?
+        self._project_seen: tuple[PromptText, ...] | None = None  # what its repository told it in its last run
         self._own_soul = False  # of the run that is under way: its agent is more than its definition says
         self._setbacks: dict[str, BackendFailure] = {}  # instruction → why it is tried again later
         self._asking: dict[str, str | None] = {}  # instruction that waits for a person → its workspace
@@ -486,12 +487,15 @@ class Loop:
         brief = replace(
             gathered.brief,
             soul=known.soul,
+            project=known.project,
+            project_changed=self._project_seen not in (None, known.project),
             memory=known.memory,
             memory_left_out=known.left_out,
             memory_considered=known.considered,
             todos=known.todos,
             was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
         )
+        self._project_seen = known.project
         composed = prompt.compose(brief)
         turn = Turn(
             run=job.run,

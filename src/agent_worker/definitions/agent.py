@@ -265,6 +265,11 @@ class AgentSettings(Block):
         (), description="folders of skills that it may read, inside the project", examples=[[".agents/skills"]]
     )
     cwd: InsidePath = Field(".", description="where it works, inside the project", examples=["app"])
+    project_instructions: Flag = Field(
+        True,
+        description="it is shown AGENTS.md of the project, and the one nearest above cwd, as somebody else's words",
+        examples=[False],
+    )
     env: tuple[Variable, ...] = Field(
         (),
         description="variables of the daemon's environment for its shell, servers and program; taken for secrets",

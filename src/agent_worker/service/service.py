@@ -25,9 +25,10 @@ from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
-from agent_worker.definitions.workflow import WorkflowDefinition, with_model
+from agent_worker.definitions.workflow import WorkflowDefinition, alone, with_model
 from agent_worker.trust.project_keys import FILE as ENV_FILE
 from agent_worker.work import agent_rows, inbox
+from agent_worker.work.door_tokens import DoorTokens
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.remote import Remotes
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+SESSION = "agent:"  #: before the name of an agent: a workflow that no file describes, with it alone
 TAKE_UP = 2.0  #: seconds between two tries to open a project that another runtime has
 _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
@@ -105,6 +107,7 @@ class Service:
     def __init__(self, runtime: Runtime, *, closing: asyncio.Event | None = None) -> None:
         self.runtime = runtime
         self.closing = closing or asyncio.Event()  #: set when the host is about to end: streams say goodbye
+        self.door_tokens = DoorTokens()  #: that let programs of others in
         self._projects: dict[Path, _Known] = {}
         self._instances: dict[str, Instance] = {}
         self._finishing: dict[str, _Finishing] = {}
@@ -392,6 +395,10 @@ class Service:
         project = loaded.project
         if name in project.workflows:
             return FoundWorkflow(project.workflows[name], str(project.workflow_files.get(name, "")))
+        if name.startswith(SESSION):
+            if (whose := name.removeprefix(SESSION)) not in loaded.agents:
+                raise NotFound(f"there is no agent {whose} in this project", hint="agent-worker ls")
+            return FoundWorkflow(alone(whose), name)
         if is_remote(name):
             fetched = await self.remotes().get(workflow_source(name), now=self.runtime.clock.now())
             return await asyncio.to_thread(read_fetched, loaded, fetched)
