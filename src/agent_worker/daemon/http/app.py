@@ -39,6 +39,7 @@ from agent_worker.daemon.process.leftovers import clear_away
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
+from agent_worker.doors.outbox.sender import OutboxSender
 from agent_worker.files.root import Root
 from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
@@ -88,6 +89,7 @@ async def make_app(identity: Identity) -> App:
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
+        OutboxSender(service)
         service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order
