@@ -38,6 +38,7 @@ ALLOWED = {
     "select r.id from run r (join agent|where r.project) .* order by .*r.id": "when a person takes something back",
     "select count\\(\\*\\) as n from run r join agent a .*": "the number of all runs ever, shown on request",
     "select r.* where r.project = :project and \\(cast.* order by r.id desc limit :limit": "it ends at the limit",
+    "select r.manifest, r.started_at from run r where .* order by r.id desc limit :limit": "the newest, once a night",
     "select r.*left join workspace w .* where r.project = :project": "a part: what it is for decides which rows",
 }
 

@@ -543,7 +543,7 @@ BUGS = (
         "L4",
         "test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin",
         Edit(
-            "keep_step",
+            "_spent_up",
             "_with_granted(tx, job.workspace, terms.limits).money_only",
             "_with_granted(tx, job.workspace, terms.limits)",
         ),
@@ -845,7 +845,7 @@ BUGS = (
         "there is something to learn from calls that failed",
         "A6",
         "test_a_run_that_was_only_talk_teaches_nothing",
-        Edit("did_something", "result.ok", "True"),
+        Edit("is_worth_a_look", "result.ok", "True"),
     ),
     bug(
         "a lesson that cannot be kept fails the work",
@@ -1681,7 +1681,13 @@ BUGS = (
         "an agent looks up talk of a workspace that it does not work in",
         "A11",
         "test_A11_another_workspace_of_the_same_workflow_finds_nothing",
-        Edit("searchable", 'workspace["id"]', '"the same for all"'),
+        Edit("_searchable", 'workspace["id"]', '"the same for all"'),
+    ),
+    bug(
+        "a search that began before something was taken back takes it into an index again",
+        "A14",
+        "test_A14_a_search_that_began_before_takes_nothing_into_the_index_that_comes_after",
+        Edit("Index.read", "            if self._closed:\n                raise IndexClosed(self)\n", ""),
     ),
     bug(
         "a query that names two authors is about the first",

@@ -19,7 +19,7 @@ from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
 from agent_worker.agents.prompt import Prompt
-from agent_worker.agents.prompt_data import prompt_memory
+from agent_worker.agents.prompt_data import PromptData, prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, GiveUp, Retry, after
@@ -380,11 +380,12 @@ class Loop:
                 self._loop_context.recording,
                 partial(self._one_request, worker.credential),
             )
-            turn, seen, composed = await self._prepare(job, worker, tools)
+            turn, gathered, composed = await self._prepare(job, worker, tools)
+            recorder.hear(gathered.heard, gathered.passed_on)
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                return await self._steps(job, worker, kit, turn, recorder, seen)
+                return await self._steps(job, worker, kit, turn, recorder, gathered.seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -411,7 +412,10 @@ class Loop:
                     case Finished(step, reply):
                         _refuse_empty(reply, recorder)
                         recorder.finish_saying()
-                        more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
+                        outside = recorder.origin_of(reply.text)
+                        more = await self._write(
+                            run_end.finish, job, step, reply, terms_model(worker), seen=seen, outside=outside
+                        )
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
                         await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
@@ -429,6 +433,7 @@ class Loop:
     async def _learn(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
     ) -> None:
+        recording = self._loop_context.recording
         lesson = await learn(
             worker,
             kit.learner,
@@ -437,12 +442,21 @@ class Loop:
             final,
             said=run_begin.said_in(job),
             outside=bool(recorder.outside),
-            recording=self._loop_context.recording,
+            heard=recorder.heard,
+            allowed=partial(self._has_budget, job),
+            recording=recording,
             asking=self._one_request(worker.learning_credential),
             charge=recorder.charge,
         )
         if lesson:
             await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)
+            texts = (lesson.asked.system, lesson.asked.prompt, recording.redact(lesson.reply.text))
+            await recording.prompts.add_lesson(self._database, job, lesson.model, texts, now=self._loop_context.now())
+
+    async def _has_budget(self, job: Assignment) -> bool:
+        return await self._database.read(
+            run_begin.has_budget, job, self._terms(job.workspace), now=self._loop_context.now()
+        )
 
     async def _leaves(self, job: Assignment, recorder: RunRecorder) -> bool:
         """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""
@@ -459,7 +473,9 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, Prompt]:
+    async def _prepare(
+        self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]
+    ) -> tuple[Turn, PromptData, Prompt]:
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
@@ -491,7 +507,7 @@ class Loop:
             members=tuple(brief.members),
             open_votes=gathered.open_votes,
         )
-        return turn, gathered.seen, composed
+        return turn, gathered, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited, chosen = self._waited(None if self._answered else job.lead.waits_since), self._settings

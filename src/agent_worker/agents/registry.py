@@ -30,12 +30,20 @@ LacksKey = Callable[[], NoKey | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Learner:
+    """Draws from a run what is worth remembering."""
+
+    model: Model
+    choose: Callable[[], Awaitable[str]]  #: which model is asked; raises BackendFailure when none can be
+
+
+@dataclass(frozen=True, slots=True)
 class AgentKit:
     """The backend and the tools that an agent works with."""
 
     backend: Backend
     tools: tuple[Tool, ...] = ()
-    learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
+    learner: Learner | None = None  #: None: nothing is learned by itself
     more_tools: MoreTools | None = None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import MAIN, Address
-from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent, Refused
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning, Permanent, Refused
 from agent_worker.core.events import Lagging
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
@@ -38,7 +38,7 @@ from agent_worker.workspaces import routing
 
 TEAM = "team"  #: the name of a workflow made up on the spot; its tag is new each time
 GONE = "whoever started it has left"
-_STOPPING = Refused("the daemon is stopping", hint="the work goes on when it is started again")
+_STOPPING = NotRunning("the daemon is stopping", hint="the work goes on when it is started again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Served:
     reason: str = ""
     summary: Summary | None = None  #: of a workflow
     waits_for: list[str] = field(default_factory=list)  #: the items of the inbox that wait for the person
+    run: str = ""  #: of an agent: the run that answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class RunRequest:
     trust: bool = False  #: approve what the workflow or agent could execute, as it is now
     model: ModelName | None = None  #: of all members of the workflow that use one
     leaves: bool = False  #: where it waits for the person's word or a key, `run` ends, and the work is kept
+    key: str | None = None  #: of a question to an agent: given again, what became of the first one is told
     attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
 
 
@@ -121,7 +123,7 @@ async def _play(service: Service, request: RunRequest) -> _Followed:
         case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
             loaded = await service.project(request.project)
             await require_approved(service, loaded, agent, trust=request.trust)
-            return await _ask(service, loaded, agent, message)
+            return await _ask(service, loaded, agent, message, key=request.key)
         case RunRequest(workflow=str(workflow), agent=None, agents=None):
             wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
@@ -149,6 +151,7 @@ class _Followed:
         self._follower = follower
         self._tools: list[ToolCall] = []
         self._outcome: Served | AgentWorkerError = _STOPPING
+        self.may_be_over = False  #: it may have ended before it was followed
         self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
@@ -165,8 +168,8 @@ class _Followed:
         yield [await self._last()]
 
     async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """What happens; nothing, where it waited for the person before we listened and that is the end of it."""
-        if self.leaves_when_asked and await self._is_over():
+        """What happens; nothing, where it was over, or waited for the person, before we listened."""
+        if (self.leaves_when_asked or self.may_be_over) and await self._is_over():
             return
         async for batch in self._followed():
             yield batch
@@ -229,18 +232,22 @@ class _Followed:
 # --- one agent ----------------------------------------------------------------------------------------
 
 
-async def _ask(service: Service, loaded: LoadedProject, to: str, message: str) -> _Followed:
+async def _ask(service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None) -> _Followed:
     address = await service.address(loaded, to)
+    if key is not None and address.workspace is not None:
+        raise BadInput(f"{to} is in a workspace: a key is for a direct question", hint=f"ask {address.agent} by itself")
     if address.agent is None:
         raise BadInput(f"{to} is a channel, not an agent", hint="name a workflow, or one of its members")
     routing.check_size(message)
     follower = await _listening(service, until=service.closing)
     try:
-        work = await service.write(loaded, _put, loaded, address, message, now=service.now())
+        work = await service.write(loaded, _put, loaded, address, message, now=service.now(), key=key)
     except BaseException:
         follower.close()
         raise
-    return _AgentRun(service, loaded, follower, work)
+    made = _AgentRun(service, loaded, follower, work)
+    made.may_be_over = key is not None
+    return made
 
 
 class _AgentRun(_Followed):
@@ -300,7 +307,7 @@ class _AgentRun(_Followed):
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
         usage = await self._database.read(_usage, self._work["id"])
-        return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
+        return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"], run=row["run"] or "")
 
 
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
@@ -434,9 +441,9 @@ def _tool_call(told: EventRecord) -> ToolCall:
     return ToolCall(record["name"], record["tool"], record["arguments"], record["own"])
 
 
-def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, now: int) -> Row:
+def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, now: int, key: str | None) -> Row:
     """The instruction that the message becomes. Nobody waits for one who does not work."""
-    receipt = hand_over(tx, loaded, to, message, now=now)
+    receipt = hand_over(tx, loaded, to, message, now=now, key=key)
     row = tx.one("select * from instruction where project = :project and id = :ref", ref=receipt.id)
     row = row or tx.one(
         """select i.* from delivery d
@@ -445,7 +452,7 @@ def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, n
         ref=receipt.id,
     )
     assert row is not None
-    if receipt.asleep:
+    if receipt.asleep and row["state"] not in ENDS:
         (who,) = receipt.asleep
         me = agent_rows.identity(tx, row["agent"])
         why = me["paused"] or me["reason"] or "a person lets its work there wait"

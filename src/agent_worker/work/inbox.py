@@ -29,6 +29,7 @@ Kind = Literal[
     "drift",
     "dispute",
     "sharing",
+    "check",
 ]
 
 
