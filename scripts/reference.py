@@ -26,6 +26,7 @@ from agent_worker.tools.task import bash
 sys.path.insert(0, str(Path(__file__).parent))
 
 from links import slug
+from python_reference import python_page
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "Written by `uv run poe reference` from the code; do not edit.\n"
@@ -117,6 +118,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings(),
         "providers.md": providers(),
         "environment.md": environment(),
+        "python.md": python_page(),
     }
 
 

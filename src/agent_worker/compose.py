@@ -21,7 +21,7 @@ from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
-from agent_worker.agents.waiting import Waits
+from agent_worker.agents.waiting import WaitingAgent, Waits
 from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue
 from agent_worker.backends.models.prices import PriceList
@@ -43,6 +43,8 @@ from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
 from agent_worker.tools.mcp_servers import McpPool
+from agent_worker.tools.program_functions import GONE_FOR, ProgramFunctions
+from agent_worker.tools.tool import RunIdentity
 from agent_worker.trust.gate import Gate
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
@@ -78,6 +80,15 @@ def _is_allowed(gate: Gate, registry: Registry, project: str, digest: str) -> bo
     """Whether the user allowed just this tool call for good."""
     root = registry.root(project)
     return root is not None and digest in gate.allowed_calls(root)
+
+
+def _tell_wait(waits: Waits, identity: RunIdentity, reason: str) -> None:
+    """A run waits for the program that has its functions, or waits no longer."""
+    if reason:
+        who = WaitingAgent(identity.project, identity.agent, identity.name, identity.workspace)
+        waits.begin(who, "program", reason, seconds=GONE_FOR)
+    else:
+        waits.end(identity.agent)
 
 
 async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
@@ -140,6 +151,7 @@ async def _wired(
         gate,
         program_host,
         keys,
+        ProgramFunctions(clock),
         redact,
     )
     closing.push_async_callback(factory.catalogue.close)
@@ -163,6 +175,7 @@ async def _wired(
             space=settings.space,
         )
     )
+    factory.functions.tell = partial(_tell_wait, supervisor.waits)
     closing.push_async_callback(_end_quick, database, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
     loader = Loader(database, clock, registry, log_files, factory, locks)

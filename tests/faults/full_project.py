@@ -18,7 +18,7 @@ from typing import Any
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.daemon.http.routes import status_of
+from agent_worker.doors.errors import status_of
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
 from tests import stored
@@ -34,6 +34,7 @@ TOOLS = {
 WRITES: dict[str, dict[str, Any]] = {
     "memory_set": {"name": "alice", "key": "town", "value": LONG[:1500]},
     "memory_release": {"name": "alice", "key": "held"},
+    "memory_rounds": {"name": "alice"},
     "memory_revert": {"name": "alice", "since": "2026-01-01"},
     "todo_put": {"name": "alice", "text": "water the plants"},
     "todo_tick": {"name": "alice", "number": 1},

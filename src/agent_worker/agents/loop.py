@@ -18,7 +18,7 @@ from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
-from agent_worker.agents.prompt import Prompt
+from agent_worker.agents.prompt import Prompt, PromptText
 from agent_worker.agents.prompt_data import PromptData, prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
@@ -138,6 +138,7 @@ class Loop:
         self._stopping = False
         self._given: Pass | None = None  # leave to call the provider
         self._answered = False  # has the model answered anything in the run that is under way?
+        self._project_seen: tuple[PromptText, ...] | None = None  # what its repository told it in its last run
         self._own_soul = False  # of the run that is under way: its agent is more than its definition says
         self._setbacks: dict[str, BackendFailure] = {}  # instruction → why it is tried again later
         self._asking: dict[str, str | None] = {}  # instruction that waits for a person → its workspace
@@ -433,6 +434,7 @@ class Loop:
     async def _learn(
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
     ) -> None:
+        recording = self._loop_context.recording
         lesson = await learn(
             worker,
             kit.learner,
@@ -442,12 +444,20 @@ class Loop:
             said=run_begin.said_in(job),
             outside=bool(recorder.outside),
             heard=recorder.heard,
-            recording=self._loop_context.recording,
+            allowed=partial(self._has_budget, job),
+            recording=recording,
             asking=self._one_request(worker.learning_credential),
             charge=recorder.charge,
         )
         if lesson:
             await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)
+            texts = (lesson.asked.system, lesson.asked.prompt, recording.redact(lesson.reply.text))
+            await recording.prompts.add_lesson(self._database, job, lesson.model, texts, now=self._loop_context.now())
+
+    async def _has_budget(self, job: Assignment) -> bool:
+        return await self._database.read(
+            run_begin.has_budget, job, self._terms(job.workspace), now=self._loop_context.now()
+        )
 
     async def _leaves(self, job: Assignment, recorder: RunRecorder) -> bool:
         """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""
@@ -477,12 +487,15 @@ class Loop:
         brief = replace(
             gathered.brief,
             soul=known.soul,
+            project=known.project,
+            project_changed=self._project_seen not in (None, known.project),
             memory=known.memory,
             memory_left_out=known.left_out,
             memory_considered=known.considered,
             todos=known.todos,
             was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
         )
+        self._project_seen = known.project
         composed = prompt.compose(brief)
         turn = Turn(
             run=job.run,

@@ -338,8 +338,8 @@ class RunRecorder:
     def _ask_leave(self, tx: Transaction, place: CallPosition, call: Call, digest: str) -> Result | None:
         if inbox.allowed(tx, place.work, call.tool):
             return Result(inbox.YES)
-        text = f"{self._job.name} wants to use {call.tool}: {self._shown(_as_json(call))}"
         arguments = {name: self._readable(value) for name, value in call.arguments.items()}
+        text = f"{self._job.name} wants to use {call.tool}: {self._shown(_in_words(arguments))}"
         details = {"tool": call.tool, "arguments": arguments}
         return self._ask(tx, place, "approval", text, details, digest)
 
@@ -425,6 +425,13 @@ def _capped(text: str) -> str:
     if len(text) <= RESULT_LIMIT:
         return text
     return f"{text[:RESULT_LIMIT]}\n[cut: {plural(len(text) - RESULT_LIMIT, 'more character')}]"
+
+
+def _in_words(arguments: Mapping[str, str]) -> str:
+    """A call as one reads it: its only argument as it is, several with their names."""
+    if len(arguments) == 1:
+        return next(iter(arguments.values()))
+    return ", ".join(f"{name}: {value}" for name, value in arguments.items())
 
 
 def _as_json(call: Call) -> str:

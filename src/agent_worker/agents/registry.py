@@ -30,12 +30,20 @@ LacksKey = Callable[[], NoKey | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Learner:
+    """Draws from a run what is worth remembering."""
+
+    model: Model
+    choose: Callable[[], Awaitable[str]]  #: which model is asked; raises BackendFailure when none can be
+
+
+@dataclass(frozen=True, slots=True)
 class AgentKit:
     """The backend and the tools that an agent works with."""
 
     backend: Backend
     tools: tuple[Tool, ...] = ()
-    learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
+    learner: Learner | None = None  #: None: nothing is learned by itself
     more_tools: MoreTools | None = None
 
 
@@ -67,6 +75,7 @@ class AgentRuntime:
     limits: WorkLimits = field(default_factory=WorkLimits)
     cwd: Path = field(default_factory=Path)
     own_copy: bool = False  #: its cwd is a checkout of its own
+    root: Path | None = None  #: of its project
     home: Root | None = None  #: its own folder; None when it has no personal files
     library: Library = field(default_factory=lambda: Library(None, ""))
     note: str = ""  #: what the workflow adds to its prompt

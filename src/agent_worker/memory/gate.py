@@ -188,11 +188,7 @@ def _repeated(there: Iterable[MemoryEntry], claim: MemoryEntry) -> MemoryEntry |
         for entry in there
         if same(entry.value, claim.value)
         and not _is_other_word(entry, claim)
-        and (
-            slot(entry.key) == slot(claim.key)
-            or entry.disputes == claim.key
-            or _may_mean_one(entry, claim, related=0.3)
-        )
+        and (entry.disputes == claim.key or mean_one(entry, claim))
     ]
     return min(alike, key=lambda entry: entry.key != claim.key, default=None)
 
@@ -202,6 +198,11 @@ def _is_other_word(known: MemoryEntry, claim: MemoryEntry) -> bool:
     mine, theirs = _said(known.value), _said(claim.value)
     replaced = bool(mine - theirs) and bool(theirs - mine)
     return replaced and known.key == claim.key and trust(claim.by) >= trust(known.by)
+
+
+def mean_one(one: MemoryEntry, other: MemoryEntry) -> bool:
+    """Whether the keys of two entries that say the same mean the same."""
+    return slot(one.key) == slot(other.key) or _may_mean_one(one, other, related=0.3)
 
 
 def _may_mean_one(one: MemoryEntry, other: MemoryEntry, *, related: float) -> bool:

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict
+from dataclasses import asdict, field
 from typing import Literal
 
 from agent_worker.core.errors import NotFound, Stale
 from agent_worker.core.later import dataclass
+from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, gate, memory, notes, todos
 from agent_worker.memory.todos import Todo
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.work import inbox
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """What is remembered, and what says otherwise and is trusted less."""
+
+    known: memory.MemoryEntry
+    heard: memory.MemoryEntry
+    item: str  #: of the inbox, that asks about it; '' when it was answered
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     entries: list[memory.MemoryEntry]
     problems: list[str]  #: files with a mistake in them
+    disputes: list[Dispute] = field(default_factory=list)
 
 
 @operation("GET", "/agents/{name}/memory")
@@ -29,7 +41,17 @@ async def memory_show(service: Service, name: str, project: str | None = None) -
     home = await home_of_agent(service, name, project)
     found = await asyncio.to_thread(memory.load, home)
     held = await asyncio.to_thread(memory.load, home, only=memory.QUARANTINE)
-    return Remembered([*found.entries, *held.entries], [*found.problems, *held.problems])
+    loaded = await service.project(project)
+    asked = await service.read(loaded, _asked_about, agent_id(loaded, name))
+    pairs = await asyncio.to_thread(gate.disputes, home)
+    disputes = [Dispute(known, heard, asked.get(known.key, "")) for known, heard in pairs]
+    return Remembered([*found.entries, *held.entries], [*found.problems, *held.problems], disputes)
+
+
+def _asked_about(tx: Transaction, agent: str) -> dict[str, str]:
+    """The items of the inbox that ask about disputes in the memory of an agent, by key."""
+    rows = [row for row in inbox.open_items(tx) if row["kind"] == "dispute" and row["agent"] == agent]
+    return {row["ref"].partition("/")[2]: row["id"] for row in rows}
 
 
 @operation("PUT", "/agents/{name}/memory")

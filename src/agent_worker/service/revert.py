@@ -24,6 +24,7 @@ from agent_worker.memory.revert import Reverted, revert
 from agent_worker.service.memory import note
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
+from agent_worker.service.rounds import ROUND, undo_round
 from agent_worker.service.service import Service
 from agent_worker.work.threads import PERSONAL
 from agent_worker.workflows.archive import CHANNEL
@@ -61,10 +62,15 @@ async def memory_revert(
     With them go the later runs, of any agent, that were shown their words. What they learned is held back in
     quarantine.yaml, what they replaced or forgot is there again; no prompt, tool or search returns what was said. A
     person still sees it, struck out. `show` only tells which runs that would be.
+    A `source` may also be a round through its memory (g_…): then what that has changed is as it was.
     """
     if (since is None) == (source is None):
-        raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
+        raise BadInput(
+            "say what to take back: a day or a run", hint=f"agent-worker agent revert {name} --since 2026-01-31"
+        )
     loaded = await service.project(project)
+    if source is not None and source.startswith(ROUND):
+        return await _undo_round(service, loaded, name, source, show=show)
     if source is not None:
         _, source = await service.holding(source, "run")
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
@@ -99,6 +105,14 @@ async def _take_back(
     await _unindex(service, runs)  # again: whoever searched meanwhile took in what documents still said
     taken.messages.extend(await _places(database, held))
     taken.for_you.extend(held.decided)
+
+
+async def _undo_round(service: Service, loaded: LoadedProject, name: str, id: str, *, show: bool) -> TakenBack:
+    """A night's tidying of what one agent remembers: nobody saw words in it that they had not seen before."""
+    done, stands = await undo_round(service, service.database(loaded), agent_id(loaded, name), id, show=show)
+    taken = TakenBack([], restored=[f"{name}: {each.before.key}" for each in done])
+    taken.for_you.extend(f"{each.after.key} ({each.what}) was changed since" for each in stands)
+    return taken
 
 
 async def _unindex(service: Service, runs: Sequence[Descent]) -> None:

@@ -335,7 +335,7 @@ def put_back(
     tx.run(
         """update instruction
               set state = 'queued', not_before = :not_before,
-                  run = case when :waits_since is null then null else run end,
+                  run = case when cast(:waits_since as bigint) is null then null else run end,
                   waits_since = coalesce(waits_since, :waits_since),
                   failures = failures + :failed,
                   lane = case when :preempted = 1 and preempted + 1 >= :up and lane > 0 then lane - 1 else lane end,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.core.errors import NotFound
 from agent_worker.core.states import told
+from agent_worker.daemon.web.conversation import Talk, compose, log
 from agent_worker.daemon.web.frame import (
     View,
     answer,
@@ -28,21 +28,19 @@ from agent_worker.daemon.web.frame import (
     waits,
     when,
 )
-from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.daemon.web.markup import Html, h
+from agent_worker.daemon.web.memory import memory_section
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.daemon.web.souls import soul_lines, soul_section
-from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.todos import Todo
-from agent_worker.service import agents, memory, messages, runs, schedules
+from agent_worker.service import agents, memory, runs, schedules
 from agent_worker.service.agents import LANES, AgentDetail, Work
-from agent_worker.service.memory import Remembered
-from agent_worker.service.messages import MessageView
+from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.runs import Run
 from agent_worker.service.schedules import Scheduled
 from agent_worker.service.service import Service
 
-TALK = 60  #: lines of the conversation that are shown
 RUNS = 20
 _EVENTS = "agent,waiting,queued,started,ended,retry,tool_result"
 
@@ -51,11 +49,10 @@ _EVENTS = "agent,waiting,queued,started,ended,retry,tool_result"
 async def agent(service: Service, name: str, project: str | None = None) -> View:
     found = await agents.agent_info(service, name, project)
     name = found.agent.name
-    talk = await messages.read(service, name, project, limit=TALK, last=True, held=True)
     done = await runs.runs_list(service, project, name, limit=RUNS)
     everything = await schedules.schedules_list(service, project)
     timers = [each for each in everything if each.of in ("agent", "member") and each.target.partition("@")[0] == name]
-    await prepared(*(line.text for line in talk))
+    talk = Talk(name, project, agent=agent_id(await service.project(project), name))
     return View(
         name,
         h(
@@ -69,14 +66,8 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
             ),
             h(
                 "div",
-                panel(
-                    await asyncio.to_thread(_conversation, talk, found, project),
-                    src=source("agent", name=name, project=project),
-                    on="queued,ended",
-                    label=f"Conversation with {name}",
-                    class_="talk",
-                ),
-                _write(name, project),
+                await log(service, talk, empty=f"You have not talked to {name} yet."),
+                compose("POST /send", talk, h("p", f"Wakes {name}.", class_="wakes calls"), to=name),
                 class_="middle",
             ),
             h(
@@ -146,57 +137,6 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
             project=project,
         ),
         class_="bar",
-    )
-
-
-def _conversation(talk: Sequence[MessageView], found: AgentDetail, project: str | None) -> Html:
-    name = found.agent.name
-    if not talk:
-        asked = any(work.sender == "user" and work.workspace is None for work in found.queue)
-        return empty(f"{name} has not answered yet." if asked else f"You have not talked to {name} yet.")
-    rows = [
-        h(
-            "li",
-            face(line.who),
-            h(
-                "div",
-                h(
-                    "p",
-                    h("span", shown_name(line.who), class_="who"),
-                    h("a", when(line.at, day=True), href=link("run", line.run, project=project))
-                    if line.run
-                    else when(line.at, day=True),
-                    class_="head",
-                ),
-                h("div", prose(line.text), class_="prose held" if line.held else "prose"),
-                class_="said",
-            ),
-            class_=f"msg {line.kind}",
-            data_key=f"talk-{line.seq}",
-            tabindex=-1,
-        )
-        for line in talk
-    ]
-    return h("ol", rows, class_="rows", aria_label=f"Conversation with {name}")
-
-
-def _write(name: str, project: str | None) -> Html:
-    return form(
-        "POST /send",
-        h(
-            "textarea",
-            name="message",
-            rows=2,
-            required=True,
-            placeholder=f"Write to {name}",
-            aria_label=f"Message to {name}",
-        ),
-        h("p", f"Wakes {name}.", class_="wakes calls"),
-        button("Send"),
-        label=f"Write to {name}",
-        class_="compose",
-        to=name,
-        project=project,
     )
 
 
@@ -287,7 +227,7 @@ async def _own(service: Service, found: AgentDetail, project: str | None) -> Htm
     return panel(
         await soul_section(service, name, project),
         section("Todos", _todos(todos, name, project)),
-        section("Memory", _memory(remembered, name, project)),
+        memory_section(remembered, found.learned, name, project),
         section("Notes", _notes(notes, name, project)),
         src=source("agent", name=name, project=project),
         part="own",
@@ -320,68 +260,6 @@ def _todos(todos: Sequence[Todo], name: str, project: str | None) -> Html:
         project=project,
     )
     return h("div", h("ul", map(entry, todos), class_="todos") if todos else None, add)
-
-
-def _memory(remembered: Remembered, name: str, project: str | None) -> Html:
-    def entry(each: MemoryEntry) -> Html:
-        if each.file == "archive":
-            return h("li", h("p", h("b", each.key), " ", each.value), class_="archived")
-        if each.file == "quarantine":
-            return h("li", _release(each, name, project), data_key=f"entry-{each.file}-{each.key}")
-        return h(
-            "li",
-            h(
-                "details",
-                h("summary", h("b", each.key), " ", each.value, h("span", each.file, class_="less")),
-                _remember(name, project, each),
-                data_key=f"memory-{each.key}",
-            ),
-            data_key=f"entry-{each.file}-{each.key}",
-        )
-
-    shown: Child = h("ul", [entry(e) for e in remembered.entries], class_="memory") if remembered.entries else None
-    return h(
-        "div",
-        [h("p", text, class_="why") for text in remembered.problems],
-        shown,
-        h("details", h("summary", "Add"), _remember(name, project, None), data_key="memory-add"),
-    )
-
-
-def _release(entry: MemoryEntry, name: str, project: str | None) -> Html:
-    """What an agent may have been made to say waits here for a person's word."""
-    return form(
-        f"POST /agents/{quote(name)}/memory/release",
-        h("p", h("b", entry.key), " ", entry.value, h("span", "held back", class_="less")),
-        button("Release"),
-        label=f"Release {entry.key}",
-        key=entry.key,
-        project=project,
-    )
-
-
-def _remember(name: str, project: str | None, entry: MemoryEntry | None) -> Html:
-    do = f"PUT /agents/{quote(name)}/memory"
-    if entry is None:
-        return form(
-            do,
-            h("input", name="key", required=True, aria_label="Key", placeholder="key"),
-            h("textarea", name="value", required=True, rows=2, aria_label="Value"),
-            button("Remember"),
-            label="Remember something",
-            project=project,
-        )
-    return form(
-        do,
-        h("textarea", entry.value, name="value", rows=3, aria_label=f"Value of {entry.key}", data_empty=True),
-        button("Save"),
-        h("p", "An empty value archives it.", class_="less"),
-        label=f"Edit {entry.key}",
-        key=entry.key,
-        was=entry.value,
-        file=entry.file,
-        project=project,
-    )
 
 
 def _notes(notes: Sequence[str], name: str, project: str | None) -> Html:

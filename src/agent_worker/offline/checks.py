@@ -25,7 +25,7 @@ from agent_worker.database.runtime_lock import holder_of, refusal
 from agent_worker.definitions.project import find_project, load_project
 from agent_worker.definitions.settings import read_settings, with_environment
 from agent_worker.files.root import Root
-from agent_worker.local.stored import recovered
+from agent_worker.offline.stored import recovered
 from agent_worker.processes.git import version as version_of_git
 from agent_worker.trust.gate import Gate
 
