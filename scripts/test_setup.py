@@ -1,4 +1,4 @@
-"""Install what some tests need from elsewhere: bubblewrap and Chromium from Debian, coding programs from npm.
+"""Install what some tests need from elsewhere: bubblewrap, Chromium, PostgreSQL from Debian, coding programs from npm.
 
 Where that is not possible (no root, no apt, no npm, no network) it says what is missing and ends well: the tests that
 need it skip, and say so too.
@@ -28,6 +28,7 @@ PACKAGES = {
     "bwrap": "bubblewrap",
     "chromium": "chromium",
     "flock": "util-linux",
+    "pg_ctlcluster": "postgresql",
     "setpriv": "util-linux",
     "unshare": "util-linux",
 }

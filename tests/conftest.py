@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from agent_worker.core.clock import SystemClock, TestClock
 from tests.fakes.model_server import ModelServer
 from tests.faults.report import LONG as MUCH
 from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, is_strict
+from tests.postgresql import Cluster, open_cluster
 from tests.teams import Team, open_team
 
 #: Begun first, and with `--no-loadscope-reorder` in this order: one of them begun last leaves all but one worker idle.
@@ -123,3 +124,10 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
     monkeypatch.setenv("TEST_KEY", "sk-test")
     async with ModelServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL of our own, for all tests of this process that ask for it."""
+    with open_cluster() as cluster:
+        yield cluster

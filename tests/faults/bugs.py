@@ -1681,7 +1681,13 @@ BUGS = (
         "an agent looks up talk of a workspace that it does not work in",
         "A11",
         "test_A11_another_workspace_of_the_same_workflow_finds_nothing",
-        Edit("searchable", 'workspace["id"]', '"the same for all"'),
+        Edit("_searchable", 'workspace["id"]', '"the same for all"'),
+    ),
+    bug(
+        "a search that began before something was taken back takes it into an index again",
+        "A14",
+        "test_A14_a_search_that_began_before_takes_nothing_into_the_index_that_comes_after",
+        Edit("Index.read", "            if self._closed:\n                raise IndexClosed(self)\n", ""),
     ),
     bug(
         "a query that names two authors is about the first",

@@ -34,6 +34,7 @@ TOOLS = {
 WRITES: dict[str, dict[str, Any]] = {
     "memory_set": {"name": "alice", "key": "town", "value": LONG[:1500]},
     "memory_release": {"name": "alice", "key": "held"},
+    "memory_rounds": {"name": "alice"},
     "memory_revert": {"name": "alice", "since": "2026-01-01"},
     "todo_put": {"name": "alice", "text": "water the plants"},
     "todo_tick": {"name": "alice", "number": 1},

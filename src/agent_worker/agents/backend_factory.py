@@ -179,7 +179,7 @@ class BackendFactory:
         self.redact.register(secrets_in(self.keys.of(root), named=[(provider.api_key or "").strip("${}")]))
         # The gate has let it pass, so the user has seen this address, and which key goes there.
         allowed = None if self.gate.is_open else Approval.of(url)
-        return Endpoint(provider.name, url, provider.api_key or "", allowed)
+        return Endpoint(definition.served_by, url, provider.api_key or "", allowed)
 
 
 class Guarded:

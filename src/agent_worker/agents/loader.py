@@ -432,5 +432,5 @@ def credential_of(definition: AgentDefinition, model: str | None) -> str:
         return ""
     provider = definition.provider
     if provider is not None:
-        return f"{provider.name}|{provider.base_url or ''}|{provider.api_key or ''}"
+        return f"{definition.served_by}|{provider.base_url or ''}|{provider.api_key or ''}"
     return split_model(model)[0] or ""

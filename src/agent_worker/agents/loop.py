@@ -19,7 +19,7 @@ from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
 from agent_worker.agents.prompt import Prompt
-from agent_worker.agents.prompt_data import prompt_memory
+from agent_worker.agents.prompt_data import PromptData, prompt_memory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, GiveUp, Retry, after
@@ -380,11 +380,12 @@ class Loop:
                 self._loop_context.recording,
                 partial(self._one_request, worker.credential),
             )
-            turn, seen, composed = await self._prepare(job, worker, tools)
+            turn, gathered, composed = await self._prepare(job, worker, tools)
+            recorder.hear(gathered.heard, gathered.passed_on)
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                return await self._steps(job, worker, kit, turn, recorder, seen)
+                return await self._steps(job, worker, kit, turn, recorder, gathered.seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -411,7 +412,10 @@ class Loop:
                     case Finished(step, reply):
                         _refuse_empty(reply, recorder)
                         recorder.finish_saying()
-                        more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
+                        outside = recorder.origin_of(reply.text)
+                        more = await self._write(
+                            run_end.finish, job, step, reply, terms_model(worker), seen=seen, outside=outside
+                        )
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
                         await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
@@ -437,6 +441,7 @@ class Loop:
             final,
             said=run_begin.said_in(job),
             outside=bool(recorder.outside),
+            heard=recorder.heard,
             recording=self._loop_context.recording,
             asking=self._one_request(worker.learning_credential),
             charge=recorder.charge,
@@ -459,7 +464,9 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, Prompt]:
+    async def _prepare(
+        self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]
+    ) -> tuple[Turn, PromptData, Prompt]:
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
@@ -491,7 +498,7 @@ class Loop:
             members=tuple(brief.members),
             open_votes=gathered.open_votes,
         )
-        return turn, gathered.seen, composed
+        return turn, gathered, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited, chosen = self._waited(None if self._answered else job.lead.waits_since), self._settings

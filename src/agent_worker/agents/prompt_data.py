@@ -20,7 +20,7 @@ from agent_worker.identity.soul import has_own, look
 from agent_worker.memory import memory, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
-from agent_worker.work import threads
+from agent_worker.work import queue, threads
 from agent_worker.workspaces import channel, deliveries, workspace_rows
 
 DIGEST = 50  # messages of the channel that are looked at; older ones are counted
@@ -31,6 +31,8 @@ class PromptData:
     brief: Brief
     seen: int = 0  #: the last message of the channel that was there to be shown
     open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
+    heard: tuple[str, ...] = ()  #: what it shows that earlier work may have from outside our workspaces
+    passed_on: str = ""  #: who passed this very work on from there; '' for nobody
 
 
 def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[str, ...]) -> PromptData:
@@ -50,8 +52,20 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
         resumed=job.lead.attempts > 0 and bool(job.past),
     )
     if job.workspace is None:
-        return PromptData(brief)
-    return _in_workspace(tx, brief, job, job.workspace, worker.workspace_name)
+        return _with_origin(tx, PromptData(brief))
+    return _with_origin(tx, _in_workspace(tx, brief, job, job.workspace, worker.workspace_name))
+
+
+def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
+    """What came from outside keeps its label, through however many runs it was passed on."""
+    brief = data.brief
+    lines = [*brief.thread, *brief.digest, *brief.inbox]
+    outside = queue.from_outside(tx, [brief.cause, *(line.run for line in lines)])
+    if not outside:
+        return data
+    asked = [(brief.sender, brief.cause), *((line.who, line.run) for line in brief.inbox)]
+    passed_on = next((f"what {who} passed on" for who, run in asked if run in outside), "")
+    return replace(data, heard=tuple(line.text for line in lines if line.run in outside), passed_on=passed_on)
 
 
 def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str, name: str) -> PromptData:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part, run_ids
+from agent_worker.cli.choice import chosen_for_one
 from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell, tell_json, tell_table, usd, waits
 from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
@@ -36,6 +38,8 @@ agent.add_command(soul)
 def create(name: str, expertise: str | None, origin: str | None, as_json: bool, **given: Any) -> None:
     """Make a lasting agent: its file is written to .agents/NAME.yaml, and its folders beside it."""
     known = [each.strip() for each in expertise.split(",") if each.strip()] if expertise else None
+    if origin is None:
+        given |= _backend_of_one(f"agent-worker agent create {name}", given)
     made = call("POST", "/agents", name=name, expertise=known, origin=origin, project=here(), **given)
     if as_json:
         return tell_json(made)
@@ -49,6 +53,13 @@ def create(name: str, expertise: str | None, origin: str | None, as_json: bool, 
             f"  for a fresh start:  agent-worker agent delete {made['name']} --files"
         )
     click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
+
+
+def _backend_of_one(command: str, given: Mapping[str, Any]) -> dict[str, str | None]:
+    backend, model = chosen_for_one(command, given["backend"], given["model"])
+    if model != given["model"]:
+        click.echo(f"it uses {model}: there is a key for it (another: --model)", err=True)
+    return {"backend": backend, "model": model}
 
 
 @agent.command("list")
@@ -190,10 +201,20 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
 @click.argument("words", nargs=-1, metavar="[get KEY | set KEY VALUE | forget KEY]")
 @click.option("--file", "file", default="core", show_default=True, help="Which file it is set in: core, working, …")
 @click.option("--share/--private", default=None, help="May colleagues look it up?")
+@click.option("--rounds", is_flag=True, help="Tidy it now, as each night; nothing is deleted.")
+@click.option("--dry-run", is_flag=True, help="With --rounds: only show what would change.")
 @as_json_option
-def memory(name: str, words: tuple[str, ...], file: str, share: bool | None, as_json: bool) -> None:
+def memory(
+    name: str, words: tuple[str, ...], file: str, share: bool | None, rounds: bool, dry_run: bool, as_json: bool
+) -> None:
     """Show what NAME remembers; get, set or forget one entry. What is forgotten goes into the archive."""
     path = f"/agents/{part(name)}/memory"
+    if rounds or dry_run:
+        if words or not rounds:
+            raise BadInput(
+                "--rounds stands alone, or with --dry-run", hint=f"agent-worker agent memory {name} --rounds"
+            )
+        return _tell_round(name, call("POST", f"{path}/rounds", dry_run=dry_run, project=here()), as_json)
     match words:
         case ():
             _show_memory(call("GET", path, project=here()), as_json)
@@ -211,6 +232,33 @@ def memory(name: str, words: tuple[str, ...], file: str, share: bool | None, as_
             )
 
 
+def _tell_round(name: str, made: dict[str, Any], as_json: bool) -> None:
+    """The diff of a round."""
+    if as_json:
+        return tell_json(made)
+    for each in made["changes"]:
+        before, after = each["before"], each["after"]
+        click.echo(f"{each['what']}: {clean(each['why'])}")
+        click.echo(f"  - {before['file']}  {clean(before['key'])}: {clean(before['value'])[:200]}")
+        click.echo(f"  + {after['file']}  {clean(after['key'])}: {clean(after['value'])[:200]}{_marks(before, after)}")
+    for key in made["check"]:
+        click.echo(f"does it still hold? {clean(key)}: agent-worker inbox")
+    if not made["changes"]:
+        return click.echo("nothing to tidy")
+    if made["id"]:
+        click.echo(f"to take it back: agent-worker agent revert {clean(name)} --source {made['id']}")
+    else:
+        click.echo(f"nothing was changed; to do it: agent-worker agent memory {clean(name)} --rounds")
+
+
+def _marks(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """What else is different, beside where it stands and what it says."""
+    skip = ("file", "key", "value")
+    new = {name: value for name, value in after.items() if value != before[name] and name not in skip}
+    told = [f"{name} {', '.join(value) if isinstance(value, list) else value}".rstrip() for name, value in new.items()]
+    return f"  ({clean('; '.join(told))})" if told else ""
+
+
 def _show_memory(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return tell_json(found["entries"])
@@ -226,8 +274,8 @@ def _show_memory(found: dict[str, Any], as_json: bool) -> None:
 def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: bool) -> None:
     found = [each for each in entries if each["key"] == key]
     if not found:
-        known = ", ".join(each["key"] for each in entries[:20])
-        raise NotFound(f"{name} remembers nothing under {key!r}", hint=f"there are: {known}" if known else "")
+        hint = f"agent-worker agent memory {name} (it lists all that there is)"
+        raise NotFound(f"{name} remembers nothing under {key!r}", hint=hint)
     if as_json:
         return tell_json(found)
     for each in found:
@@ -382,6 +430,7 @@ def new(name: str | None, context: bool, instance: str | None, as_json: bool, **
             f"{option}: channel and documents are of workflows, and of an agent that is a member of one",
             hint="write it into a workflow's file under agents: and run that: agent-worker run FILE",
         )
+    given |= _backend_of_one(" ".join(["agent-worker new", *([name] if name else [])]), given)
     made = call("POST", "/agents", name=name, lasting=False, project=here(), **given)
     if as_json:
         return tell_json(made)

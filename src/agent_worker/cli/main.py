@@ -29,7 +29,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "clear": (_C + "messages", "clear", "Put a conversation aside and begin it afresh."),
     "cancel": (_C + "messages", "cancel", "Cancel work that is queued, waits, or is under way."),
     "inbox": (_C + "inbox", "inbox", "Show what waits for you, and answer it."),
-    "ls": (_C + "status", "ls", "List agents and running workflows."),
+    "ls": (_C + "status", "ls", "List agents and workflows."),
     "status": (_C + "status", "status", "Show everything at a glance."),
     "runs": (_C + "status", "runs", "List the newest runs."),
     "explain": (_C + "status", "explain", "Show what a run saw and did."),
@@ -104,9 +104,10 @@ def main() -> None:
         complain(explained(error))
         sys.exit(error.exit_code)
     except AgentWorkerError as error:
+        from agent_worker.cli.mistakes import pointed
         from agent_worker.cli.output import complain
 
-        complain(error)
+        complain(pointed(error, sys.argv[1:]))
         sys.exit(2)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

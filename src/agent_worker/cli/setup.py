@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.choice import KEYS, PROGRAMS, chosen
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
 
@@ -18,13 +19,6 @@ TEMPLATES = {  # with how each is run
     "triage": "agent-worker run triage",
     "research": 'agent-worker run research -- --question "How do others do it?"',
     "debate": 'agent-worker run debate -- --motion "We should rewrite it"',
-}
-PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
-KEYS = {  # in the order of preference: variable → model
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
-    "OPENAI_API_KEY": "openai/gpt-6-sol",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5-5",
-    "GOOGLE_API_KEY": "google/gemini-3.8-flash",
 }
 
 
@@ -43,7 +37,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     """
     from agent_worker.local.definitions import approve
 
-    backend, model = _chosen(backend, model)
+    backend, model = chosen(backend, model)
     written, kept = _write(template, Path.cwd(), _settings(backend, model))
     if not kept:
         approve(Path.cwd())
@@ -70,17 +64,6 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
 
 def _named(template: str) -> str:
     return "" if template == "review" else f" --template {template}"
-
-
-def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
-    from agent_worker.local.checks import keys_of_a_start
-
-    if backend or model:
-        return backend or "sdk", model
-    there = {each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"}
-    if key := next((name for name in KEYS if name in there), None):
-        return "sdk", KEYS[key]
-    return next((name for name in PROGRAMS if shutil.which(name)), "mock"), None
 
 
 def _settings(backend: str, model: str | None) -> str:

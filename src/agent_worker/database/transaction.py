@@ -60,6 +60,8 @@ class SqliteTransaction:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def redact(self, text: str) -> str:
+        if "\0" in text:  # no text of PostgreSQL holds it, so none here does: as people see it elsewhere
+            text = text.replace("\0", "␀")
         if len(text) < SHORTEST:
             return text
         if known := self._looked.get(id(text)):  # whoever asked before storing it stores the same

@@ -143,7 +143,9 @@ class ProjectFiles:
         """The error for whoever asks for a workflow that is not there, or cannot be used."""
         if broken := [one for one in self.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
             return DefinitionError(broken)
-        known = f"workflows: {', '.join(self.workflows)}" if self.workflows else "agent-worker init"
+        known = (
+            f"agent-worker ls (workflows here: {', '.join(self.workflows)})" if self.workflows else "agent-worker init"
+        )
         hint = did_you_mean(name, list(self.workflows)) or known
         return NotFound(f"there is no workflow {name} in {self.root}", hint=hint)
 

@@ -56,6 +56,17 @@ def _kept(value: Any) -> float:
     return seconds
 
 
+def _time_of_day(value: Any) -> int:
+    """Seconds after midnight; -1 for never."""
+    if value is False or value == "off":
+        return -1
+    hour, _, minute = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not (hour.isdecimal() and minute.isdecimal() and int(hour) < 24 and int(minute) < 60 and len(minute) == 2):
+        raise wrong("must be a time of day, or off", 'such as "03:30", in quotes: YAML reads 3:30 as a number')
+    return int(hour) * 3600 + int(minute) * 60
+
+
+TimeOfDay = Annotated[int, BeforeValidator(_time_of_day, json_schema_input_type=str | bool)]
 Kept = Annotated[float, BeforeValidator(_kept, json_schema_input_type=str | int)]
 Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=str | int)]
 
@@ -75,6 +86,7 @@ class ProjectSettings(Block):
             "keep_backups",
             "warn_free",
             "stop_free",
+            "rounds_at",
         ),
         _OF_THE_HOME,
     )
@@ -138,6 +150,12 @@ class Settings(ProjectSettings):
         examples=["7d"],
         json_schema_extra={"default": "30d"},
     )
+    rounds_at: TimeOfDay = Field(
+        3 * 3600,
+        description="when, each night, what agents remember is tidied, by this machine's time; off: only by command",
+        examples=["04:30"],
+        json_schema_extra={"default": "03:00"},
+    )
     keep_backups: Whole = Field(3, description="the newest backups stay, however old they are", examples=[10])
     warn_free: Annotated[Size, Field(ge=0)] = Field(
         WARN_BELOW,
@@ -196,6 +214,8 @@ def _given(variable: str, text: str) -> float:
 
 def shown(name: str, value: float) -> str:
     """The value as it can be written in a file: `5m`, `4KiB`, `8`."""
+    if name == "rounds_at":
+        return f"{int(value) // 3600:02}:{int(value) % 3600 // 60:02}" if value >= 0 else "off"
     kind = "size" if name in ("smart_send", "warn_free", "stop_free") else "time" if _is_time(name) else "count"
     if kind == "count" or not value:
         return f"{value:g}"

@@ -40,6 +40,7 @@ Deed = Literal[
     "withdrawn",
     "evolved",
     "rolled_back",
+    "tidied",
 ]
 PAGE = 1000
 _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")
@@ -54,7 +55,7 @@ class AuditEntry:
     deed: Deed
     about: str  #: a key, the name of a note, a question
     before: str = ""  #: what stood there, as JSON; '' when nothing did
-    run: str = ""
+    run: str = ""  #: in which it was done; of what rounds have done, the id of the round
 
 
 def note(tx: Transaction, done: AuditEntry, *, now: int) -> None:
@@ -99,7 +100,7 @@ def forget_words(tx: Transaction, *, agent: str, who: str, now: int) -> None:
 def entries(tx: Transaction, *, agent: str | None = None, limit: int = 100) -> list[Row]:
     """The newest entries, in order."""
     rows = tx.all(
-        """select * from audit where project = :project and (:agent is null or agent = :agent)
+        """select * from audit where project = :project and (cast(:agent as text) is null or agent = :agent)
             order by n desc limit :limit""",
         agent=agent,
         limit=limit,
@@ -108,9 +109,16 @@ def entries(tx: Transaction, *, agent: str | None = None, limit: int = 100) -> l
 
 
 def of_runs(tx: Transaction, agent: str, runs: Collection[str], at: int | None) -> list[Row]:
-    """What was done to the memory of an agent in these runs, or from a time on, oldest first."""
+    """What was done to the memory of an agent in these runs, or from a time on, and by all rounds, oldest first."""
     rows = tx.all("select * from audit where project = :project and agent = :agent order by n", agent=agent)
-    return [row for row in rows if row["run"] in runs or (at is not None and row["at"] >= at)]
+    late = at is not None
+    return [row for row in rows if row["run"] in runs or (late and row["at"] >= at) or row["deed"] == "tidied"]
+
+
+def of_deeds(tx: Transaction, agent: str, *deeds: Deed) -> list[Row]:
+    """Everything of these kinds that was ever done to the memory of an agent, oldest first."""
+    rows = tx.all("select * from audit where project = :project and agent = :agent order by n", agent=agent)
+    return [row for row in rows if row["deed"] in deeds]
 
 
 def count(tx: Transaction, run: str, deed: Deed) -> int:

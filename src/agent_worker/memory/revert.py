@@ -7,13 +7,14 @@ itself where it came from; for notes and todos the audit does. What was said is 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from datetime import datetime
 
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes, todos
+from agent_worker.memory.rounds import changes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Set[
     learned = [entry for entry in memory.load(root).entries if _is_meant(entry, since, sources)]
     for entry in learned:
         memory.hold_back(root, entry, when=now)
-    good = [before for before in _replaced(deeds) if not _is_meant(before, since, sources)]
+    gone = {(entry.key, entry.value) for entry in learned}
+    good = [each for each in (*_replaced(deeds), *_tidied(deeds, gone)) if not _is_meant(each, since, sources)]
     restored = [before.key for before in good if _restored(root, before)]
     written = [row["about"] for row in deeds if row["deed"] == "noted" and notes.hold_back(root, row["about"])]
     planned = {row["about"] for row in deeds if row["deed"] == "planned"}
@@ -52,6 +54,17 @@ def _replaced(deeds: Sequence[Row]) -> list[memory.MemoryEntry]:
         if row["deed"] in ("remembered", "learned", "forgot"):
             first.setdefault(row["about"], row["before"])
     return [memory.from_record(json.loads(before)) for before in first.values() if before]
+
+
+def _tidied(deeds: Sequence[Row], gone: Set[tuple[str, str]]) -> Iterator[memory.MemoryEntry]:
+    """What rounds have merged with something that is taken back now: as it stood before."""
+    for row in deeds:
+        for each in changes_of(row) if row["deed"] == "tidied" else ():
+            if (
+                each.what == "merged"
+                and {(each.after.key, each.after.value), (each.after.replaced_by, each.before.value)} & gone
+            ):
+                yield each.before
 
 
 def _restored(root: Root, before: memory.MemoryEntry) -> bool:

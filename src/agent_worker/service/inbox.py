@@ -19,6 +19,7 @@ from agent_worker.proposals import lifecycle, store
 from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
 from agent_worker.service.operation import operation
+from agent_worker.service.rounds import still_holds
 from agent_worker.service.runs import said_in
 from agent_worker.service.service import Service
 from agent_worker.service.soul import decide
@@ -75,6 +76,7 @@ CAN: dict[str, list[str]] = {
     "drift": ["dismiss"],
     "dispute": ["approve", "deny"],
     "sharing": ["dismiss"],
+    "check": ["approve", "deny"],
 }
 
 
@@ -109,8 +111,8 @@ async def inbox_answer(
     row = await database.read(inbox.get, item)
     if row["kind"] == "soul":
         return await _decide_about_soul(service, await database.read(_open_item, item), row, action, text)
-    if row["kind"] == "dispute" and action in CAN["dispute"]:
-        await _settle(service, row, take=action == "approve")
+    if row["kind"] in ("dispute", "check") and action in CAN[row["kind"]]:
+        await _settle(service, row, yes=action == "approve")
     told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
     if row["kind"] == "approval" and action == "approve" and scope == "always":
         digest, what, root = await database.read(_call_of, item)
@@ -120,12 +122,15 @@ async def inbox_answer(
     return told
 
 
-async def _settle(service: Service, row: Row, *, take: bool) -> None:
+async def _settle(service: Service, row: Row, *, yes: bool) -> None:
     """In the agent's files, first: answered again after a crash, nothing is left to do there."""
     agent, _, key = row["ref"].partition("/")
     home = service.runtime.registry.worker(agent).home
-    if home is not None:
-        await asyncio.to_thread(gate.settle, home, key, take=take, now=service.runtime.clock.now())
+    now = service.runtime.clock.now()
+    if home is not None and row["kind"] == "check":
+        await asyncio.to_thread(still_holds, home, key, yes=yes, now=now)
+    elif home is not None:
+        await asyncio.to_thread(gate.settle, home, key, take=yes, now=now)
 
 
 async def _decide_about_soul(service: Service, item: Item, asked: Row, action: Action, text: str) -> str:
@@ -243,6 +248,9 @@ def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now
     if row["kind"] == "dispute":
         inbox.close(tx, item, state="answered", answer=action)
         return "done; it remembers the new one" if action == "approve" else "done; what it knew stays"
+    if row["kind"] == "check":
+        inbox.close(tx, item, state="answered", answer=action)
+        return "done; it holds" if action == "approve" else "done; it is in the archive"
     match action:
         case "approve":
             return _approve(tx, row, reply.scope, now=now)

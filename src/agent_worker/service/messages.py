@@ -217,7 +217,8 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if found is None:
         workflow = canonical(name, loaded.project.workflows)
-        known = f"agents: {', '.join(loaded.agents) or 'none yet'}"
+        here = ", ".join(loaded.agents)
+        known = f"agent-worker agent list (agents here: {here})" if here else "agent-worker init"
         hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else known
         raise NotFound(f"there is no agent {name} in this project", hint=hint)
     return loaded.agents[found]
@@ -323,7 +324,7 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
 def _trace(tx: Transaction, id: str) -> list[Hop]:
     rows = deliveries.trace(tx, id) or queue.trace(tx, id)
     if not rows and not channel.is_known(tx, id):
-        raise NotFound(f"there is no message {id}", hint="its id is what agent-worker send shows, and peek --json")
+        raise NotFound(f"there is no message {id}", hint="agent-worker peek ADDRESS --json")
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 

@@ -26,6 +26,7 @@ class Status:
     project: ProjectSummary
     agents: list[Agent]
     instances: list[Running]
+    workflows: list[str]  #: those that files define, running or not
     waiting: int  #: items in the person's inbox
     disk: FreeSpace
 
@@ -44,6 +45,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         project=_summary(loaded.project),
         agents=await agents_list(service, project),
         instances=await instances_list(service, project),
+        workflows=sorted(loaded.project.workflows),
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
     )

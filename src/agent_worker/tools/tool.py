@@ -103,6 +103,7 @@ class ToolContext:
     definition: AgentDefinition | None = None  #: of the agent; its soul is where it began
     said: tuple[tuple[str, str], ...] = ()  #: who said what to it in this run: `user` directly, `agent:<name>`, or ''
     outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
+    heard: tuple[str, ...] = ()  #: texts in its prompt that earlier work may have from there
 
 
 #: The arguments of a call → the same, typed, for the function. BadInput is a sentence the model can act on.

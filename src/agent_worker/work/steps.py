@@ -50,7 +50,7 @@ def step_at(tx: Transaction, work: str, n: int) -> Row | None:
 
 
 def calls_of_work(tx: Transaction, work: str) -> list[Row]:
-    return tx.all("select * from call where project = :project and work = :work order by step, at", work=work)
+    return tx.all("select * from call where project = :project and work = :work order by step, at, id", work=work)
 
 
 def call_at(tx: Transaction, place: CallPosition) -> Row | None:

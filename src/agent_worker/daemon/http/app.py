@@ -42,10 +42,9 @@ from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
 from agent_worker.files.root import Root
-from agent_worker.service.backups import DiskWatch, look_at_database
+from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.providers import keys_changed
-from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.service import Service
 
 TIDY = 60.0  #: seconds after which memory that is free goes back to the system
@@ -85,9 +84,7 @@ async def make_app(identity: Identity) -> App:
         opening.push_async_callback(mcp.close)
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
-        Timekeeper(service)
-        DiskWatch(service)
-        service.background(look_at_database(service))
+        background.begin(service)
         service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order

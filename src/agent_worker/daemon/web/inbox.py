@@ -28,6 +28,7 @@ _TITLES = {
     "key": "needs a key",
     "mention": "calls on you",
     "dispute": "heard otherwise than it knows",
+    "check": "does it still hold?",
     "sharing": "does not tell what it shares",
     "feedback": "tells what got in its way",
     "soul": "may change who it is",

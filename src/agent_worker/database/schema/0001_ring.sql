@@ -155,6 +155,7 @@ create table run (
   manifest text not null default '',        -- JSON: the sections of its prompt
   sent text not null default '',            -- JSON: ids of the texts of these and of its tools, and its mark
   held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
+  outside text not null default '',         -- a tool by which it read what others wrote, or by whom it was passed on; '' for none
   started_at bigint not null,
   ended_at bigint,
   primary key (project, id)

@@ -1,0 +1,16 @@
+"""What the daemon does by itself, without being asked: schedules, the disk, the database, rounds by night."""
+
+from __future__ import annotations
+
+from agent_worker.service.backups import DiskWatch, look_at_database
+from agent_worker.service.rounds import NightRounds
+from agent_worker.service.schedule_starter import Timekeeper
+from agent_worker.service.service import Service
+
+
+def begin(service: Service) -> None:
+    """All of it ends with the service."""
+    Timekeeper(service)
+    DiskWatch(service)
+    NightRounds(service)
+    service.background(look_at_database(service))
