@@ -91,7 +91,7 @@ async def make_app(identity: Identity) -> App:
         *_own_routes(identity),
         Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
         *Routes(service).routes(OPERATIONS.values()),
-        *page_routes(service, tokens),
+        *page_routes(service, tokens, private),
     ]
     app = Starlette(
         routes=routes,
