@@ -20,6 +20,7 @@ from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
 from agent_worker.agents.prompt import Prompt
 from agent_worker.agents.prompt_data import prompt_memory
+from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, GiveUp, Retry, after
@@ -114,6 +115,7 @@ class LoopContext:
     limiter: Limiter
     slots: Slots
     waits: Waits
+    public: PublicMemory
     space: Space = field(default_factory=Space)  #: on the disk
 
     @property
@@ -415,6 +417,7 @@ class Loop:
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
                         await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
+                        await self._loop_context.public.follow(worker, job.workspace)
                         return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
