@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
+from agent_worker.agents.guarding import guarding
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
@@ -386,7 +387,8 @@ class Loop:
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                return await self._steps(job, worker, kit, turn, recorder, seen)
+                async with guarding(job, worker, context.recording):
+                    return await self._steps(job, worker, kit, turn, recorder, seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
