@@ -27,7 +27,8 @@ from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
 from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
-from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
+from agent_worker.agents.wording import Wording
+from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished, Usage
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import (
@@ -378,7 +379,7 @@ class Loop:
             recorder = self.recorder = RunRecorder(
                 job,
                 terms,
-                self._context(job, worker),
+                self._context(job, worker, kit),
                 tools,
                 self._loop_context.recording,
                 partial(self._one_request, worker.credential),
@@ -531,7 +532,17 @@ class Loop:
             hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
             await self._failed(job, worker, Permanent(failure.message, hint=hint))
 
-    def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
+    def _wording(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> Wording | None:
+        if not worker.wording or kit.words is None:
+            return None
+        asking = partial(self._one_request, worker.wording_credential)
+        allowed = partial(self._has_budget, job)
+        return Wording(kit.words, worker.wording, job.run, allowed, asking, partial(self._charge, job))
+
+    def _charge(self, job: Assignment, usage: Usage, model: str) -> None:
+        self._database.write(run_begin.charge_lost, job, usage, model, now=self._loop_context.now())
+
+    def _context(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> ToolContext:
         identity = RunIdentity(
             agent=job.fence.agent,
             name=job.name,
@@ -557,6 +568,7 @@ class Loop:
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
             waits=lambda agent: wait.what if (wait := self._waits.of(agent)) else "",
             said=run_begin.said_in(job),
+            wording=self._wording(job, worker, kit),
         )
 
     def _terms(self, workspace: str | None) -> Terms:
