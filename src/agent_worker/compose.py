@@ -19,6 +19,7 @@ from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop import LoopContext, Slots
 from agent_worker.agents.prompt_texts import PromptTexts
+from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
@@ -161,6 +162,7 @@ async def _wired(
     slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), partial(_is_allowed, gate, registry))
+    public = PublicMemory(database, clock)
     supervisor = Supervisor(
         LoopContext(
             recording,
@@ -168,6 +170,7 @@ async def _wired(
             Limiter(clock, settings.chance),
             slots,
             Waits(bus, clock, redact),
+            public,
             space=settings.space,
         )
     )
@@ -182,7 +185,7 @@ async def _wired(
     proposal_timer = ProposalTimer(database, clock, bus)
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
-    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory)
+    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory, public)
     runtime = replace(runtime, remotes=remotes, programs=settings.programs)
     runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
