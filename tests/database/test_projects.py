@@ -18,6 +18,7 @@ from agent_worker.database.transaction import SqliteTransaction
 OF_ALL = {
     "project": "the projects themselves",
     "event": "counted in the order of commits, for streams over all projects; each says its project",
+    "event_count": "how many of these there were",
     "progress": "how many commits there were",
 }
 

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_worker.agents.prompt_texts import kept_for
-from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
+from agent_worker.client.discovery import DATABASE, DATABASE_VARIABLE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
@@ -55,9 +56,6 @@ async def make_app(identity: Identity) -> App:
     tokens = Tokens(identity.token)
     entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
     async with AsyncExitStack() as opening:
-        database = identity.home / DATABASE
-        # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
-        os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         private = Root.private(identity.home)
         chosen = with_environment(read_settings(identity.home), os.environ)
         kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
@@ -65,7 +63,7 @@ async def make_app(identity: Identity) -> App:
         space = Space.of(identity.home, chosen.warn_free, chosen.stop_free)
         reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
         settings = RuntimeSettings(
-            database=database,
+            database=_database(identity.home),
             trust=private,
             programs=identity.home / "programs",
             space=space,
@@ -97,7 +95,7 @@ async def make_app(identity: Identity) -> App:
         Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
         Route("/v1/{path:path}", openai),
         *Routes(service).routes(OPERATIONS.values()),
-        *page_routes(service, tokens),
+        *page_routes(service, tokens, private),
     ]
     app = Starlette(
         routes=routes,
@@ -107,6 +105,16 @@ async def make_app(identity: Identity) -> App:
     app.router.redirect_slashes = False
     app.state.redact = identity.redact
     return RequestGuard(app, tokens, identity.host, identity.port, {"/health": {"GET"}} | STRANGERS)
+
+
+def _database(home: Path) -> Path | str:
+    """Where the state is: where the environment says, or in the home."""
+    if url := os.environ.get(DATABASE_VARIABLE, "").strip():
+        return url if "://" in url else f"?://{url}"  # which is refused, with a sentence
+    database = home / DATABASE
+    # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
+    os.close(open_private(database, os.O_RDWR | os.O_CREAT))
+    return database
 
 
 @asynccontextmanager

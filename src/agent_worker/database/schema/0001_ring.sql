@@ -410,6 +410,11 @@ create table event (
   at bigint not null
 );
 
+create table event_count (
+  numbered bigint not null                  -- the number of the last event, where several hosts write: on PostgreSQL
+);
+insert into event_count(numbered) values (0);
+
 create table progress (
   id integer primary key,
   commits bigint not null                   -- counted beside the database too: so that a lost log is noticed
