@@ -14,6 +14,7 @@ from tests.database.test_contract import accept, tell
 from tests.patience import until
 from tests.postgresql import Cluster, open_cluster
 
+from agent_worker.core import failpoints
 from agent_worker.core.errors import BadInput, InUse, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus
 from agent_worker.database import postgres
@@ -106,6 +107,16 @@ async def test_a_connection_that_breaks_in_a_commit_neither_loses_nor_doubles_it
         assert heard == sorted(set(heard))
         assert len(heard) == 6
         await database.close()
+
+
+async def test_a_group_that_is_refused_after_its_commit_says_nothing_of_the_next(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = database.of(await new_project(database))
+    monkeypatch.setattr(failpoints, "_armed", failpoints._parse("commit.after=eio:1"))
+    with pytest.raises(StorageFault):
+        await project.write(accept, "told wrongly")
+    assert await project.write(accept, "next") == ["told wrongly", "next"]
 
 
 async def test_several_hosts_begin_on_an_empty_database_at_once(cluster: Cluster) -> None:

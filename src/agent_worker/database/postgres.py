@@ -259,7 +259,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def _commit(self, group: Jobs) -> None:
         """Store a group, however often the server has to be reached anew for it."""
-        began = time.monotonic()
+        began, self._xid = time.monotonic(), ""  # what became of another group says nothing of this one
         for pause in _pauses():
             try:
                 if self._xid and self._was_committed():
